@@ -183,7 +183,7 @@ def versions() -> Mapping[str, str]:
 
 
 def commit() -> str:
-    """Of the code that is tried; `+` when something beside the results was changed since."""
+    """Return the commit under test; `+` if files other than the results changed since."""
     describe = ["git", "-C", str(DOCS), "describe", "--always", "--abbrev=7", "--exclude=*"]
     changed = ["git", "-C", str(DOCS), "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude)."]
     description, changes = (

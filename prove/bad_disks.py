@@ -31,14 +31,14 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 CAMPAIGN = Campaign(
     name="bad_disks",
     claim=(
-        "A disk that does not take checkpoints is survived, with the old ones intact; after three failures in a row the"
-        " run ends with 1."
+        "Training survives a disk that rejects checkpoints, with the old ones intact; after three failures in a row the"
+        " run exits with 1."
     ),
     trial=(
         "trains 20 steps, with a save every 2, of which every other trial writes them in the background, on a small"
         " tmpfs that is filled, runs out of inodes or is remounted read-only; or strace lets each write or fsync to a"
-        " checkpoint fail with EIO. Once the disk gets well again: the training must end with 0. Once it does not: it"
-        " must end with 1 after three failures, with the last checkpoint from before, and a resume on the mended disk"
+        " checkpoint fail with EIO. If the disk recovers, the training must exit with 0. If not, it"
+        " must exit with 1 after three failures, with the last checkpoint from before, and a resume on the mended disk"
         " must go on. Losses and weights must be those of a quiet run, bit for bit."
     ),
     count=20,

@@ -155,7 +155,7 @@ class BedJob:
         self.wait(have_said, f"{word!r} of {ranks} ranks")
 
     def said(self) -> str:
-        """What the job and its nodes logged."""
+        """Return the logs of the job and its nodes."""
         logs = sorted([*self.run.glob("logs/slurm-*.log"), *self.run.glob("logs/node_*.log")])
         return "".join(f"--- {log.name}\n{text(log)[-1500:]}" for log in logs)
 
@@ -170,7 +170,7 @@ class BedJob:
 
 
 def losses(run: Path) -> list[object]:
-    """Of every training step of a run, in order, all their bits."""
+    """Return the exact losses of every training step of a run, in order."""
     return [line["loss_hex"] for _, line in sorted(training_steps(run / "metrics" / "rank_00.jsonl").items())]
 
 
@@ -188,5 +188,5 @@ def text(file: Path) -> str:
 
 
 def keys(file: Path) -> dict[str, str]:
-    """Of a `key=value` file."""
+    """Read a `key=value` file."""
     return dict(line.split("=", 1) for line in file.read_text().splitlines() if "=" in line)

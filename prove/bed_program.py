@@ -1,8 +1,8 @@
 """Stand-in for a training script, without torch: the ranks meet at MASTER_PORT, say `up`, and wait.
 
-saves     SIGTERM: takes 0.3 s to "save", says `saved`, ends with 75
+saves     SIGTERM: takes 0.3 s to "save", prints `saved`, exits with 75
 ignores   SIGTERM changes nothing
-meets     ends with 0 when all ranks have met
+meets     exits with 0 when all ranks have met
 """
 
 import os

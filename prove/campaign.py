@@ -1,4 +1,4 @@
-"""What a campaign is: a claim, and a trial that can be made again from its number alone."""
+"""A campaign is a claim and a trial that can be repeated from its number."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def expect(condition: bool, why: str, **measured: Any) -> None:
 
 
 def k_of_n(lines: Sequence[Line]) -> str:
-    """How many of the trials held."""
+    """Describe how many trials held."""
     return f"{sum(bool(line['ok']) for line in lines)} of {len(lines)}"
 
 
 def k_of_n_by(key: str) -> Callable[[Sequence[Line]], str]:
-    """The same for every value of `key`, in the order of first appearance."""
+    """Describe how many trials held for each value of `key`, in order of first appearance."""
 
     def figure(lines: Sequence[Line]) -> str:
         values = dict.fromkeys(line.get(key, "unfinished") for line in lines)

@@ -1,4 +1,4 @@
-"""What the rules cost in `jobc check`, as a ratio to the same command without any."""
+"""Measure the cost of the rules in `jobc check`, relative to the same command without rules."""
 
 from __future__ import annotations
 

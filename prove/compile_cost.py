@@ -1,4 +1,4 @@
-"""What a compile costs, as a ratio to the composition of the same config by Hydra alone."""
+"""Measure the cost of a compile, relative to Hydra's composition of the same config."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the campaigns about saves share: one small training, compiled, and the program that disturbs it."""
+"""Shared by the save campaigns: one small compiled training job and the program that disturbs it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMEOUT_S = 600
 
 
 def disturb(folder: Path, *words: str, within: Sequence[str] = ()) -> dict[str, Any]:
-    """What saving_program.py finds. within: a command that runs it, such as unshare"""
+    """Return the result of saving_program.py. within: a command that runs it, such as unshare"""
     folder.mkdir(parents=True, exist_ok=True)
     artifact = write_job(compile_job(Request(OVERRIDES)), folder / "artifacts")
     program = [sys.executable, "-m", "jobc.prove.saving_program", str(artifact / "train.json"), str(folder), *words]

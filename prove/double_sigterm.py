@@ -1,4 +1,4 @@
-"""Two SIGTERMs in a row, as Slurm and Kubernetes send them: the job saves once and asks to be started again."""
+"""Send two SIGTERMs in a row, as Slurm and Kubernetes do: the job saves once and asks to be requeued."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def stop_trainer(chance: random.Random, folder: Path) -> dict[str, Any]:
 
 
 def two_sigterms(job: Job, chance: random.Random) -> float:
-    """To submit.sh, less than 100 ms apart; the milliseconds between them, as they really were."""
+    """Send two SIGTERMs to submit.sh within 100 ms; return the measured interval in ms."""
     gap_s = chance.uniform(0, 0.09)
     job.started[-1].send_signal(signal.SIGTERM)
     first = time.monotonic()

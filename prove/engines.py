@@ -1,7 +1,7 @@
-"""One job where no list of hosts leads: in pods, and on machines that SkyPilot takes from the test bed's Slurm.
+"""Run one job without a host list: in pods, and on machines that SkyPilot gets from the test bed's Slurm.
 
 In   the test bed's cluster, an empty folder that its hosts see, words of the spec
-Out  the folder of the run, which has ended with 0
+Out  the folder of the run, which exited with 0
 """
 
 from __future__ import annotations

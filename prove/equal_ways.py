@@ -1,4 +1,4 @@
-"""The same job through every backend, and every way of a backend to reach several hosts: the same bits."""
+"""Run the same job through every backend and every way to reach several hosts: the same bits."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ENGINES = {"kubernetes": on_pods, "skypilot": on_skypilot}
 
 
 def figure(lines: Sequence[Line]) -> str:
-    """How many held, through how many ways, and what was left out."""
+    """Describe how many trials held, through how many backends, and what was excluded."""
     ways = dict.fromkeys(way for line in lines for way in line.get("ways", ()))
     left_out = dict.fromkeys(why for line in lines for why in line.get("left_out", ()))
     return "; ".join([f"{k_of_n(lines)} through {len(ways)} ways", *(f"left out {why}" for why in left_out)])

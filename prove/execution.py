@@ -1,4 +1,4 @@
-"""What execution notices of a wrong line: the tests that run artifacts, run on the code that emits that line.
+"""Find wrong lines by execution: run the artifact tests on code that emits the changed line.
 
 In   a golden case, one of its scripts, and the lines that this script has as a mutant
 Out  the first test that fails, "" when none does
@@ -132,7 +132,7 @@ def _chosen(tests: Sequence[Reach], template: Path, path: str, lines: Sequence[s
 
 
 def _lines_of(test: Reach, script: str, where: str, is_sourced: bool) -> dict[str, int]:
-    """Of the script: of that template, or of any that sources it. Each with the number of its commands."""
+    """Return the numbered commands of a script, of one template or of all that source it."""
     mine = [line for line in test.lines if script in line and (is_sourced or line.startswith(f"{where}/"))]
     return {line.partition(script)[2]: test.lines[line] for line in mine}
 

@@ -86,7 +86,7 @@ def descendants(root: int) -> list[Process]:
 
 
 def read(pid: int) -> Process | None:
-    """None when it has ended."""
+    """Return the state of a job; None once it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2].split()
     except OSError:

@@ -1,7 +1,7 @@
 """Forged input, drawn by a random generator: run folders, artifacts, checkpoints, metrics and specs of an attacker.
 
 Each function damages what it is given so that a reader who evaluates, follows or trusts it would run the command that
-creates the file `mark`, read a file outside the folder, loop for ever or fill the memory.
+creates the file `mark`, read a file outside the folder, loop forever or fill the memory.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _remove(path: Path) -> None:
 
 
 def edit_lines(path: Path, chance: Random, mark: Path, outside: Path) -> None:
-    """One value of `key=value` or `"key": value` lines becomes hostile text; in other files a whole line."""
+    """Replace one value of `key=value` or `"key": value` lines with hostile text; in other files a whole line."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
     number = chance.randrange(len(lines))
     value = text(chance, mark, outside)

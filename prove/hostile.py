@@ -76,7 +76,7 @@ def remove(folder: Path) -> None:
 
 @cache
 def bench(work: Path) -> Bench:
-    """One training for all trials of a call."""
+    """Return one training job for all trials of a call."""
     setup = Bench(work / "project", work / "pristine", work / "outside.txt", work / "project" / "MARK", work / "home")
     setup.home.mkdir()
     setup.outside.write_text(f"{CANARY}\n")

@@ -54,7 +54,7 @@ class Job:
             raise RuntimeError(f"jobc ended with {done.returncode}: {done.stderr}")
 
     def __exit__(self, *_: object) -> None:
-        """Nothing outlives a trial: the keeper ends the rest when the supervisor dies."""
+        """Kill everything left of a trial: the keeper ends the rest when the supervisor dies."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()
@@ -68,7 +68,7 @@ class Job:
 
     @property
     def marks(self) -> Path:
-        """Where stand_in.py leaves what it has seen."""
+        """Return where stand_in.py writes its observations."""
         folder = self.folder / "marks"
         folder.mkdir(exist_ok=True)
         return folder
@@ -99,7 +99,7 @@ class Job:
         return self.started[-1].wait(TIMEOUT_S)
 
     def output(self) -> str:
-        """What the last submit.sh printed."""
+        """Return the output of the last submit.sh."""
         return (self.folder / f"output_{len(self.started) - 1}.log").read_text(errors="replace")
 
     def wait_for(self, condition: Callable[[], bool], what: str, pause_s: float = 0.02) -> None:
@@ -137,7 +137,7 @@ class Job:
         return []
 
     def result(self) -> dict[str, Any]:
-        """Of a finished training: every rank's losses as exact text, and the hash of the weights."""
+        """Return the exact losses of every rank of a finished training, and the hash of the weights."""
         losses = [
             [line["loss_hex"] for _, line in sorted(training_steps(self.metrics(rank)).items())]
             for rank in range(self.procs)

@@ -61,7 +61,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 
 def uninterrupted(folder: Path, world_size: int) -> dict[str, Any]:
-    """What the same job gives when nobody disturbs it; made once per call of the campaign."""
+    """Return the result of the same job without disturbance, computed once per campaign call."""
     cache = folder.with_suffix(".json")
     if not cache.exists():
         with Job(folder, OVERRIDES, procs=world_size) as job:

@@ -57,7 +57,7 @@ def kind_of(procs: int) -> str:
 
 
 def uninterrupted(folder: Path, procs: int) -> dict[str, Any]:
-    """What the same job gives when nobody disturbs it; made once per call of the campaign."""
+    """Return the result of the same job without disturbance, computed once per campaign call."""
     cache = folder.parent / f"uninterrupted_{procs}.json"
     if not cache.exists():
         job_folder = folder.parent / f"uninterrupted_{procs}"

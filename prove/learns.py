@@ -1,4 +1,4 @@
-"""The default job learns: bits per byte of Python sources that it has not seen."""
+"""The default job learns: bits per byte of unseen Python sources."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="learns",
-    claim=f"The default job on 2 CPU ranks learns: below {GOAL} bits per byte on files that it has not seen.",
+    claim=f"The default job on 2 CPU ranks learns: below {GOAL} bits per byte on unseen files.",
     trial=(
         "is `jobc procs=2`, with every default, trained to its end. Before: the untrained model on the first training"
         f" batch (a uniform guess has {UNIFORM}). After: the last measurement on the held-out files."

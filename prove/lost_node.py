@@ -75,7 +75,7 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="lost_node",
-    claim=f"When a node of a Slurm job goes silent, the others end within {END_S} s, and the job goes on with the spare"
+    claim=f"When a node of a Slurm job stops responding, the others exit within {END_S} s and the job moves to a spare"
     " node, to the weights of an undisturbed run.",
     trial=(
         f"trains a classifier on 2 of 3 hosts for {STEPS} steps, with process_group.step_timeout_s={STEP_TIMEOUT_S} and"

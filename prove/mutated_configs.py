@@ -94,7 +94,7 @@ names = st.one_of(
 
 @cache
 def keys() -> tuple[str, ...]:
-    """Of the spec, of each backend, and groups."""
+    """Return the keys of the spec, of each backend, and the groups."""
     of_each = {case.parent.name: case for case in cases()}.values()
     options = sorted({key for case in of_each for key in compile_job(read_case(case)).source_map.spec})
     return tuple(dict.fromkeys([*known_keys(), *options, "task", "+experiment", "+task", "hydra.run.dir"]))
@@ -173,7 +173,7 @@ trees = st.recursive(
 
 @st.composite
 def mutilated(draw: st.DrawFn) -> str:
-    """One of jobc's own files with a line that is gone, doubled, indented, or another one."""
+    """Mutate one of jobc's own files: delete, duplicate, indent or replace a line."""
     path = draw(st.sampled_from(sorted([*CONF.glob("experiment/*.yaml"), CONF / "config.yaml"])))
     lines = path.read_text(encoding="utf-8").split("\n")
     for _ in range(draw(st.integers(1, 3))):
@@ -214,7 +214,7 @@ def judged(config: Config) -> tuple[str, list[str]]:
 
 
 def _lacking(diagnostic: Mapping[str, Any]) -> Iterator[str]:
-    """What has no key is about the line as a whole, or about a file that its title names."""
+    """Return the findings without a key: they concern a whole line, or a file named in the title."""
     for part in ("code", "title", "because", "hint"):
         if not diagnostic[part].strip():
             yield part
@@ -223,7 +223,7 @@ def _lacking(diagnostic: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _expanded(config: Config) -> list[str]:
-    """What the ranks of the compiled artifact would get otherwise than the plan says."""
+    """Yield differences between the plan and what the ranks of the compiled artifact would get."""
     try:
         request = Request(config.words, config.command, (("project", Path("jobc").resolve()),))
         points = compile_sweep(request) if config.sweeps else [compile_job(request)]
@@ -366,7 +366,7 @@ CAMPAIGN = Campaign(
     trial=(
         f"is {BATCH} configs of one seed: words and files of goldens with one to four mutations, by Hypothesis and from"
         " a corpus (other types, huge numbers, Unicode, cycles, metacharacters, newlines, misspelt keys, broken YAML)."
-        " `jobc check` must end with 0 or 1, each diagnostic with code, place or title, because and hint; of what"
+        " `jobc check` must exit with 0 or 1, each diagnostic with code, place or title, because and hint; of what"
         " compiles bash parses each script, the schemas of Kubernetes and SkyPilot take their files, and bash makes of"
         " the command and the variables in node.sh what the plan says."
     ),

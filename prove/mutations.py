@@ -1,4 +1,4 @@
-"""What notices that one line of an emitted file is another one than it should be.
+"""Check which tests detect a changed line in an emitted file.
 
 Every golden is mutated, one line at a time, by operators named beforehand. Comparison with the golden's text does not
 count, nor does `jobc verify`, which notices every edit: what may notice is bash, ShellCheck, the schemas of Kubernetes
@@ -90,7 +90,7 @@ def unquote(lines: Sequence[str]) -> Sites:
 
 
 def reorder(lines: Sequence[str]) -> Sites:
-    """Two neighbours that are not alike."""
+    """Swap two different adjacent lines."""
     for index in range(len(lines) - 1):
         first, second = lines[index : index + 2]
         if first.strip() and second.strip() and first != second and not _comment(first) and not _comment(second):
@@ -116,7 +116,7 @@ def _comment(line: str) -> bool:
 
 @cache
 def cases() -> tuple[Path, ...]:
-    """In an order that says nothing, so that the first trials stand for all."""
+    """Return the cases in random order, so that the first trials are representative."""
     folders = sorted(path for path in GOLDEN.glob("*/*") if (path / "expected").is_dir() and not is_sweep(path))
     random.Random("cases").shuffle(folders)
     return tuple(folders)
@@ -128,7 +128,7 @@ def files_of(case: Path) -> dict[str, str]:
 
 
 def noticed_by(files: Mapping[str, str], path: str, folder: Path) -> str:
-    """What notices first that a file is wrong; "" when nothing does."""
+    """Return the first check that detects the change; "" if none does."""
     if path.endswith(SCRIPTS):
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -163,7 +163,7 @@ def refused_by_schema(text: str, path: str) -> bool:
 
 
 def run(number: int, folder: Path, execute: Callable[..., str] = executed) -> dict[str, Any]:
-    """Two mutants of each operator: one in a script, one in a file of data."""
+    """Return two mutants per operator: one in a script, one in a data file."""
     case = cases()[number]
     files, chance = files_of(case), random.Random(f"{number}, {DRAW}")
     measured: dict[str, Any] = {"case": f"{case.parent.name}/{case.name}"}
@@ -232,7 +232,7 @@ def survivors(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _share(noticed: int, total: int) -> str:
-    """With the 95 % interval (Wilson 1927), for the trials are a sample of all mutants."""
+    """Return the share with its 95 % interval (Wilson 1927), because the trials are a sample of all mutants."""
     z, n = 1.96, max(total, 1)
     middle, half = noticed / n + z * z / (2 * n), z * (noticed / n * (1 - noticed / n) / n + z * z / (4 * n * n)) ** 0.5
     low, high = ((middle + sign * half) / (1 + z * z / n) for sign in (-1, 1))

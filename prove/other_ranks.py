@@ -1,4 +1,4 @@
-"""A run that goes on with other numbers of ranks: the same samples in the same steps, losses equal but for rounding."""
+"""A run that resumes with a different world size: the same samples in the same steps, losses equal but for rounding."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def float_losses(job: Job) -> list[float]:
 
 
 def fed(job: Job, attempt: int, world_size: int) -> list[Counter[int]]:
-    """For each step of an attempt the samples that all of its ranks read. The first batch of a rank is its warm-up."""
+    """Return for each step of an attempt the samples all ranks read. A rank's first batch is its warm-up."""
     per_step = BATCH // world_size // MICRO_BATCH
     ranks = []
     for rank in range(world_size):
@@ -84,7 +84,7 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="other_ranks",
-    claim="A run that goes on with another number of ranks trains on the same samples in the same steps.",
+    claim="A run that resumes with a different world size trains on the same samples in the same steps.",
     trial=(
         f"trains a small GPT for {STEPS} steps, on 2 ranks, then 4, then 1: SIGTERM, `jobc procs=…`, `submit.sh"
         " --resume`, twice, after steps drawn by the trial's number. A recipe notes which samples each rank reads. In"

@@ -32,7 +32,7 @@ BEGIN = "set -euo pipefail"  # of every script that somebody starts
 
 @dataclass(frozen=True)
 class Reach:
-    """Of one test. name: as pytest takes it."""
+    """Lines reached by one test. name: as pytest takes it."""
 
     name: str
     seconds: float
@@ -40,7 +40,7 @@ class Reach:
 
 
 def checkout(folder: Path) -> Path:
-    """This checkout once more."""
+    """Make a second copy of this checkout."""
     return Path(shutil.copytree(REPO, folder, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT)))
 
 
@@ -78,7 +78,7 @@ def origin(template: Path) -> str:
 
 
 def _traced(where: str, trace: Path) -> str:
-    """Where the file cannot be written, there is no trace."""
+    """Trace a test; without a writable file there is no trace."""
     how = f"BASH_XTRACEFD=$jobc_fd PS4='+{where} ${{BASH_SOURCE##*/}}:$LINENO: ' && set -x"
     return f"{{ exec {{jobc_fd}}>>{trace}; }} 2>/dev/null && {how}"
 

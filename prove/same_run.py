@@ -1,4 +1,4 @@
-"""One run is never trained twice at a time, however many start it."""
+"""Prove that a run is never trained twice at once, however many processes start it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """For a minute at most; what is found then tells."""
+    """Wait for a condition for up to a minute."""
     deadline = time.monotonic() + WAIT_S
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""The same spec twice, and through both launchers: the same bits."""
+"""Train the same spec twice and through both launchers: the same bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""By which rule a mutant means what the file meant before. Each is one that can be proved; none names a line.
+"""Rules that prove a mutant equivalent to the original file. None names a line.
 
 In   the files of a golden, the path of one, and its lines as a mutant
 Out  the rule, "" when there is none
@@ -29,7 +29,7 @@ SAME = (
 
 
 def same_meaning(files: Mapping[str, str], path: str, lines: Sequence[str]) -> str:
-    """By which rule a mutant means what the file meant before; "" when by none."""
+    """Return the rule that proves a mutant equivalent; "" if none does."""
     before = files[path].split("\n")
     index = next(i for i, (a, b) in enumerate(zip(before, [*lines, ""], strict=False)) if a != b)
     if (
@@ -89,7 +89,7 @@ def _keeps(forgets: re.Match[str] | None, line: str) -> bool:
 
 
 def _prints_alike(before: str, after: str) -> bool:
-    """To bash it is the same script: a comment behind a command is another one. Lines of #SBATCH are Slurm's."""
+    """Return whether bash runs the same script, with a different comment. Lines of #SBATCH are Slurm's."""
     parsed = [(statements(text), re.findall(r"^#SBATCH.*", text, re.MULTILINE)) for text in (before, after)]
     return parsed[0][0] is not None and parsed[0] == parsed[1]
 
@@ -139,7 +139,7 @@ class Unquoted(NamedTuple):
 
     @classmethod
     def of(cls, lines: Sequence[str], at: int, other: str) -> Unquoted | None:
-        """None where the line has changed otherwise, or text of several lines hides which quote opens."""
+        """Return the change of a line; None if other parts changed, or if multi-line text makes quoting unclear."""
         line = lines[at]
         match = re.search(r"\"([^\"]*)\"|'([^']*)'", line)
         if match is None or open_quote(lines[:at]) or open_quote(lines[: at + 1]):

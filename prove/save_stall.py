@@ -1,4 +1,4 @@
-"""How long a save holds the training up: the copy of the state, beside a save that all wait for."""
+"""Measure how long a save blocks training: a background save compared with a synchronous one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(number: int, folder: Path, pairs: int = PAIRS) -> dict[str, Any]:
 
 
 def measured(folder: Path, pairs: int) -> dict[str, Any]:
-    """What measure() finds, in a process of its own."""
+    """Return the result of measure(), run in its own process."""
     folder.mkdir(parents=True, exist_ok=True)
     artifact = write_job(compile_job(Request(OVERRIDES)), folder / "artifacts")
     words = [sys.executable, "-m", "jobc.prove.save_stall", str(artifact / "train.json"), str(folder), str(pairs)]
@@ -47,7 +47,7 @@ def measured(folder: Path, pairs: int) -> dict[str, Any]:
 
 
 def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
-    """In a process of its own: pairs of saves, one waited for and one in the background, in changing order."""
+    """Measure pairs of saves in a separate process: one synchronous, one in the background, in alternating order."""
     import torch
 
     from jobc.trainer.build.build import build

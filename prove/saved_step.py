@@ -1,4 +1,4 @@
-"""A training that is told to end saves the step it has just done, and goes on with the next one."""
+"""A stopped training saves the step it has just completed, and resumes with the next one."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ CAMPAIGN = Campaign(
     trial=(
         f"trains a classifier on 2 hosts that are {DELAY_MS} ms apart, and never saves by itself. After a step drawn by"
         " the trial's number, one node's supervisor gets SIGTERM, or the job's time is over, or a job of another"
-        " partition takes its nodes. All ranks must save the same step and end with 75; Slurm's next attempt, or"
+        " partition takes its nodes. All ranks must save the same step and exit with 75; Slurm's next attempt, or"
         f" `submit.sh --resume`, goes on. The grace, {GRACE_S} s, must be at least twice the slowest step and save."
     ),
     count=60,

@@ -49,7 +49,7 @@ WELL = 15  # the step before which it is well again, where it gets well
 
 
 class Requests:
-    """In the place of stop signals, which a step asks for: nobody stops these trainings, but something may happen."""
+    """Stub of stop signals, which a step polls: nobody stops these trainings, but faults are injected here."""
 
     def __init__(self, happens: dict[int, Callable[[], object]] | None = None, step: int = 0) -> None:
         self.happens, self.step = happens or {}, step
@@ -130,8 +130,9 @@ def traced(pid: int, injection: str, paths: Sequence[Path] = ()) -> Iterator[Non
 
 
 def kill(config: TrainConfig, folder: Path, syscall: str) -> dict[str, Any]:
-    """Two saved steps; then two more, the first saved in the background, killed before the N-th such call that concerns
-    a checkpoint; then a resume to step 5."""
+    """Save two steps; then two more, the first in the background, killed before the N-th checkpoint call; then resume
+    to step 5.
+    """
     base, points, wrong = folder / "base", 0, []
     train(training(config, base, steps=2, every_steps=1))
     for number in range(1, MOST_POINTS):
@@ -160,7 +161,7 @@ def paths_of(checkpoints: Path) -> list[Path]:
 
 
 def what_is_wrong(config: TrainConfig, place: Path, said: str) -> list[str]:
-    """With the checkpoints that a killed training has left, and with a resume."""
+    """Yield what is wrong with the checkpoints of a killed training, and with its resume."""
     saved_steps = [int(line.rpartition("_")[2]) for line in said.splitlines() if line.startswith(SAVED)]
     newest, damaged = store.newest_verified(place / "checkpoints")
     step = -1 if newest is None else store.step_of(newest)
@@ -197,7 +198,7 @@ def damage(config: TrainConfig, folder: Path, seed: int, count: int) -> dict[str
 
 
 def spoil(path: Path, chance: random.Random) -> str:
-    """One damage to a file, in words."""
+    """Damage a file; return a description."""
     content = bytearray(path.read_bytes())
     match chance.choice(("flip", "truncate", "delete")):
         case "flip":
@@ -286,7 +287,7 @@ def disk(config: TrainConfig, folder: Path, kind: str, seed: int) -> dict[str, A
 
 
 def disturbed(config: TrainConfig, place: Path, kind: str, lasts: bool, saves: dict[str, Any]) -> tuple[int, str]:
-    """One training on the mounted disk; its exit status and its output."""
+    """Run one training on the mounted disk; return exit code and output."""
     checkpoints, log = place / "checkpoints", place.parent / "log"
     if kind in DISKS:
         bad, well = (partial(act, checkpoints) for act in DISKS[kind])

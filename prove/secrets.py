@@ -47,7 +47,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 
 def found(bed: Cluster, folder: Path, canary: str) -> list[str]:
-    """Where the canary is: files of the job and of the hosts' spools, command lines, what Slurm tells, daemons."""
+    """Return where the canary was found: job files, spool folders, command lines, Slurm's output, daemons."""
     places = [f"command line on {name}" for name, processes in bed.processes(canary).items() if processes]
     roots = [folder, *(host.outside(spool) for host in bed.hosts for spool in SPOOLS)]
     places += [path.name for root in roots for path in root.rglob("*") if path.is_file() and holds(path, canary)]

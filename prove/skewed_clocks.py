@@ -37,8 +37,9 @@ exec {python} "$@"
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
-    """In the first attempt the node of rank 0, which saves, is an hour ahead, in the second one it is behind; or the
-    other way round. Times of files are set as their node would have, for the hosts of the test bed have one kernel."""
+    """Skew the node of rank 0, which saves, by an hour: ahead in the first attempt, behind in the second, or the
+    reverse. File times are set as on that node, because the test hosts share one kernel.
+    """
     chance, way = random.Random(number), KINDS[number % len(KINDS)]
     bed, undisturbed = cluster(SHAPE, folder), reference(folder, way)
     interpreter = skewed_python(folder)
@@ -101,7 +102,7 @@ def skewed_python(folder: Path) -> Path:
 
 
 def set_skews(folder: Path, hosts: Sequence[Host], first: int) -> None:
-    """Of both hosts, in opposite directions."""
+    """Set the skews of both hosts, in opposite directions."""
     (folder / "skews").mkdir(exist_ok=True)
     for host, skew in zip(hosts, (first, -first), strict=True):
         (folder / "skews" / host.hostname).write_text(f"{skew}\n")

@@ -1,6 +1,6 @@
 """Stand-in for a training script: no torch. Leaves files named WHAT.RANK in $MARKS.
 
-save              on SIGTERM counts it, takes 0.3 s to "save", ends with 75
+save              on SIGTERM counts it, takes 0.3 s to "save", exits with 75
 end CODE WHO      rank WHO (or `all`) ends with CODE once all ranks are up, the others wait to be ended
 record TEXT…      writes its arguments and its environment as bytes, NUL between them
 """

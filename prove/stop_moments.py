@@ -143,7 +143,7 @@ def listens(pid: int) -> bool:
 
 @contextmanager
 def slow_flushes(job: Job, seconds: float) -> Iterator[None]:
-    """Each fsync of rank 0 takes so long from here on: strace holds it."""
+    """Slow down each fsync of rank 0 from now on, with strace."""
     delay = f"inject=fsync:delay_enter={int(seconds * 1e6)}"
     words = ["strace", "-f", "-p", str(trainers(job)[0]), "-o", "/dev/null", "-e", delay]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as tracer:

@@ -28,7 +28,7 @@ def scancel(job: BedJob) -> None:
 
 
 def ctrl_c(job: BedJob) -> None:
-    """As a terminal does: to the foreground group of submit.sh."""
+    """Send SIGINT as a terminal does: to the foreground group of submit.sh."""
     assert job.follower is not None
     inside = [process for process in job.cluster.login.processes("submit.sh") if str(job.project) in process.command]
     job.cluster.login.run(["kill", "-INT", "--", f"-{inside[0].own_pid}"], check=True)  # the oldest of the group

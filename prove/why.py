@@ -1,4 +1,4 @@
-"""How exact `jobc why` is: change each spec leaf in turn; the lines that change are the lines attributed to it.
+"""Measure the precision of `jobc why`: change each spec leaf; the changed lines are those attributed to it.
 
 Recall must be 100 %: a changed line that `why` does not attribute would be a lie by silence. Precision at least 95 %:
 an attributed line that stays the same is noise (`global = 32` whether accumulation is 1 by default or by hand).

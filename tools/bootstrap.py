@@ -81,7 +81,7 @@ def refuse(message: str) -> int:
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """One bootstrap of a checkout at a time: a second `make` waits for the first."""
+    """Allow one bootstrap of a checkout at a time: a second `make` waits for the first."""
     with PINS.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -191,7 +191,7 @@ def check_foreign(venv: Path, python: Path) -> None:
     if not (venv / "pyvenv.cfg").exists():
         raise Refusal(f"{venv} is not empty and no virtual environment; set JOBC_VENV to another place")
     if not works(python):
-        raise Refusal(f"{python} is no Python >= 3.10 with pip; remove {venv}, or set JOBC_VENV to another place")
+        raise Refusal(f"{python} is not Python >= 3.10 with pip; remove {venv}, or set JOBC_VENV to another folder")
 
 
 def install(python: Path, wanted: str) -> None:
@@ -288,7 +288,7 @@ def has_nvidia_gpu() -> bool:
 
 
 def with_cpu_torch(python: Path, packages: list[Package]) -> list[Package]:
-    """The same packages with torch built for the CPU; unchanged where the index of those does not answer."""
+    """Return the same packages with torch for the CPU; unchanged if that index does not answer."""
     torch = next(package for package in packages if package.name == "torch")
     resolved = resolve(python, "--no-deps", f"torch=={torch.version}", index=CPU_INDEX)
     if not resolved:
@@ -301,7 +301,7 @@ def with_cpu_torch(python: Path, packages: list[Package]) -> list[Package]:
 
 
 def describe(sizes: Mapping[Package, int | None]) -> str:
-    """One line: how many packages, and how many megabytes of them come over the network."""
+    """Return one line: the number of packages, and the megabytes to download."""
     if not sizes:
         return "to install: jobc itself; all packages that it needs are there"
     total = sum(size or 0 for size in sizes.values())

@@ -101,7 +101,7 @@ def kind_of(annotation: Any) -> Any:
 
 
 def model_keys(model: Any) -> Table:
-    """Every name of a field of a DeepSpeed model: its own and its alias, because both are accepted."""
+    """Yield every field name of a DeepSpeed model and its alias, because both are accepted."""
     table: Table = {}
     for name, field in model.model_fields.items():
         kind = kind_of(field.annotation)
@@ -239,7 +239,7 @@ def deepspeed_keys() -> Table:
 
 
 def removed_keys() -> dict[str, str]:
-    """What DeepSpeed had once and rejects now: key -> what it says then, without the issue."""
+    """Return keys that DeepSpeed removed: key -> its error message, without the issue."""
     zero = {f"zero_optimization.{key}": text for key, text in config._REMOVED_ZERO_CONFIG_KEYS.items()}
     messages = {**config._REMOVED_TOP_LEVEL_CONFIG_KEYS, **zero}
     return {key: text.partition(" See http")[0].strip().rstrip(".") for key, text in messages.items()}

@@ -111,7 +111,7 @@ def made() -> str:
             custom_schema
         )
     for (definition, field), words in ENUMS.items():
-        assert entries[definition][field] == "string", f"{definition}.{field} is no text"
+        assert entries[definition][field] == "string", f"{definition}.{field} is not text"
         entries[definition][field] = words
     rows = (f"  {json.dumps(name)}: {json.dumps(entries[name], sort_keys=True)}" for name in sorted(entries))
     return "{\n" + ",\n".join(rows) + "\n}\n"

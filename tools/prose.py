@@ -1,7 +1,7 @@
-"""`make lint`: find phrases that are not plain technical English, in pages and in docstrings.
+"""`make lint`: find phrases that are not plain technical English, in pages, docstrings and messages.
 
 usage: python tools/prose.py [PATH…]
-  PATH  a .md file, a .py file (docstrings only) or a folder of them; else CLEAN
+  PATH  a .md file, a .py file (docstrings, and strings of three or more words) or a folder of them; else CLEAN
 
 Prints one line for each finding and exits with 1 when there are any. Code spans and fenced blocks are not read.
 """
@@ -15,23 +15,29 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+CODE = ("compiler", "backends", "trainer", "prove", "tools")
 CLEAN = (
     "README.md",
     "docs/claims.md",
     "docs/configuration.md",
     "docs/troubleshooting.md",
     "docs/reference",
-    "tools/prose.py",
+    *(str(file.relative_to(ROOT)) for folder in CODE for file in sorted((ROOT / folder).rglob("*.py"))),
 )
 PHRASES = (
-    (r"\btold\b", "prints, logs, reports or warns"),
-    (r"\bis no (?!longer\b|more\b)\w+", "is not a"),
+    (r"\btold\b(?! to\b)", "prints, logs, reports or warns"),
+    (r"(?<!there )\bis no (?!longer\b|more\b|such\b)\w+", "is not a"),
     (r"\bis none of\b", "must be one of"),
     (r"\b(?:ends?|ended) with \d+\b", "exits with"),
     (r"\blies? over\b", "overrides"),
     (r"\breckon(?:s|ed)?\b", "computes"),
     (r"\bwithout a word\b", "without output"),
     (r"\bhas no word for\b", "does not support"),
+    (r"\bwhoever\b|\bthereof\b", "anyone who"),
+    (r"\bNot known (?:is|are)\b", "unknown"),
+    (r"\b(?:is|are) said\b(?! to\b)", "is set or is printed"),
+    (r"\bthat it has not\b", "that it does not have"),
+    (r"\bgoes on with\b", "continues with or resumes with"),
     (r", for (?:it|they|he|that|there) (?:is|are|has|have|was|were)\b", "because"),
 )
 DOCSTRING_STARTS = re.compile(r"(?:Of|As|What|Whether|Those|The same)\b")
@@ -64,6 +70,23 @@ def docstrings(text: str) -> Iterator[tuple[int, str]]:
                 yield node.body[0].lineno, docstring
 
 
+def messages(text: str) -> Iterator[tuple[int, str]]:
+    """Line number and text of each string of three or more words, without placeholders and docstrings."""
+    tree = ast.parse(text)
+    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else "…" for part in node.values]
+            skipped.update(map(id, node.values))
+            words = "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            words = node.value
+        else:
+            continue
+        if len(words.split()) > 2:
+            yield node.lineno, words
+
+
 def check(file: Path) -> Iterator[str]:
     """One line of output for each finding in a file."""
     text = file.read_text(encoding="utf-8")
@@ -71,6 +94,9 @@ def check(file: Path) -> Iterator[str]:
         for number, line in page_lines(text):
             yield from (f"{file}:{number}: '{phrase}': write '{advice}'" for phrase, advice in findings(line))
         return
+    for number, message in () if file.resolve() == Path(__file__).resolve() else messages(text):
+        prose = re.sub(r"`[^`]*`", "", message)
+        yield from (f"{file}:{number}: '{phrase}': write '{advice}'" for phrase, advice in findings(prose))
     for start, docstring in docstrings(text):
         if match := DOCSTRING_STARTS.match(docstring):
             yield f"{file}:{start}: docstring begins with '{match[0]}': begin with a verb or a noun"

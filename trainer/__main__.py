@@ -32,7 +32,7 @@ def main() -> int:
         if env.rank == 0:
             attempt_counter.note_start(env.run_dir, config.loop.max_fruitless)
         if signals.received is not None:
-            raise StoppedEarly("asked to stop before the ranks met")
+            raise StoppedEarly("stopped before the rendezvous was complete")
         code = train(config, env, signals)
         if env.rank == 0:
             attempt_counter.note_good_end(env.run_dir)
@@ -51,12 +51,12 @@ def refuse_other_world(config: TrainConfig, env: environment.Env) -> None:
         by = f"accelerate, by {YAML}," if env.accelerate_mixed_precision is not None else "the launcher"
         raise BrokenInput(
             f"{env.train_json} is for world_size {config.world_size}, but {by} set WORLD_SIZE={env.world_size}",
-            hint="compile again with the nodes and processes that are started",
+            hint="compile again with the number of nodes and processes that you start",
         )
 
 
 def refuse_other_settings(config: TrainConfig, env: environment.Env) -> None:
-    """What accelerate read in its YAML: this trainer follows train.json, and one that says otherwise was edited."""
+    """Compare accelerate's YAML with train.json, which the trainer follows; a difference means a hand edit."""
     if env.accelerate_mixed_precision is None:
         return
     precision = "no" if config.loop.precision == "fp32" else config.loop.precision
@@ -70,8 +70,8 @@ def refuse_other_settings(config: TrainConfig, env: environment.Env) -> None:
         *(["dynamo_config"] if (env.accelerate_dynamo_backend or "no").lower() != "no" else []),
     ]
     if wrong:
-        hint = "train.json is what the trainer follows: compile again, or put the YAML back"
-        raise BrokenInput(f"{YAML} disagrees with {env.train_json}", wrong, hint=hint)
+        hint = "the trainer follows train.json: compile again, or restore the YAML"
+        raise BrokenInput(f"{YAML} contradicts {env.train_json}", wrong, hint=hint)
 
 
 def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> int:
@@ -91,7 +91,7 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
         # whichever rank is asked: rank 0, which counts, may know no more than that it lost a peer
         signals.ends_with = partial(attempt_counter.note_good_end, env.run_dir)
         if signals.received is not None:
-            raise StoppedEarly("asked to stop before the first step")
+            raise StoppedEarly("stopped before the first step")
         with watch_ranks(group, config) as watch:
             training = build(config, env, group)
             signals.ends_with = None

@@ -71,22 +71,22 @@ def load(folder: str | Path, trusted: bool = False) -> nn.Module:
         raise BrokenInput(f"{folder}/model.json was not written by the trainer")
     with open_regular(folder / "weights.pt") as file:
         if sha256_of(file) != sidecar.get("weights_sha256"):
-            raise BrokenInput(f"{folder}/weights.pt is not the file that model.json was written for")
+            raise BrokenInput(f"{folder}/weights.pt does not belong to model.json")
         if sidecar.get("recipe") is not None:
-            hint = f"load weights.pt into what build_model() of {sidecar['recipe']} gives"
-            why = "its model was built by a recipe, for which model.json is not enough"
+            hint = f"load weights.pt into the model from build_model() of {sidecar['recipe']}"
+            why = "the model was built by a recipe, so model.json is not enough to load it"
             raise BrokenInput(f"{folder}: {why}", hint=hint)
         model, problems = strict.parse(sidecar.get("model"), get_type_hints(TrainConfig)["model"])
         if model is None:
-            raise BrokenInput(f"{folder}/model.json: this version of the trainer has no such model", problems)
+            raise BrokenInput(f"{folder}/model.json: this version of the trainer does not know the model", problems)
         if isinstance(model, Target) and not trusted:
-            hint = "load(folder, trusted=True), if you trust the author of the folder"
-            raise BrokenInput(f"{folder}/model.json names code that loading would run: {model.name}", hint=hint)
+            hint = "use load(folder, trusted=True) if you trust the author of the folder"
+            raise BrokenInput(f"{folder}/model.json: loading would run the code {model.name}", hint=hint)
         module = build_model(model, Trained(*(sidecar[key] for key in counts)))
         file.seek(0)
         weights = safe_pickle.load(folder / "weights.pt", file)
     try:
         module.load_state_dict(weights)
     except (RuntimeError, TypeError, AttributeError) as error:
-        raise BrokenInput(f"{folder}/weights.pt is not of the model in model.json") from error
+        raise BrokenInput(f"{folder}/weights.pt does not fit the model in model.json") from error
     return module.eval()

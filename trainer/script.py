@@ -1,8 +1,9 @@
-"""For your own script, below jobc or without it: rank and device, an agreed stop, checkpoints, metrics, exit codes.
+"""API for your own script, with jobc or without it: rank and device, coordinated stop, checkpoints, metrics, exit
+codes.
 
     from jobc_trainer import script            # `jobc.trainer` where jobc is installed
 
-    rt = script.init()                         # meets the other ranks, whoever started them
+    rt = script.init()                         # joins the other ranks, with any launcher
     state = rt.load()                          # of the newest sound checkpoint; None at the very beginning
     for step in range(rt.step, 1000):
         ...
@@ -63,7 +64,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     signals = StopSignals()
     sys.excepthook = _end_this_rank
     if keep < 1:
-        raise BrokenInput(f"init(): keep={keep} would remove each checkpoint when it is saved", hint="keep=2")
+        raise BrokenInput(f"init(): keep={keep} would remove every checkpoint immediately", hint="keep=2")
     env = environment.read(os.environ)
     runtime = Runtime(env, signals, env.run_dir or Path(folder), init_timeout_s, step_timeout_s, keep)
 
@@ -81,7 +82,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
 
 
 def _noting(runtime: "Runtime", leave_python: Callable[[Any], NoReturn]) -> Callable[[Any], NoReturn]:
-    """sys.exit() that notes its code: a function of atexit is not told with which one the process ends."""
+    """sys.exit() that records its code, because atexit functions do not get it."""
 
     def leave_with(status: Any = None, /) -> NoReturn:
         runtime._exit_status = status
@@ -102,20 +103,18 @@ def _wait_for(signals: StopSignals) -> None:
 
 
 def _end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """With 65, 69, 71 or 75 where the cause is known, else 1 and the traceback; no teardown, which could hang."""
+    """Exit with 65, 69, 71 or 75 if the cause is known, else 1 and a traceback; skip teardown, which could hang."""
     leave(error.with_traceback(trace))
 
 
 def refuse_no_step(step: Any) -> None:
-    """What is no number of steps would name a checkpoint that no resume finds."""
+    """Reject a value that is not a step number: a resume would not find that checkpoint."""
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-        raise BrokenInput(
-            f"save(): {step!r:.60} is no number of steps", hint="save(step + 1, …), a whole number from 0"
-        )
+        raise BrokenInput(f"save(): {step!r:.60} is not a step number", hint="use save(step + 1, …), an integer >= 0")
 
 
 class Runtime:
-    """This rank among all of its job, which have a process group also when it is alone.
+    """Runtime of this rank. A process group exists even with one rank.
 
     rank, local_rank, world_size, device, is_first; run_dir, data_dir (None = not set); step: done so far, after load()
     save_asked: has somebody made control/SAVE in the run folder? As of the last preempted(), the same on all ranks
@@ -151,7 +150,7 @@ class Runtime:
         self._metrics = MetricsFile(run_dir, self.rank, flush_interval(FLUSH_S, env.local_world_size), FILE_BYTES)
 
     def preempted(self) -> bool:
-        """Has any rank been told to end, by a signal or by stop.sh? Costs one small message; call it once a step."""
+        """Return whether any rank was asked to stop (signal or stop.sh). One small message; call it once per step."""
         self._refuse_when_over("preempted()")
         self._saver.look()
         self._metrics.flush_if_due()
@@ -169,9 +168,9 @@ class Runtime:
         wait: until it is written; False copies the tensors, and rank 0 writes the copy while all go on. The next save
         waits for it, and so does every end but a kill; a save that control/SAVE asked for is always waited for.
         A disk that does not take it costs this checkpoint only: the earlier ones stay, and a warning is printed. What
-        the last save before leave() or finish() has not written is lost: these end with 1.
+        the last save before leave() or finish() has not written is lost: these exit with 1.
         The same step again replaces its checkpoint.
-        Raises BrokenInput for a step that is no whole number from 0, for a state that could not be read back, for a
+        Raises BrokenInput for a step that is not an integer >= 0, for a state that could not be read back, for a
         lower step than that of the newest checkpoint, and when there are checkpoints of an earlier start and load() was
         not called: the newest count, so this one would be removed, or never be loaded.
         """
@@ -199,14 +198,14 @@ class Runtime:
             folders = newest_first(self._checkpoints) if self.is_first else []
             self._newest = self.group.from_first(step_of(folders[0]) if folders else -1)
             if self._newest >= 0:
-                why = f"{self._checkpoints} has step {self._newest} of an earlier start, which this one has not loaded"
+                why = f"{self._checkpoints} has step {self._newest} from an earlier start, which was not loaded"
                 raise BrokenInput(why, hint="call load() before the first save(), or begin with an empty run folder")
         if step < self._newest:
             raise BrokenInput(f"save({step}) after step {self._newest}: the highest step counts as the newest")
         self._newest = step
 
     def load(self) -> dict[str, Any] | None:
-        """What was given to save(), on the CPU, of the newest sound checkpoint; None when there is none.
+        """Return the state passed to save() from the newest valid checkpoint, on the CPU; None if there is none.
 
         Sets `step`, and the random states if there are as many ranks as then. A forked run (--fork) gets the state of
         the run that it comes from, and begins at step 0.
@@ -222,7 +221,7 @@ class Runtime:
             return None
         about = newest.about()
         if "identity" in about:
-            why, hint = "was saved by the trainer, and not by a script", "start a new run"
+            why, hint = "was saved by the trainer, not by a script", "start a new run"
             raise BrokenInput(f"{newest.folder} {why}", hint=hint)
         state, random_states = newest.load(STATE), newest.load(RANDOM)
         if not isinstance(state, dict):
@@ -234,7 +233,7 @@ class Runtime:
                 newest.set_random_state(random_states)
         if self.is_first:
             words = [f"skipped {line}" for line in newest.damaged]
-            print(", ".join([f"begins at step {self.step}, from {newest.folder}", *words]), flush=True)
+            print(", ".join([f"starts at step {self.step}, from {newest.folder}", *words]), flush=True)
         return dict(state)
 
     def log(self, step: int, **values: float) -> None:
@@ -246,7 +245,7 @@ class Runtime:
         """
         about = {"attempt": self._env.attempt or 0, "world_size": self.world_size, "time": round(time.time(), 3)}
         if reserved := sorted(about.keys() & values.keys()):
-            raise BrokenInput(f"log(): each line has its own {reserved[0]}", hint=f"log(step, my_{reserved[0]}=…)")
+            raise BrokenInput(f"log(): {reserved[0]} is reserved", hint=f"log(step, my_{reserved[0]}=…)")
         numbers = {name: float(value) for name, value in values.items()}
         self._metrics.write({"step": step, **numbers, **about})
         if self.is_first:
@@ -272,7 +271,7 @@ class Runtime:
 
     def _refuse_when_over(self, call: str) -> None:
         if self._is_over:
-            raise BrokenInput(f"{call} after finish(): the ranks have parted", hint="call finish() last")
+            raise BrokenInput(f"{call} after finish(): the process group is closed", hint="call finish() last")
 
     def _write_all(self) -> None:
         """All ranks wait for what rank 0 still writes: a launcher may end it when another rank has gone."""
@@ -282,7 +281,7 @@ class Runtime:
             raise self._saver.failure(self._newest or 0)
 
     def _write_own(self) -> None:
-        """What this rank still has to write. Sends nothing to other ranks."""
+        """Write this rank's remaining data. Sends nothing to other ranks."""
         self._metrics.flush()
         self._saver.close()
 

@@ -46,7 +46,9 @@ def check(env: environment.Env, signals: StopSignals) -> int:
         ones = torch.ones(MESSAGE_FLOATS, device=group.device)
         if group.world_size > 1:
             dist.all_reduce(ones)
-        assert bool((ones == group.world_size).all()), f"all-reduce of 1 over {group.world_size} ranks gave {ones[0]}"
+        assert bool((ones == group.world_size).all()), (
+            f"all-reduce of 1 over {group.world_size} ranks returned {ones[0]}"
+        )
         milliseconds = (time.monotonic() - start) * 1000
         ok.append(f"all-reduce: {4 * MESSAGE_FLOATS / 1e6:.0f} MB on {group.device.type} in {milliseconds:.0f} ms")
 

@@ -13,7 +13,7 @@ from ...compiler.plugins.backend import ANY
 
 
 def honours(*runtimes: str) -> Mapping[str, tuple[str, ...]]:
-    """For the `honours` of a backend. runtimes: values of container.kind; Pyxis makes its container as well"""
+    """Return the container part of `honours`. runtimes: values of container.kind; Pyxis also creates the container"""
     return {
         "container.kind": runtimes,
         "container.*": ANY,
@@ -27,5 +27,8 @@ def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
     """JC4410: mounts that are not of the node."""
     for i, mount in enumerate(plan.mounts):
         if mount.kind != "host":
-            title, because = f"backend {name} has no {mount.kind} to mount", "its nodes have folders and files"
+            title, because = (
+                f"backend {name} does not support mounts of kind {mount.kind}",
+                "it can only mount folders and files of the nodes",
+            )
             yield Diagnostic("JC4410", title, because, "kind: host", key=f"mounts.{i}.kind")

@@ -1,4 +1,4 @@
-"""How many GPUs of a type a machine has: the most, and the numbers that a cloud sells.
+"""GPUs per machine by type: the maximum, and the numbers that clouds offer.
 
 In   a type, `H100`, or a product's name as drivers and labels have it, `NVIDIA-H100-80GB-HBM3`; a cloud, as SkyPilot
      calls it
@@ -79,7 +79,7 @@ _BOARDS: Mapping[str, int] = {
 
 
 def spread(gpus: int, nodes: int, usual: int) -> str:
-    """As many GPUs, in words of the command line, with at most the usual number on a node."""
+    """Return overrides for the same number of GPUs with at most the usual number per node."""
     per_node = next((n for n in (8, 6, 5, 4, 2) if n <= usual and gpus * nodes % n == 0), usual)
     return f"nodes={-(-gpus * nodes // per_node)} gpus={per_node}"
 
@@ -90,13 +90,13 @@ def most_in_cloud(gpu_type: str) -> int | None:
 
 
 def most_at_site(gpu_type: str) -> int | None:
-    """Of machines that somebody may have bought: a cloud's, or a larger one."""
+    """Return the maximum over cloud machines and known larger ones."""
     name = _known(gpu_type)
     return _BOARDS.get(name, MOST_GPUS) if name else None
 
 
 def most_in(cloud: str, gpu_type: str) -> int | None:
-    """Of machines of that cloud; "" for any. Where machines are each somebody's own they are like those of a site."""
+    """Return the maximum in that cloud; "" for any. On-premises machines are treated like a site's."""
     return most_at_site(gpu_type) if cloud in _ANY_NUMBER else most_in_cloud(gpu_type)
 
 

@@ -24,9 +24,9 @@ SPELLINGS: Mapping[RuntimeVar, Spelling] = {
     RuntimeVar.RUN_DIR: Spelling(Scope.SUBMIT, "$run"),
     RuntimeVar.ATTEMPT: Spelling(Scope.SUBMIT, "$attempt"),
     RuntimeVar.JOB_ID: Spelling(Scope.SUBMIT, '$(basename -- "$run")'),
-    RuntimeVar.NODE_RANK: Spelling(Scope.SUBMIT, "place of the host in hosts.txt"),
+    RuntimeVar.NODE_RANK: Spelling(Scope.SUBMIT, "line number of the host in hosts.txt, from 0"),
     RuntimeVar.HEAD_ADDR: Spelling(Scope.SUBMIT, "first line of hosts.txt, without user@"),
-    RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses and tells the others"),
+    RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses one and shares it"),
 }
 HONOURS: Mapping[str, tuple[str, ...]] = {
     "launcher": NODE_LAUNCHERS,
@@ -42,12 +42,12 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
     "lifecycle.time_limit_s": ANY,
 }
 FILES: Mapping[str, str] = {
-    "hosts.txt": "the hosts, one a line; the first is node 0",
+    "hosts.txt": "the hosts, one per line; the first is node 0",
     "client.sh": "how this machine runs a command on them",
-    "engine.sh": "how the nodes are started, followed and stopped with it",
-    "copies.sh": "brings runs to the hosts, and news of them back",
-    "fetch.sh": "brings the news and logs that `status.sh` and `logs.sh` print",
-    "task.sh": "what is run on each host; it becomes `node.sh`",
+    "engine.sh": "starts, follows and stops the nodes with it",
+    "copies.sh": "copies runs to the hosts and their state back",
+    "fetch.sh": "fetches the state and logs that `status.sh` and `logs.sh` print",
+    "task.sh": "runs on each host; starts `node.sh`",
 }
 LIKE_ANY = ("status.sh", "logs.sh", "stop.sh", "clean.sh")  # as on a backend that needs no hosts
 
@@ -55,7 +55,7 @@ HERE = "hosts/here.sh.j2"  # the client of nodes on this machine
 
 
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
-    """What a client that runs commands on hosts needs (rules/), and what it cannot mount.
+    """Check the needs of a client that runs commands on hosts (rules/), and its mounts.
 
     here: without hosts a single node is this machine
     """
@@ -66,7 +66,7 @@ def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnosti
 
 
 def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:
-    """In rank order: `hosts`, else the list that a scheduler would be asked to prefer."""
+    """Return the hosts in rank order: `hosts`, or else queue.nodelist."""
     return plan.resources.hosts or plan.queue.nodelist
 
 

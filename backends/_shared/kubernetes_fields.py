@@ -1,8 +1,8 @@
-"""JC4540, with kubernetes_forms.py JC4550: what the API server would refuse of what a user adds to pods and their like.
+"""JC4540, and JC4550 with kubernetes_forms.py: fields added by the user that the API server would reject.
 
 In   the tree of backend.extra of kubernetes, or a pod_config of skypilot; kubernetes_fields.json, which
      tools/kubernetes_fields.py makes of the schemas of Kubernetes 1.37 and of the models of JobSet and TrainJob
-Out  a Diagnostic for each unknown field, and for each value of another type or that is none of the field's words; and
+Out  a Diagnostic for each unknown field, and for each value of a wrong type or outside the field's enum; and
      the tree as the API has it
 """
 
@@ -42,7 +42,7 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     "integer": (int,),
     "number": (int, float),
 }
-_REFUSED = "the API server decodes strictly, and would refuse the job when it is sent"
+_REFUSED = "the API server validates strictly and would reject the job"
 
 
 def check(extra: Mapping[str, Any]) -> Iterator[Diagnostic]:
@@ -52,7 +52,7 @@ def check(extra: Mapping[str, Any]) -> Iterator[Diagnostic]:
 
 
 def check_pod(tree: Any, at: At) -> Iterator[Diagnostic]:
-    """Of a pod, whose fields somebody else hands on. at: path of its key"""
+    """Check the fields of a pod that another program passes on. at: path of its key"""
     yield from _check(tree, "PodTemplateSpec", at)
 
 
@@ -75,11 +75,13 @@ def _check(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
     elif "|" in shape:
         if value not in shape.split("|"):
             near = (nearest(str(value), shape.split("|")) or shape.strip("|").split("|"))[0]
-            yield _refused(at, f"{value!r} is none of {', '.join(filter(None, shape.split('|')))}", f"={near}")
+            yield _refused(
+                at, f"{value!r} is invalid: must be one of {', '.join(filter(None, shape.split('|')))}", f"={near}"
+            )
     elif shape in TYPES and not _is_a(value, shape):
         is_number = shape == "string" and isinstance(value, float)
         instead = f'in a YAML file, {at[-1]}: "{value}"' if is_number else ""
-        yield _refused(at, f"{value!r} is no {shape}", instead)
+        yield _refused(at, f"{value!r} is not a {shape}", instead)
 
 
 def _is_a(value: Any, kind: str) -> bool:
@@ -96,7 +98,7 @@ def _items(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
         for i, inner in enumerate(value):
             yield from _check(inner, shape, (*at, str(i)))
     else:
-        yield _refused(at, "it is a list", "=[…]")
+        yield _refused(at, "it must be a list", "=[…]")
 
 
 def _is_named(shape: Any) -> bool:
@@ -105,7 +107,7 @@ def _is_named(shape: Any) -> bool:
 
 
 def is_list(at: At) -> bool:
-    """Whether a mapping there becomes a list, of items by their names. at: below `extra`, with the kind"""
+    """Return whether a mapping there stands for a list with named items. at: below `extra`, with the kind"""
     shape: Any = KINDS
     for part in at:
         shape = shape[0] if isinstance(shape, list) else shape.get(part, shape.get("*"))
@@ -148,12 +150,12 @@ def _formed(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnos
     """JC4550"""
     if why := forms.problem(definition, field, value):
         key = ".".join(at)
-        yield Diagnostic("JC4550", f"{key}: {why}", _REFUSED, f"leave out {key}", key=key)
+        yield Diagnostic("JC4550", f"{key}: {why}", _REFUSED, f"remove {key}", key=key)
 
 
 def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> Iterator[Diagnostic]:
     if not isinstance(value, Mapping):
-        yield _refused(at, "it is a mapping", f".{next((name for name in shape if name != '*'), 'NAME')}=…")
+        yield _refused(at, "it must be a mapping", f".{next((name for name in shape if name != '*'), 'NAME')}=…")
         return
     for name, inner in value.items():
         expected = shape.get(name, shape["*"]) if "*" in shape else None
@@ -161,7 +163,7 @@ def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> I
             near = nearest(name, [field for field in shape if field != "*"])
             because = f"{at[-1]} has no field {name}"
             path = ".".join(at)
-            hint = f"did you mean {path}.{near[0]}?" if near else f"leave out {path}.{name}"
+            hint = f"did you mean {path}.{near[0]}?" if near else f"remove {path}.{name}"
             key = f"{path}.{name}"
             yield Diagnostic("JC4540", f"{key}: {because}", _REFUSED, hint, key=key)
         else:
@@ -171,7 +173,7 @@ def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> I
 
 def _refused(at: At, why: str, hint: str) -> Diagnostic:
     key = ".".join(at)
-    instead = f"{key}{hint}" if hint[:1] in ("=", ".") else hint or f"leave out {key}"
+    instead = f"{key}{hint}" if hint[:1] in ("=", ".") else hint or f"remove {key}"
     if hint.startswith("=") and any(part.isdigit() for part in at):  # within a list, where no override leads
         instead = f"{at[-1]}: {hint[1:]}"
     return Diagnostic("JC4540", f"{key}: {why}", _REFUSED, instead, key=key)

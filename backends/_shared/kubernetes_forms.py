@@ -1,4 +1,4 @@
-"""JC4550: what a user adds to a pod has the right fields, and the API server would refuse it all the same.
+"""JC4550: values added to a pod that the API server would reject, although their fields are right.
 
 In   a definition of kubernetes_fields.json, a field of it, and what is there; containers and volumes that are added
 Out  why Kubernetes would not take it, in words
@@ -25,11 +25,13 @@ Form = Callable[[Any], str]  # of a value: why not, or ""
 
 
 def _text(pattern: str, words: str) -> Form:
-    return lambda value: "" if re.fullmatch(pattern, str(value)) else f"{str(value)!r} is no {words}"
+    return lambda value: "" if re.fullmatch(pattern, str(value)) else f"{str(value)!r} is not a valid {words}"
 
 
 def _number(least: int, most: int) -> Form:
-    return lambda value: "" if not _is_number(value) or least <= value <= most else f"{value} is not {least} to {most}"
+    return lambda value: (
+        "" if not _is_number(value) or least <= value <= most else f"{value} is out of range: must be {least} to {most}"
+    )
 
 
 def _is_number(value: Any) -> bool:
@@ -45,9 +47,9 @@ def _labels(value: Any) -> str:
 def _resources(value: Any) -> str:
     for name, amount in value.items() if isinstance(value, Mapping) else ():
         if "/" not in name and not re.fullmatch(STANDARD, name):
-            return f"{name!r} is no resource: a device plugin's has a domain, such as nvidia.com/gpu"
+            return f"{name!r} is not a resource: device plugins use a domain, such as nvidia.com/gpu"
         if name in ("nvidia.com/gpus", "amd.com/gpus"):
-            return f"no node has {name!r}, and the pods would be Pending for ever: {name[:-1]}"
+            return f"no node has {name!r}, so the pods would stay Pending: use {name[:-1]}"
         if why := _QUANTITY(amount):
             return why
     return ""
@@ -61,7 +63,7 @@ _PORT, _FROM_0, _FROM_1 = _number(1, 65535), _number(0, 2**31 - 1), _number(1, 2
 _WEIGHT = _number(1, 100)
 FORMS: Mapping[tuple[str, str], Form] = {
     ("Container", "name"): _LABEL,
-    ("Container", "image"): _text(IMAGE, "image [REGISTRY/]NAME[:TAG][@DIGEST], the name in small letters"),
+    ("Container", "image"): _text(IMAGE, "image [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"),
     ("Volume", "name"): _LABEL,
     ("ObjectMeta", "labels"): _labels,
     ("LabelSelector", "matchLabels"): _labels,
@@ -116,20 +118,20 @@ Unmatched = Iterator[tuple[tuple[str, ...], str]]  # path and why
 
 
 def unmatched(spec: Mapping[str, Any], containers: Sequence[str], volumes: Sequence[str]) -> Unmatched:
-    """What does not fit together in a pod spec whose lists are lists. containers, volumes: that are there already"""
+    """Yield inconsistencies in a pod spec with plain lists. containers, volumes: the existing ones"""
     added = [volume for volume in spec.get("volumes") or () if volume["name"] not in volumes]
     for volume in added:
         if len(volume) < 2:
-            yield ("volumes", volume["name"]), "a volume has a source, such as emptyDir: {}"
+            yield ("volumes", volume["name"]), "a volume needs a source, such as emptyDir: {}"
     volume_names = {*volumes, *(volume["name"] for volume in added)}
     for kind in ("containers", "initContainers"):
         for container in spec.get(kind) or ():
             if not container.get("name"):
-                yield (kind,), "a container has a name"
+                yield (kind,), "a container needs a name"
                 continue
             key_path = (kind, container["name"])
             if container.get("name") not in containers and not container.get("image"):
-                yield key_path, "a container has an image"
+                yield key_path, "a container needs an image"
             for mount in container.get("volumeMounts") or ():
                 if mount.get("name") not in volume_names:
                     yield (*key_path, "volumeMounts"), f"the pod has no volume {mount.get('name')!r}"

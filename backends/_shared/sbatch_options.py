@@ -68,7 +68,7 @@ def is_known(option: str) -> bool:
 
 
 def meant(option: str) -> list[str]:
-    """The options that somebody meant by a name that is none, the likeliest first; [] when none is close.
+    """Return the options similar to an unknown name, the most similar first; [] if there is none.
 
     Who mistypes a name seldom mistypes its first letter, and some type its first word only: mial is mail-type or
     mail-user, and not signal.

@@ -29,5 +29,11 @@ class SshOptions:
 def check_user(options: SshOptions) -> Iterator[Diagnostic]:
     """JC4402"""
     if options.user is not None and not re.fullmatch(r"[\w.][\w.-]*", options.user):
-        because = "a user name is letters, digits, dot, dash and underscore"
-        yield Diagnostic("JC4402", f"no user {options.user!r}", because, "backend.user=null", key="backend.user")
+        because = "a user name must be letters, digits, dot, dash and underscore"
+        yield Diagnostic(
+            "JC4402",
+            f"backend.user: {options.user!r} is not a valid user name",
+            because,
+            "backend.user=null",
+            key="backend.user",
+        )

@@ -46,7 +46,7 @@ class KubernetesBackend:
         RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "join_run finds it in the run folder"),
         RuntimeVar.NODE_RANK: Spelling(Scope.NODE, pod.INDEX_FIELD, "field"),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, "pod 0's own name below the Service"),
-        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses and tells the others"),
+        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses one and shares it"),
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": NODE_LAUNCHERS,

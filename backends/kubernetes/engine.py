@@ -37,7 +37,7 @@ _PODS = (
     "{range .items[*]}{.metadata.labels.batch\\.kubernetes\\.io/job-completion-index}|{.metadata.name}|{.status.phase}|"
     f"{{.spec.nodeName}}|{{{_NODE}.terminated.exitCode}}|"
     f'{{{_NODE}.waiting.reason}}{{.status.conditions[?(@.reason=="Unschedulable")].message}}|'
-    f"{{range {_INIT}}}init container {{.name}} ended with {{.state.terminated.exitCode}} {{end}}|"
+    f"{{range {_INIT}}}init container {{.name}} exited with {{.state.terminated.exitCode}} {{end}}|"
     '{.metadata.deletionTimestamp}{"\\n"}{end}'
 )
 _PREFIX = re.compile(rb"^\[pod/[^]]*-([0-9]+)-[^-]*/node\] ")
@@ -100,7 +100,7 @@ class KubernetesEngine(RecordEngine):
         return self._code(record), self._reason(record)
 
     def _code(self, record: Record) -> int:
-        """From the conditions of the object, else from its pods, which were deleted while they ran."""
+        """Return the exit code from the object's conditions, or from its pods if these were deleted while running."""
         if any(condition.type in ("Complete", "Completed") for condition in self.conditions(record)):
             return 0
         if any("DeadlineExceeded" in condition for condition in self.conditions(record)):
@@ -165,8 +165,8 @@ class KubernetesEngine(RecordEngine):
 
     def gone_state(self, record: Record) -> State:
         if record.run.is_stopped:
-            return State("stopped", "stopped by stop.sh before it had ended by itself, and its object deleted")
-        text = f"{self.gone_reason(record)}; how it ended is not known from here: logs.sh reads its storage"
+            return State("stopped", "stopped by stop.sh; its object was deleted")
+        text = f"{self.gone_reason(record)}; its exit code is only in the run's storage: logs.sh reads it"
         return State("gone", text)
 
     def gone_reason(self, record: Record) -> str:
@@ -174,7 +174,7 @@ class KubernetesEngine(RecordEngine):
         return f"{target.kind} {target.object} is gone, deleted by hand or after lifecycle.keep"
 
     def resume_command(self, run: Run, state: State) -> str:
-        """None where the runs end with their pods: nothing is left to resume."""
+        """Return the resume command, or None if runs are deleted with their pods."""
         return "" if self.job.settings.get("storage") == "node" else super().resume_command(run, state)
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
@@ -207,8 +207,8 @@ class KubernetesEngine(RecordEngine):
             late = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - HAD_TO_BE_GONE_S))
             if pod.gone_at and pod.phase in ("Running", "Pending") and pod.gone_at < late:
                 yield (
-                    f"pod {pod.name} had to be gone at {pod.gone_at}, and node {pod.host} does not say that it is;"
-                    " no other takes its place before. When that node has no power:"
+                    f"pod {pod.name} was to end by {pod.gone_at}, but node {pod.host} does not confirm it;"
+                    " no other pod replaces it until then. If that node is powered off:"
                 )
                 yield (
                     f"kubectl delete node {pod.host}, or kubectl taint node {pod.host}"
@@ -320,18 +320,18 @@ class KubernetesEngine(RecordEngine):
         settings = self.job.settings
         if not name or kind not in settings.get("kinds", ()) or companions not in settings.get("companions", ()):
             raise Failure(
-                f"{record.path} does not name an object, its kind and its companions", "submit.sh writes them"
+                f"{record.path} does not name an object, its kind and its companions", "submit.sh writes these keys"
             )
         nodes = number(keys.get("nodes", "")) or 1
         return Target(name, kind, nodes, keys.get("context", ""), keys.get("namespace", ""))
 
     def _object(self, target: Target) -> tuple[str, tuple[Condition, ...]]:
-        """(uid, conditions that are true) of the object; ("", ()) when there is none."""
+        """Return (uid, true conditions) of the object; ("", ()) if it does not exist."""
         answer = self.k(target, "get", target.kind, target.object, "--ignore-not-found", f"--output=jsonpath={_OBJECT}")
         if answer.code:
             why = answer.errors.strip().rpartition(": ")[2]
-            hint = "kubectl cluster-info shows whether it answers"
-            raise Failure(f"cannot ask the cluster in {target}: {why}", hint)
+            hint = "check the connection with kubectl cluster-info"
+            raise Failure(f"cannot reach the cluster of {target}: {why}", hint)
         uid, _, text = answer.text.partition("\n")
         conditions = _conditions(text)
         if target.kind.startswith("jobset.") and _has_ended(conditions):

@@ -1,4 +1,4 @@
-"""What `backend.extra` may merge into the manifests, and what of them is the plan's.
+"""Rules for `backend.extra`: what it may merge into the manifests, and which fields the plan owns.
 
 The keys of `backend.extra` are the kinds of job.yaml, and `Pod`: the template of the pods, wherever the flavor puts it,
 and the pod beside the job.
@@ -90,7 +90,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
 
 
 def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
-    """What the scripts rely on: path in a document -> the key of the job that says it."""
+    """Return the fields that the scripts rely on: path in a document -> the job key that sets it."""
     paths: dict[Path, str] = {}
 
     def own(owners: Mapping[str, str], *prefix: str) -> None:

@@ -1,4 +1,4 @@
-"""What `gpu_type` is in a cluster: the values of a node label, of which a node must have one.
+"""Map `gpu_type` to the values of a node label, one of which a node must have.
 
 In   the plan and the options
 Out  the label and its values; none where no node can have any of them, which JC4521 says
@@ -67,8 +67,8 @@ def label(options: KubernetesOptions) -> str:
 
 
 def values(plan: LaunchPlan, options: KubernetesOptions) -> tuple[str, ...]:
-    """Of the label, for `gpu_type`; none for no type, or where JC4521 says so. A label that is the site's own has the
-    type itself.
+    """Return the label values for `gpu_type`; empty without a type, or where JC4521 reports it. A site's own label uses
+    the type itself.
     """
     gpu_type, key = plan.resources.gpu_type, label(options)
     if gpu_type is None:

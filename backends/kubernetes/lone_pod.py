@@ -20,7 +20,7 @@ GRACE_S = 5
 
 
 def usage(v: Any) -> str:
-    return f"pod.yaml: one pod beside job {v.plan.name}, without GPUs, for shell.sh and what reads the runs through it."
+    return f"pod.yaml: one pod without GPUs beside job {v.plan.name}; shell.sh and logs.sh read the runs through it."
 
 
 def lone_pod(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def lone_pod(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def _affinity(v: Any) -> Any:
-    """Whose folder is mounted, and who is to be avoided."""
+    """Return the affinity: nodes whose folder is mounted, and nodes to avoid."""
     has_host_folder = any(mount.kind == "host" for mount in v.plan.mounts) and bool(v.plan.resources.hosts)
     must = [hostname("In", v.plan.resources.hosts)] if has_host_folder else []
     must += [hostname("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []

@@ -28,7 +28,7 @@ def object_name(plan: LaunchPlan, whole: Whole) -> str:
 
 
 def own_name(v: Any) -> str:
-    """The same as a leaf of a document."""
+    """Return the name as a leaf of a document."""
     return object_name(v.plan, v.whole)
 
 

@@ -1,4 +1,4 @@
-"""Comments in job.yaml, for who must edit it by hand: what a line stands for, and which key of the job says it."""
+"""Comments in job.yaml for users who edit it: the meaning of a line, and the job key that sets it."""
 
 from __future__ import annotations
 
@@ -15,30 +15,28 @@ At = tuple[str | int, ...]
 
 USAGE = """\
 job.yaml: job {name} on Kubernetes; kustomization.yaml adds its scripts, as a ConfigMap.
-usage: kubectl create -k .     in this folder, not apply; ./submit.sh looks first, and keeps a record of the run
-The name ends with a digest of the plan, so that another plan has another name."""
+usage: kubectl create -k .     in this folder (not apply); ./submit.sh also runs checks and records the run
+The name ends with a digest of the plan, so that different plans have different names."""
 AGAIN = {
-    "job": "pods that may fail in all, nodes x lifecycle.max_requeues: one lost rank fails the pods of all nodes",
-    "jobset": "none is started again alone: failurePolicy of the JobSet starts all, lifecycle.max_requeues times",
+    "job": "total pod failures allowed, nodes x lifecycle.max_requeues: one lost rank fails the pods of all nodes",
+    "jobset": "no pod restarts alone: failurePolicy of the JobSet restarts all, lifecycle.max_requeues times",
 }
-NODES = (
-    "nodes of the job, on which task.sh and the ranks count too; for another number, `jobc nodes=N` writes all of it"
-)
+NODES = "nodes of the job, also used by task.sh and the ranks; to change it, compile again with `jobc nodes=N`"
 NOTES = {
     "completions": NODES,
-    "podFailurePolicy": "69: a peer was lost, 75: saved and ended early; then pods start again. Others end the job",
-    "podReplacementPolicy": "after a pod has ended; of a node without power only when the node's object is deleted",
-    "terminationGracePeriodSeconds": "for the ranks to save (lifecycle.grace), and some seconds to end",
-    "env": "submit.sh writes the first three; the job's own variables are in node.sh",
+    "podFailurePolicy": "69: lost a peer, 75: saved and stopped early; these restart the pods. Other codes end the job",
+    "podReplacementPolicy": "replace a pod only after it has ended (on a powered-off node: after the Node is deleted)",
+    "terminationGracePeriodSeconds": "time for the ranks to save (lifecycle.grace) plus some seconds to exit",
+    "env": "submit.sh writes the first three; the variables from `env` are in node.sh",
 }
 
 WITHOUT_VOLUME = {
-    "backoffLimit": "no pod is started again: the run ends with its pods (storage.run=node)",
-    "podFailurePolicy": "any failure ends the job, because a new pod would have no run folder to continue in",
+    "backoffLimit": "pods do not restart: the run is deleted with its pods (storage.run=node)",
+    "podFailurePolicy": "any failure ends the job, because a new pod would not have the run folder",
 }
-DEADLINE = "of each attempt, for a JobSet has none of its own; one that reaches it is the last (failurePolicy)"
+DEADLINE = "limit of each attempt, because a JobSet has none; the job ends when an attempt reaches it (failurePolicy)"
 
-ON_NODES = "the runs: this folder has to be one file system on all nodes, or they do not find each other"
+ON_NODES = "the runs: must be one file system shared by all nodes, or they do not find each other"
 
 
 def notes(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) -> dict[At, str | Leaf]:
@@ -76,7 +74,7 @@ def _runs_on_nodes(plan: LaunchPlan) -> set[str]:
 
 
 def _keys(tree: Any, at: At) -> Iterator[tuple[At, Mapping[str, Any]]]:
-    """Each key of each mapping, with that mapping."""
+    """Yield each key of each mapping, with that mapping."""
     if isinstance(tree, Mapping):
         for key, inner in tree.items():
             yield (*at, key), tree

@@ -32,7 +32,7 @@ deadline = Given(of.options.deadline)
 
 
 def documents(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
-    """What job.yaml holds, for kubectl in this order."""
+    """Return the documents of job.yaml, in the order in which kubectl creates them."""
     if options.flavor == "jobset":
         manifests = [job_set(plan, options)]
     elif options.flavor == "trainjob":
@@ -92,7 +92,7 @@ def requeues(v: Any) -> int:
 
 
 def failure_rules(plan: LaunchPlan, options: KubernetesOptions) -> list[Any]:
-    """First rule that fits: an eviction does not count (task.sh does); a code that cannot be mended ends the job.
+    """Return the pod failure rules, first match wins: evictions do not count; a permanent error ends the job.
 
     With storage.run=node any failure, also an eviction, ends it: a new pod would have no run folder to continue in.
     """
@@ -130,7 +130,7 @@ def job_set(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    """All pods start again together when one fails, max_requeues times; never after a code that cannot be mended.
+    """Return the JobSet spec: one failure restarts all pods, max_requeues times; never after a permanent error.
 
     A JobSet has no deadline, only its Job, which is a new one at each start: so a start that reaches it is the last.
     """

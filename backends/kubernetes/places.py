@@ -1,4 +1,4 @@
-"""Where in a pod nothing may be mounted: what the image needs to run, what the kernel shows, and what jobc puts there.
+"""Paths in a pod where nothing may be mounted: those of the image, of the kernel and of jobc.
 
 In   the path of a mount, as somebody typed it
 Out  place: as the kernel takes it; is_reserved: whether a mount there would hide one of these

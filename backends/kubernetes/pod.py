@@ -121,18 +121,18 @@ def init_containers(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[s
 
 
 def first_containers(v: Any) -> list[dict[str, Any]]:
-    """The same as a leaf, so that each line knows why they are there; `network` itself is read outside of it."""
+    """Return the init containers as a leaf, so that each line has its origin; `network` is read outside."""
     return init_containers(v.plan, v.options)
 
 
 def has_preflight(plan: LaunchPlan, options: KubernetesOptions) -> bool:
-    """One pod alone has nobody whose name and ports could be missing."""
+    """Return whether there is a network check; a single pod does not need one."""
     return options.preflight and plan.topology.nodes > 1
 
 
 def preflight(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    """It waits for nobody but node 0's name, so that a pod which is started again may pass it alone. It has no devices:
-    whether those are there, and fit, is told by preflight.sh and by the ranks.
+    """Wait only until node 0's name resolves, so that a restarted pod can pass it alone. It does not check devices:
+    preflight.sh and the ranks do.
     """
     node_container = container(plan, options)
     secrets = {*plan.secrets}
@@ -154,7 +154,7 @@ def _plain(resources: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
-    """What task.sh reads. submit.sh writes the first three; the job's own variables are in node.sh."""
+    """Return the environment of task.sh. submit.sh writes the first three; the variables from `env` are in node.sh."""
     return [
         {"name": "JOBC_PAYLOAD", "value": "train"},
         {"name": "JOBC_RUN_ID", "value": ""},
@@ -186,7 +186,7 @@ def run_root(plan: Any) -> str:
 
 
 def keeps_own_runs(plan: Any) -> bool:
-    """Each pod has a volume of its own for the runs, which is deleted with it."""
+    """Return whether each pod has its own volume for the runs, deleted with it."""
     return bool(plan.run.storage == "node")
 
 
@@ -317,9 +317,10 @@ def _code_volume() -> dict[str, Any]:
 
 
 def shm_limit(v: Any) -> str:
-    """Of /dev/shm, which counts into the pod's memory: as asked for, else half of that; a full one ends in ENOSPC.
+    """Return the size of /dev/shm, which counts toward the pod's memory: as given, or half of that; a full one gives
+    ENOSPC.
 
-    A pod without a memory limit has one all the same: else it could fill its node's memory, and others were evicted.
+    Even without a memory limit of the pod there is one: otherwise it could fill the node's memory and evict other pods.
     """
     size, memory = v.plan.resources.shm_bytes, v.plan.resources.mem_bytes
     return quantity(size or (memory // 2 if memory else v.options.shm_limit))

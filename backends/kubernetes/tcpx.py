@@ -25,7 +25,7 @@ Leaf = Callable[[Any], Any]
 
 
 def networks_and_devices() -> dict[str, Any]:
-    """Of the pod: the devices that the daemon sees, and a network of the cluster for each card."""
+    """Return the pod's TCPX parts: the devices of the daemon, and one cluster network per card."""
 
     def interfaces(v: Any) -> str:
         names = ("default", *v.options.gke_networks)
@@ -62,7 +62,7 @@ def volumes() -> list[dict[str, Any]]:
 
 
 def volume_mounts() -> list[dict[str, Any]]:
-    """Of the daemon and of the ranks."""
+    """Return the mounts of the daemon and of the ranks."""
     return [
         {"name": "libraries", "mountPath": LIBRARIES},
         {"name": "tcpx-socket", "mountPath": "/run/tcpx"},

@@ -39,7 +39,7 @@ class LocalBackend:
         RuntimeVar.ATTEMPT: Spelling(Scope.SUBMIT, "$attempt"),
         RuntimeVar.NODE_RANK: Spelling(Scope.SUBMIT, "0, or the place of the address in hosts.txt"),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.SUBMIT, "127.0.0.1"),
-        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses and tells the others"),
+        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses one and shares it"),
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": NODE_LAUNCHERS,

@@ -37,7 +37,7 @@ class SkypilotBackend:
         RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "join_run finds it in the run folder, or $JOBC_ATTEMPT"),
         RuntimeVar.NODE_RANK: Spelling(Scope.NODE, "$SKYPILOT_NODE_RANK"),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, "first line of $SKYPILOT_NODE_IPS"),
-        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses and tells the others"),
+        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses one and shares it"),
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": NODE_LAUNCHERS,
@@ -95,7 +95,7 @@ class SkypilotBackend:
 
     def engine_settings(self, plan: LaunchPlan, options: SkypilotOptions) -> Mapping[str, Any]:
         idle = None if options.autostop is None else math.ceil(options.autostop / 60)
-        at_idle = f"after {idle} min without a job SkyPilot {'deletes' if options.down else 'stops'} it"
+        at_idle = f"after {idle} min idle SkyPilot {'deletes' if options.down else 'stops'} it"
         store = ("JOBC_STORE", "JOBC_STORE_ENDPOINT", "JOBC_STORE_REGION")
         places = (plan.run.root, plan.run.endpoint or "", plan.run.region or "")
         return {

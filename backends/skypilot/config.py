@@ -26,7 +26,7 @@ def cloud(plan: LaunchPlan, options: SkypilotOptions) -> str:
 
 
 def needs_pods(plan: LaunchPlan, options: SkypilotOptions) -> bool:
-    """Folders of nodes are mounted and no infra is said: a machine that a cloud has just made has no such folders."""
+    """Return whether host folders are mounted without an infra: new cloud machines do not have such folders."""
     infra = options.infra or options.any_of or options.ordered
     return not infra and any(mount.kind == "host" for mount in plan.mounts)
 
@@ -48,7 +48,7 @@ def config(v: Any) -> dict[str, Any] | None:
 
 
 def sbatch_options(plan: LaunchPlan) -> dict[str, Any]:
-    """Of the allocation that SkyPilot makes on Slurm; it gives the others itself."""
+    """Return sbatch options that SkyPilot does not set itself."""
     queue = plan.queue
     values = {
         "account": queue.account,
@@ -63,7 +63,7 @@ def sbatch_options(plan: LaunchPlan) -> dict[str, Any]:
 
 
 def pod_config(plan: LaunchPlan) -> dict[str, Any] | None:
-    """Of the pods that are SkyPilot's machines: folders of their nodes, and how large /dev/shm may grow."""
+    """Return the pod config: host folders, and the size of /dev/shm."""
     hosts = [(i, mount) for i, mount in enumerate(plan.mounts) if mount.kind == "host"]
     volumes: list[dict[str, Any]] = [
         {"name": f"mount-{i}", "hostPath": {"path": mount.source, "type": "Directory"}} for i, mount in hosts

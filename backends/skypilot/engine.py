@@ -44,7 +44,7 @@ class SkypilotEngine(RecordEngine):
     def ask_engine(self, record: Record) -> str:
         cluster, job_id = _cluster(record), number(record.keys.get("id", ""))
         if not cluster or job_id is None:
-            raise Failure(f"{record.path} does not name a cluster and a job", "submit.sh writes them")
+            raise Failure(f"{record.path} does not name a cluster and a job", "submit.sh writes these keys")
         words = ["jobs", "queue", "--output", "json", "--limit", "1000"]
         table = self.sky_json(*(words if _is_managed(record) else ["queue", "--output", "json", cluster]))
         status = next((str(row.get("status", "")) for row in _rows(table) if row.get("job_id") == job_id), "")
@@ -69,7 +69,7 @@ class SkypilotEngine(RecordEngine):
         last = {match.group(1): int(match.group(2)) for match in map(_LAST_WORD.match, lines) if match}
         codes = [code for code in last.values() if code in PRIORITY and code]  # not 143, of a node that SkyPilot ended
         code = 0 if status == "SUCCEEDED" else worst_code(codes) or (75 if status == "CANCELLED" else 1)
-        return code, _first_failure(lines, code) or f"SkyPilot says {status}"
+        return code, _first_failure(lines, code) or f"SkyPilot reports {status}"
 
     def end_on_storage(self, record: Record) -> tuple[int, str] | None:
         """False for a managed job that may be recovered yet."""
@@ -102,10 +102,10 @@ class SkypilotEngine(RecordEngine):
 
     def gone_state(self, record: Record) -> State:
         if record.run.is_stopped:
-            return State("stopped", "stopped, and its cluster is gone")
+            return State("stopped", "stopped, and its cluster was deleted")
         text = (
-            f"ended, or its cluster was brought down: SkyPilot does not know {_where(record)} any more, and its result"
-            f" is not known from here; {self.job.settings.get('end_is', '')}"
+            f"ended, or its cluster was deleted: SkyPilot no longer knows {_where(record)}, and its result"
+            f" is unknown here; {self.job.settings.get('end_is', '')}"
         )
         return State("gone", text)
 
@@ -128,11 +128,11 @@ class SkypilotEngine(RecordEngine):
         if settings.get("managed") and not now:
             return  # its machines end with it; these are of smoke.sh or preflight.sh
         if not now:
-            yield f"cluster {cluster} is down: nothing costs money"
+            yield f"cluster {cluster} is deleted and costs nothing"
         elif now == "STOPPED":
             yield f"cluster {cluster} is stopped: its disks cost money; {down} deletes them"
         else:
-            yield f"cluster {cluster} is up ({self.job.nodes} nodes), and costs money or holds nodes; {down} ends it"
+            yield f"cluster {cluster} is up ({self.job.nodes} nodes) and costs money or blocks nodes; {down} deletes it"
             if settings.get("idle"):
                 yield str(settings["idle"])
 
@@ -243,7 +243,7 @@ class SkypilotEngine(RecordEngine):
 
 
 class _RunOnStorage(Run):
-    """One attempt of a run whose artifacts may not have been brought here."""
+    """One attempt of a run whose files may not be on this machine."""
 
     def __init__(self, path: Path, attempt: int) -> None:
         super().__init__(path)

@@ -45,9 +45,9 @@ NAMED = (("resources", "labels"), ("file_mounts",))  # whose own names go on beh
 
 @dataclass(frozen=True)
 class Machine:
-    """What an entry of any_of or ordered asks for, over what stands beside them; without one all of `resources`.
+    """One alternative of any_of or ordered, merged over `resources`; without alternatives all of `resources`.
 
-    at: its place in the task; entry: what is said there
+    at: its place in the task; entry: its value
     """
 
     asked: Tree
@@ -83,7 +83,7 @@ class Finished:
         return mapping(node)
 
     def machines(self) -> Iterator[Machine]:
-        """Each that would do, as SkyPilot reads it: an entry over what stands beside it."""
+        """Return each acceptable machine as SkyPilot reads it: an entry merged over `resources`."""
         resources = self.section("resources")
         entries = [
             Machine({**resources, **mapping(entry)}, ("resources", name, i), mapping(entry))
@@ -126,7 +126,7 @@ def text(value: Any) -> str:
 
 
 def _typed(tree: Any, at: schema.At) -> tuple[str, ...]:
-    """How much of a path somebody typed: down to the value that holds the place, () when none does."""
+    """Return the longest part of a path that the user typed; () if none."""
     typed: list[str] = []
     for part in at:
         if not isinstance(tree, Mapping):

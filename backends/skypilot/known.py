@@ -1,4 +1,4 @@
-"""What SkyPilot 0.14.1 knows by name: the keys that a task may override, options of sbatch, sizes of images.
+"""Names known to SkyPilot 0.14.1: task config keys, sbatch options, image sizes.
 
 Its GPUs are in backends/_shared/gpus.py.
 Sources: OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py; sky/provision/slurm/instance.py for the options of
@@ -38,7 +38,7 @@ OWNED: Mapping[str, str] = {
 # Options that it hands on, and that make another job of it than the plan: with the key that says what they would say.
 _LAYOUT = ("ntasks", "ntasks-per-node", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-socket", "ntasks-per-tres")
 BREAKS: Mapping[str, str] = {
-    "array": "jobc -m, which makes a job of each point",
+    "array": "jobc -m, which compiles each point as a job",
     **dict.fromkeys((*_LAYOUT, "tasks-per-node"), "nodes and procs"),
     **dict.fromkeys(("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gpu-bind", "tres-per-task"), "gpus"),
     "cpus-per-gpu": "cpus", "mem-per-cpu": "mem", "mem-per-gpu": "mem", "requeue": "backend.managed",

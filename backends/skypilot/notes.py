@@ -9,9 +9,9 @@ from ...compiler.emit.render import Leaf
 from . import task
 
 USAGE = """\
-task.sky.yaml: job {name} on SkyPilot; `run` is started once on each node.
+task.sky.yaml: job {name} on SkyPilot; `run` starts once on each node.
 usage: {verb} task.sky.yaml{secrets}     in this folder, or in the one that holds artifacts/
-Fits the schema of SkyPilot 0.14.1. Prices, clusters, contexts, partitions and files here are known to
+Fits the schema of SkyPilot 0.14.1. Prices, clusters, contexts, partitions and files are known to
 SkyPilot alone: ./preflight.sh --queue-only asks it."""
 COLLECTION = """
 SkyPilot sends its developers facts about a task, unless SKYPILOT_DISABLE_USAGE_COLLECTION=1 is exported,
@@ -25,13 +25,17 @@ def usage(v: Any) -> str:
 
 
 def idle(v: Any) -> str:
-    ends = "deleted" if v.options.down else "stopped, and their disks go on costing money"
-    return f"after so long without a job the machines are {ends}" if task.autostop(v) else ""
+    ends = "deleted" if v.options.down else "stopped, and their disks still cost money"
+    return f"after this idle time the machines are {ends}" if task.autostop(v) else ""
 
 
 def again(v: Any) -> str:
     most = v.plan.lifecycle.max_requeues
-    return f"69: a peer was lost, 75: saved and ended early; task.sh ends it after {most}" if v.options.managed else ""
+    return (
+        f"69: lost a peer, 75: saved and stopped early; task.sh stops restarting after {most}"
+        if v.options.managed
+        else ""
+    )
 
 
 # Place in the task -> comment above it.
@@ -39,5 +43,5 @@ NOTES: Mapping[tuple[str | int, ...], str | Leaf] = {
     (0, "name"): usage,
     (0, "resources", "autostop"): idle,
     (0, "resources", "job_recovery"): again,
-    (0, "envs"): "submit.sh fills those that are empty; by hand they stay so",
+    (0, "envs"): "submit.sh fills the empty ones; without it they stay empty",
 }

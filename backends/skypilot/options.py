@@ -11,7 +11,7 @@ from ...compiler.spec.value_types import Bytes, Count, CountOrZero, Duration, Pa
 
 @dataclass(frozen=True)
 class Alternative:
-    """One entry of `any_of` or `ordered`: machines that would do as well; null = as for the others."""
+    """One entry of `any_of` or `ordered`: an acceptable machine; null = as for the others."""
 
     infra: str | None
     gpu_type: str | None
@@ -20,7 +20,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class SkypilotOptions:
-    """In SkyPilot's own words, where it has one.
+    """Options under SkyPilot's own names, where it has one.
 
     infra: cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]], ssh[/pool]
     managed: `sky jobs launch`, which recovers the job, in place of `sky launch`

@@ -1,4 +1,4 @@
-"""JC4540, JC4550: a `pod_config` with fields or words that Kubernetes has not. jobc's own part has none such.
+"""JC4540, JC4550: a `pod_config` with fields or values unknown to Kubernetes. jobc's own part is valid.
 
 In   `backend.config` and `backend.extra`, as they were typed
 """
@@ -21,5 +21,5 @@ def check(options: SkypilotOptions) -> Iterator[Diagnostic]:
         for section in PODS:
             tree = mapping(mapping(config).get(section)).get("pod_config")
             for diagnostic in kubernetes_fields.check_pod(tree, (*path, section, "pod_config")):
-                because = "SkyPilot hands it on unread, and Kubernetes drops it or refuses the pods"
+                because = "SkyPilot passes it on unchecked, and Kubernetes ignores it or rejects the pods"
                 yield replace(diagnostic, because=because)

@@ -1,4 +1,4 @@
-"""What `backend.extra` may not change, nor `backend.config`: JC4600. Adding to the task is free.
+"""Fields that `backend.extra` and `backend.config` may not change: JC4600. Other additions are free.
 
 In   plan, options
 Out  place of the task -> the keys of the job that say what is there
@@ -43,8 +43,8 @@ ALWAYS: Mapping[Path, str] = {
     ("resources", "job_recovery"): "backend.managed and lifecycle.max_requeues",
     ("resources", "autostop"): "backend.autostop",
     ("resources", "image_id"): "image",
-    ("service",): "none: a service is no training job",
-    ("pool",): "none: jobc starts machines of its own",
+    ("service",): "nothing: a service is not a training job",
+    ("pool",): "nothing: jobc starts its own machines",
 }
 OF_CONFIG: Mapping[str, str] = {  # section: which keys say what jobc writes there
     "slurm": "hosts and queue",
@@ -89,7 +89,7 @@ def _mounted(options: SkypilotOptions) -> Iterator[str]:
 
 
 def _is_merged(at: Path, made: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    """Two lists, one after the other; and what JC4716 says of options of sbatch."""
+    """Return whether two lists are concatenated. Options of sbatch are checked by JC4716."""
     derived_value, typed_value = _value(made, at), _value(given, at)
     return typed_value is not ABSENT and (
         at[0] == "slurm" or (isinstance(derived_value, BOTH) and isinstance(typed_value, BOTH))

@@ -30,7 +30,7 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
 
 
 def problems(task: Mapping[str, Any]) -> list[Problem]:
-    """What SkyPilot would refuse in a task, given as plain data: (place, why) each."""
+    """Yield SkyPilot's schema errors in a task given as plain data, as (place, reason)."""
     issues = list(_check(task, schemas()["task"], ()))
     if isinstance(task.get("resources"), Mapping):
         issues += _check(task["resources"], schemas()["resources"], ("resources",))
@@ -76,7 +76,7 @@ def _branches(value: Any, schema: Mapping[str, Any], at: At) -> Iterator[Problem
                     default=(at, "none fits"),
                 )
     if "not" in schema and not list(_check(value, schema["not"], at)):
-        yield at, "a key that it has is not allowed here"
+        yield at, "it has a key that is not allowed here"
 
 
 def _object(value: Mapping[str, Any], schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
@@ -104,7 +104,7 @@ def _text(value: str, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
     if words is not None and value.lower() not in (word.lower() for word in words):
         yield at, f"it must be one of {', '.join(words)}"
     if "pattern" in schema and not re.search(schema["pattern"], value):
-        yield at, f"{value!r} has not the form that SkyPilot reads"
+        yield at, f"{value!r} does not have the form that SkyPilot expects"
     if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)):
         yield at, f"it has {len(value)} characters"
 
@@ -115,7 +115,7 @@ def _items(value: Sequence[Any], schema: Mapping[str, Any], at: At) -> Iterator[
     if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
         yield at, f"it has {len(value)} items"
     if schema.get("uniqueItems") and len({json.dumps(item, sort_keys=True) for item in value}) < len(value):
-        yield at, "an item stands twice"
+        yield at, "an item is listed twice"
 
 
 def _number(value: float, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:

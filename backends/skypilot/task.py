@@ -92,12 +92,12 @@ def resources(options: SkypilotOptions) -> dict[str, Any]:
 
 
 def verb(options: SkypilotOptions) -> str:
-    """What takes this task."""
+    """Return the sky command that launches this task."""
     return "sky jobs launch" if options.managed else "sky launch"
 
 
 def cluster_name(text: str) -> str:
-    """As SkyPilot takes it: a letter first, and no sign at the end."""
+    """Return a valid SkyPilot cluster name: starts with a letter, ends with a letter or digit."""
     name = re.sub(r"[^A-Za-z0-9._-]", "-", text)
     return (name if name[:1].isalpha() else f"j-{name}").rstrip("._-")
 
@@ -116,7 +116,7 @@ def alternative(plan: LaunchPlan, each: Alternative) -> dict[str, Any]:
 
 
 def infra(v: Any) -> str | None:
-    """With the partition of `queue.name`, where Slurm has such; Kubernetes where folders of nodes are mounted."""
+    """Return the infra with the partition of `queue.name` on Slurm; Kubernetes if host folders are mounted."""
     if needs_pods(v.plan, v.options):
         return "k8s"
     return with_partition(v.options.infra, v.plan)
@@ -130,7 +130,7 @@ def with_partition(asked: str | None, plan: LaunchPlan) -> str | None:
 
 
 def autostop(v: Any) -> dict[str, Any] | None:
-    """Of a cluster of its own; a managed job's ends with the job."""
+    """Return autostop for a job with its own cluster; a managed job's cluster ends with the job."""
     if v.options.managed or v.options.autostop is None:
         return None
     return {"idle_minutes": math.ceil(v.options.autostop / 60), "down": v.options.down}
@@ -163,7 +163,7 @@ def file_mounts(v: Any) -> dict[str, Any] | None:
 
 
 def sent(plan: LaunchPlan) -> str:
-    """Where the artifact comes to lie on a node, when the working folder is a repository."""
+    """Return the artifact's path on a node when the working directory is a repository."""
     return f"~/.jobc/{cluster_name(plan.name)}"
 
 
@@ -179,13 +179,13 @@ def run_root(plan: Any) -> str:
 
 
 def end_is(plan: Any) -> str:
-    """Where to look for the end of a run that SkyPilot has forgotten."""
+    """Return where to find the result of a run that SkyPilot no longer knows."""
     if plan.run.storage == "object":
-        return "exit/ and logs/ of the run in the bucket tell; logs.sh --rank 0 asks it, and says why it cannot"
+        return "see exit/ and logs/ of the run in the bucket; logs.sh --rank 0 reads them"
     if plan.run.storage == "node":
-        up = "look while the cluster is up, or leave it up with backend.autostop=null"
-        return f"the disks of its nodes went with them: {up}"
-    return "exit/ and logs/ of the run tell, where its storage is seen"
+        up = "check while the cluster is up, or keep it up with backend.autostop=null"
+        return f"the disks were deleted with the nodes: {up}"
+    return "see exit/ and logs/ of the run on its storage"
 
 
 def setup(v: Any) -> str | None:
@@ -212,7 +212,7 @@ def setup(v: Any) -> str | None:
     return (
         "set -euo pipefail\n"
         f"{enter}"
-        f"mark=~/.jobc/setup-{mark}-$(uname -n) # so that another launch {_alike(code.kind)} does it no more\n"
+        f"mark=~/.jobc/setup-{mark}-$(uname -n) # so that the next launch {_alike(code.kind)} skips it\n"
         f"if [[ {is_wanted} ]]; then\n"
         f"{inner}"
         '  mkdir -p -- "${mark%/*}" && touch -- "$mark"\n'
@@ -225,17 +225,17 @@ def _alike(kind: str) -> str:
 
 
 def run(v: Any) -> str:
-    """On each node: find the artifact in what was sent, become task.sh."""
+    """Return the `run` script of each node: find the artifact among the sent files, exec task.sh."""
     enter = f"cd -- {sent(v.plan)}\n" if v.plan.code.kind == "git" else ""
     places = f'"$JOBC_ARTIFACT" {sh(f"artifacts/{v.plan.run.folder}/skypilot")} .'
     launch = verb(v.options)
-    hint = f"{launch} in the folder of task.sky.yaml, or in that of artifacts/, which no .gitignore there may name"
+    hint = f"run {launch} in the folder of task.sky.yaml or of artifacts/, and do not list that in .gitignore"
     return (
         f"{enter}# The artifact: where submit.sh put it, or in the folder where `{launch}` was called by hand.\n"
         f"for artifact in {places}; do\n"
         '  if grep -qsx "plan=$JOBC_PLAN" "$artifact/task.sh"; then exec bash "$artifact/task.sh"; fi\n'
         "done\n"
-        f'printf "error: %s\\n  hint: %s\\n" "no task.sh in what was sent to $(uname -n)" {sh(hint)} >&2\n'
+        f'printf "error: %s\\n  hint: %s\\n" "task.sh is missing in the files sent to $(uname -n)" {sh(hint)} >&2\n'
         "exit 65\n"
     )
 

@@ -34,7 +34,7 @@ class SlurmBackend:
         RuntimeVar.ATTEMPT: Spelling(Scope.BATCH, "$((first_attempt + ${SLURM_RESTART_COUNT:-0}))"),
         RuntimeVar.JOB_ID: Spelling(Scope.BATCH, "$SLURM_JOB_ID, or $SLURM_ARRAY_JOB_ID_$SLURM_ARRAY_TASK_ID"),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, 'first name of "$SLURM_STEP_NODELIST"'),
-        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses and tells the others"),
+        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses one and shares it"),
         RuntimeVar.NODE_RANK: Spelling(Scope.NODE, "$SLURM_NODEID"),
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -54,11 +54,11 @@ class SlurmBackend:
     }
     files: ClassVar[Mapping[str, str]] = {
         "job.sbatch": "the batch job; `sbatch job.sbatch` by hand works as well",
-        "task.sh": "what srun starts on each node; it becomes `node.sh`",
-        "engine.sh": "how the scripts ask Slurm, and tell it",
-        "queue.sh": "how the job gets into the queue",
-        "in_job.sh": "what the job does about its own end",
-        "pyxis.sh": "what its container sees",
+        "task.sh": "started by srun on each node; runs `node.sh`",
+        "engine.sh": "commands that query and control Slurm",
+        "queue.sh": "submits the job to the queue",
+        "in_job.sh": "requeue and shutdown inside the job",
+        "pyxis.sh": "mounts and variables of the container",
     }
 
     def check(self, plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:

@@ -22,12 +22,12 @@ _IN_THE_QUEUE = re.compile(
     "RUNNING|SUSPENDED|CONFIGURING|COMPLETING|STOPPED|SIGNALING|STAGE_OUT|RESIZING|REQUEUE.*|SPECIAL_EXIT"
 )
 _PENDING = (  # reason in squeue -> why a job waits
-    ("JobArrayTaskLimit", "other points of the sweep come first: backend.array_limit"),
-    ("Resources", "it is next, and waits until nodes are free"),
-    ("Priority", "jobs with a higher priority come first"),
+    ("JobArrayTaskLimit", "it waits for other points of the sweep (backend.array_limit)"),
+    ("Resources", "it is next and waits for free nodes"),
+    ("Priority", "jobs with a higher priority are ahead"),
     ("Dependency", "the jobs in queue.after have not ended"),
     ("DependencyNeverSatisfied", "a job in queue.after failed, so it will never start: stop.sh removes it"),
-    ("BeginTime", "Slurm starts it again in a moment"),
+    ("BeginTime", "Slurm requeued it and starts it again soon"),
     ("JobHeldUser", "it is held: scontrol release"),
     ("JobHeldAdmin", "an administrator holds it"),
     ("ReqNodeNotAvail.*", "nodes it asks for are down, drained or reserved: see sinfo -R"),
@@ -35,12 +35,12 @@ _PENDING = (  # reason in squeue -> why a job waits
     ("PartitionNodeLimit", "it asks for more nodes than the partition has or allows, so it will never start"),
     ("PartitionTimeLimit", "it asks for more time than the partition allows, so it will never start"),
     ("PartitionConfig", "the nodes it could run on are down, drained or too small: see sinfo -R"),
-    ("PartitionDown|PartitionInactive", "the partition takes no jobs now"),
-    ("BadConstraints", "no node can do what it asks for, so it will never start"),
+    ("PartitionDown|PartitionInactive", "the partition accepts no jobs now"),
+    ("BadConstraints", "no node satisfies the request, so it will never start"),
     ("Assoc.*|QOS.*|MaxJobs.*", "a limit of the account or its quality of service ({})"),
     ("Reservation", "its reservation has not begun"),
     ("Licenses", "it waits for licenses"),
-    ("None|", "the scheduler has not looked at it yet"),
+    ("None|", "the scheduler has not considered it yet"),
 )
 
 
@@ -81,7 +81,7 @@ class SlurmEngine(Engine):
         code = number(keys.get("exit", ""))
         if self._silent:
             why = f"Slurm does not answer: {self._silent}"
-            return State("unknown", f"not known, for {why}", None, why)
+            return State("unknown", f"unknown, because {why}", None, why)
         state, _, reason = self._known.get(job_id, "").partition(" ") if _asked_id(path) else ("", "", "")
         if state == "PENDING":
             return State("queued", f"queued as job {job_id}: {pending(reason)}")
@@ -93,12 +93,12 @@ class SlurmEngine(Engine):
         if code is None and run.is_stopped:
             return State("stopped", f"stopped by stop.sh before it had started, job {job_id}", None, why)
         if state == "CANCELLED" and code == 75:
-            text = f"job {job_id} was cancelled by hand, and saved; submit.sh --resume {run.id} goes on"
+            text = f"job {job_id} was cancelled by hand, after it saved; resume with submit.sh --resume {run.id}"
             return State("preempted", text, code, why)
         if code is not None:
             return ended(run, code, why)
         suffix = f" as {state}" if state else ""
-        text = f"failed: job {job_id} ended without a word{suffix}: cancelled by hand, or its node was lost"
+        text = f"failed: job {job_id} ended without recording an exit code{suffix}: cancelled by hand, or node lost"
         return State("failed", text, None, why)
 
     def reason(self, run: Run) -> str:
@@ -112,7 +112,7 @@ class SlurmEngine(Engine):
         path = _job_file(run)
         why = "" if path is None else read_keys(path).get("reason", "")
         if (run.path / "exit" / str(run.attempt)).is_dir() and run.ended_nodes() < self.job.nodes:
-            why += "; not every node has left word how it ended: logs/slurm-*.log may tell"
+            why += "; not every node recorded an exit code: see logs/slurm-*.log"
         return why
 
     # ---- a sweep: its run folder has links to the artifacts in the runs of its points

@@ -1,4 +1,4 @@
-"""When Slurm tells a job of its end: job.sbatch asks for it by --signal."""
+"""Compute when Slurm signals a job before its time limit: job.sbatch sets --signal."""
 
 from __future__ import annotations
 

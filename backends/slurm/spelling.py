@@ -22,7 +22,7 @@ def cpus_per_task(plan: LaunchPlan) -> int | None:
 
 
 def more_option(name: str, value: Any) -> str:
-    """`--switches=1` of switches: 1, `--hold` of hold: true; "" where null or false says that there is none."""
+    """Return the option: `--switches=1` for switches: 1, `--hold` for hold: true; "" for null or false."""
     if value is None or value is False:
         return ""
     return f"--{name}" if value is True else f"--{name}={value}"

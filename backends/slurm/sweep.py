@@ -15,7 +15,7 @@ from ...compiler.plugins.backend import Point
 
 
 def check(points: Sequence[Point]) -> Iterator[Diagnostic]:
-    """JC4308: all elements of a job array have the same #SBATCH lines. An error when somebody limits the array."""
+    """JC4308: all elements of a job array share the #SBATCH lines. An error if backend.array_limit is set."""
     lines_by_point = [dict.fromkeys(directives(point)) for point in points]
     differing = [
         line
@@ -25,10 +25,10 @@ def check(points: Sequence[Point]) -> Iterator[Diagnostic]:
     ]
     if differing:
         options = sorted({line.partition("=")[0] for line in differing})
-        title = f"these points are no job array: they differ in {', '.join(options)}"
-        because = "all elements of an array get the same nodes, time and partition; each point is a job of its own"
+        title = f"these points cannot be a job array: they differ in {', '.join(options)}"
+        because = "all elements of an array have the same nodes, time and partition; each point becomes its own job"
         key, asked_for = _key(points, differing), any(point.options.array_limit for point in points)
-        hint = f"a sweep for each value, if you want arrays: {key}={points[0].source_map.spec[key].value}"
+        hint = f"to get arrays, run one sweep for each value: {key}={points[0].source_map.spec[key].value}"
         hint += ", or backend.array_limit=null" if asked_for else ""
         severity = Severity.ERROR if asked_for else Severity.NOTE
         yield Diagnostic("JC4308", title, because, hint, key=key, severity=severity)

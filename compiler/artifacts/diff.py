@@ -1,8 +1,8 @@
-"""What two artifacts differ in: first what they mean, then what was said of them, then their files.
+"""Compare two artifacts: first their meaning, then their records, then their files.
 
 In   two mappings of path -> text, of compiled or of written directories
 Out  Comparison
-What a file's reader makes nothing of, such as comments and the order of keys, is no difference (as_read.py).
+Differences that the reader of a file ignores, such as comments and key order, do not count (as_read.py).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Change:
 
 @dataclass(frozen=True)
 class FileChange:
-    """lines: of either side that the other has not, for people to judge how much; 0 of the other kinds."""
+    """lines: how many lines only one side has, as a measure of the change; 0 for other kinds."""
 
     path: str
     kind: str  # changed | only in a | executable only in a | a link only in a | the same of b
@@ -99,7 +99,7 @@ def _is_empty_mapping(change: Change) -> bool:
 
 
 def _has_below(key: str, changes: list[Change]) -> bool:
-    """Whether what a mapping had, and has no more, is told key by key."""
+    """Return whether a removed mapping is reported key by key."""
     return any(change.key.startswith(f"{key}.") for change in changes)
 
 

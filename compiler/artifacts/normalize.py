@@ -1,4 +1,4 @@
-"""A file as whoever reads it takes it, as lines: two texts of one path with the same lines mean the same.
+"""Normalize a file to lines as its reader sees it: two texts of one path with the same lines mean the same.
 
 In   the path of a file, and its text
 Out  the leaves of data, the statements of Python, what bash makes of a script; the lines as they are of any other file
@@ -24,7 +24,7 @@ _HEAD = re.compile(r"(?:(?:#.*|[^\S\n]*)\n)*")  # of a script, before its first 
 
 
 def as_read(path: str, text: str) -> list[str] | None:
-    """None for a text that its reader refuses, such as one that somebody broke."""
+    """Return the parsed text, or None if the parser rejects it, for example after a hand edit."""
     import yaml  # here, for two directories of the same bytes take none of it
 
     try:

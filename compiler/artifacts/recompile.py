@@ -40,7 +40,7 @@ class Recompiled:
 
 @dataclass(frozen=True)
 class Drift:
-    """What the recorded words give now, against what was written.
+    """Differences between a fresh compile of the recorded command line and the artifact.
 
     causes:  in words: files that are other ones now, versions of jobc and of the backend's package
     refused: the diagnostics, when they do not compile any more; then the rest is empty
@@ -74,7 +74,7 @@ def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recomp
     for sweep in sweep_folders(compile_sweep(request)):
         if sweep.place == recorded_path and sweep.source_map is not None:
             return Recompiled(sweep.source_map, {file.path: file.text for file in sweep.artifacts})
-    raise NotHere(f"the words of the sweep give no {recorded_path or PLACE} any more")
+    raise NotHere(f"the sweep no longer has a point {recorded_path or PLACE}")
 
 
 def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drift | None, Recompiled | None]:
@@ -107,16 +107,16 @@ def is_sweep(manifest: Mapping[str, Any]) -> bool:
 
 
 def recorded(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Request:
-    """What jobc was asked for when it wrote the directory. Raises NotHere, and CompileError as read_manifest()."""
+    """Return the compile request that the manifest records. Raises NotHere, and CompileError as read_manifest()."""
     written = read_manifest(folder)
     if "words" not in written:
-        raise NotHere("an earlier version of jobc wrote it, without the words of its sweep")
+        raise NotHere("an earlier version of jobc wrote it and did not record the sweep's command line")
     command = None if written["command"] is None else tuple(written["command"])
     return Request(tuple(written["words"]), command, config_dirs, written["config_name"], written["strict"], True)
 
 
 def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) -> Comparison | None:
-    """Of what jobc wrote and nobody edited since."""
+    """Compare the files that jobc wrote and nobody has edited since."""
     before: dict[str, str] = {}
     for path, entry in written["files"].items():
         file = folder / path
@@ -137,14 +137,18 @@ def _causes(written: Mapping[str, Any], now: Mapping[str, Any], folders: Mapping
     from ... import __version__
 
     causes = [*_changed(written["inputs"], folders)]
-    causes += [f"{source} was not read then" for source in now.get("inputs", {}) if source not in written["inputs"]]
-    causes += [f"{source} is not read any more" for source in written["inputs"] if now and source not in now["inputs"]]
+    causes += [
+        f"{source} is new: the original compile did not read it"
+        for source in now.get("inputs", {})
+        if source not in written["inputs"]
+    ]
+    causes += [f"{source} is no longer read" for source in written["inputs"] if now and source not in now["inputs"]]
     if written["digest"] != digest_of(written["files"]):
-        causes.append("the manifest has other sums than jobc wrote")
+        causes.append("the checksums in the manifest were changed after the compile")
     if written["jobc"] != __version__:
-        causes.append(f"jobc was {written['jobc']}, and is {__version__}")
+        causes.append(f"jobc was {written['jobc']} and is now {__version__}")
     if now and written.get("plugin") != now.get("plugin"):
-        causes.append(f"the backend was {written.get('plugin')}, and is {now.get('plugin')}")
+        causes.append(f"the backend was {written.get('plugin')} and is now {now.get('plugin')}")
     return tuple(causes)
 
 
@@ -152,7 +156,7 @@ def _changed(inputs: Mapping[str, str], folders: Mapping[str, Path]) -> tuple[st
     """inputs: place -> digest then. In words, those that are other ones now or gone."""
     now = {source: _text(source, folders) for source in inputs}
     return tuple(
-        f"{source} is not there any more" if now[source] is None else f"{source} is not what it was"
+        f"{source} was deleted" if now[source] is None else f"{source} was changed"
         for source, digest in inputs.items()
         if hashlib.sha256((now[source] or "").encode("utf-8", "surrogateescape")).hexdigest() != digest
         or now[source] is None
@@ -165,7 +169,7 @@ def _elsewhere(written: Mapping[str, Any], folder: Path, config_dirs: tuple[tupl
 
 
 def _is_elsewhere(source: str, artifact: Path, folders: Mapping[str, Path]) -> bool:
-    """Not here, and not because somebody removed it: that is known of a folder that came with the job alone."""
+    """Return whether an input is missing because only the artifact was copied here, not because it was deleted."""
     root = source.partition(":")[0]
     jobc_folder = next((above / "jobc" for above in artifact.absolute().parents if (above / "jobc").is_dir()), None)
     came_along = root in folders and (root == "input" or (root == "project" and folders[root] == jobc_folder))

@@ -23,7 +23,7 @@ Tree = Mapping[str, Any]
 
 
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
-    """Every finding in both trees. section: of the keys, `accelerate` or `backend`"""
+    """Yield every finding in both trees. section: where the keys are, `accelerate` or `backend`"""
     if extra or deepspeed_extra:  # most jobs have neither, and need not load what is known of each key
         yield from refuse_extra(extra, of_accelerate(plan), (section, "extra"))
         yield from refuse_extra(deepspeed_extra, of_deepspeed(plan), (section, "deepspeed_extra"))
@@ -36,5 +36,5 @@ def gpu_ids_there(spec: JobSpec, extra: Tree, section: str) -> Iterator[Diagnost
     beyond = [name for name in str(ids).split(",") if re.fullmatch(r"\d+", name) and limit and int(name) >= limit]
     if beyond:
         key = f"{section}.extra.gpu_ids"
-        because = f"{place(spec)} has {limit} GPUs on each node, and they are counted from 0"
+        because = f"{place(spec)} has {limit} GPUs on each node, numbered from 0"
         yield Diagnostic("JC2060", f"{key} names GPU {', '.join(beyond)}", because, f"{key}=all", key=key)

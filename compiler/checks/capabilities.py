@@ -1,4 +1,4 @@
-"""Nothing is dropped in silence: what a plan asks for, less what a backend honours.
+"""Compare what a plan requests with what a backend honours, so that nothing is dropped silently.
 
 A must that is left is an error with the alternatives; a wish that is left is a note.
 Also here: the generic scope check of runtime variables.
@@ -55,7 +55,7 @@ def honoured(backend: Backend, key: str) -> tuple[str, ...]:
 
 
 def refused(backend: Backend, demand: Demand) -> tuple[Any, ...]:
-    """What a backend does not honour of the value of a demand, or of its values when there are several."""
+    """Return the part of a demand's value, or of its values, that a backend does not honour."""
     supported = honoured(backend, demand.key)
     values = demand.value if isinstance(demand.value, tuple) else (demand.value,)
     return () if supported == ANY else tuple(value for value in values if value not in supported)
@@ -75,7 +75,7 @@ class LeftOut:
 
 
 def left_out(plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mapping[str, SpecValue]) -> list[LeftOut]:
-    """The musts, and the wishes that somebody beside our own defaults asked for, that the backend does not honour.
+    """Return the required demands, and the optional ones set outside jobc's defaults, that the backend does not honour.
 
     table: plan key -> spec keys; values: the leaves of the spec
     """
@@ -113,22 +113,22 @@ def check_honours(
     """JC4101 for each must, JC4102 for each wish. able: names of the other backends that honour it"""
     for item in missing:
         others, supported = able(item.demand), honoured(backend, item.demand.key)
-        lack = f"it knows {', '.join(supported)}" if supported else f"it has no word for {item.demand.key}"
+        lack = f"it supports {', '.join(supported)}" if supported else f"it does not support {item.demand.key}"
         undo = _instead(item.key, supported[0]) if supported else _undo(item.key, item.leaves)
         hint = f"backend={others[0]}, or {undo}" if others else undo
         if item.demand.must:
             yield Diagnostic(
                 "JC4101",
-                f"backend {backend.name} cannot honour {item.typed}",
-                lack if supported else f"{lack}, and without it this would be another job",
+                f"backend {backend.name} does not support {item.typed}",
+                lack if supported else f"{lack}, and the job would be different without it",
                 hint,
                 key=item.key,
             )
         else:
             yield Diagnostic(
                 "JC4102",
-                f"backend {backend.name} leaves out {item.typed}",
-                f"{lack}; the job is the same without",
+                f"backend {backend.name} ignores {item.typed}",
+                f"{lack}; the job computes the same without it",
                 hint,
                 key=item.key,
                 severity=Severity.NOTE,
@@ -139,19 +139,21 @@ def check_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
     """JC4005 for a runtime variable that the backend never spells; JC4006 for one used before it is known."""
     for missing in sorted(v.name for v in RuntimeVar if v not in backend.spellings):
         yield Diagnostic(
-            "JC4005", f"backend {backend.name} does not spell {missing}", "node.sh needs it", "add it to `spellings`"
+            "JC4005", f"backend {backend.name} does not define {missing}", "node.sh needs it", "add it to `spellings`"
         )
     slots = [("command", plan.command, Scope.RANK), *((f"env.{k}", w, Scope.RANK) for k, w in plan.env.items())]
     for slot, word, scope in [*slots, ("setup.python", plan.setup.python, Scope.NODE)]:
         for variable in sorted(runtime_vars(word), key=lambda v: v.name):
             spelling = backend.spellings.get(variable)
             if spelling and spelling.scope > scope:
-                because = f"{slot} is evaluated at {scope.name}, {variable.name} is known from {spelling.scope.name} on"
+                because = (
+                    f"{slot} is evaluated at {scope.name}; {variable.name} is unknown before {spelling.scope.name}"
+                )
                 yield Diagnostic("JC4006", f"{variable.name} is used before it is known", because, f"change {slot}")
 
 
 def _undo(key: str, leaves: tuple[str, ...]) -> str:
-    """What to type so that the key asks for nothing."""
+    """Return the override that unsets the key."""
     hint = type_at(JobSpec, key) if key else None
     if type(None) in get_args(hint):
         return f"{key}=null"
@@ -160,7 +162,7 @@ def _undo(key: str, leaves: tuple[str, ...]) -> str:
             return f"{_group(key)}={word}"
     if get_origin(hint) is tuple:
         return f"{key}=[]"
-    return f"{key}=0" if int in get_args(hint) else f"leave out {', '.join(leaves) or key}"
+    return f"{key}=0" if int in get_args(hint) else f"remove {', '.join(leaves) or key}"
 
 
 def _instead(key: str, word: str) -> str:
@@ -178,7 +180,7 @@ def _group(key: str) -> str:
 
 
 def at(key: str, section: str) -> bool:
-    """Whether a dotted key is the section or lies below it."""
+    """Return whether a dotted key is the section or is inside it."""
     return key == section or key.startswith(f"{section}.")
 
 

@@ -1,7 +1,7 @@
-"""What a site allows: packages that bring rules of their own, found by the entry point group `jobc.policies`.
+"""Site policies: installed packages with their own rules, found through the entry point group `jobc.policies`.
 
 The entry point is an object with a `name` and a function `check(spec, plan)` that yields Diagnostics, with codes of its
-own letters whose pages lie in `codes/` beside the module. `Policy` is one that needs no code but its values.
+own letters whose pages lie in `codes/` beside the module. `Policy` is a ready-made one that only needs values.
 A policy that cannot be asked is an error (JC3093): one that is silent would allow everything.
 """
 
@@ -23,12 +23,12 @@ _DOCKER = "docker://"  # how Apptainer and Pyxis name what docker names without 
 
 @runtime_checkable
 class AnyPolicy(Protocol):
-    """What an entry point gives."""
+    """Type of a policy entry point."""
 
     name: str
 
     def check(self, spec: JobSpec, plan: LaunchPlan) -> Iterable[Diagnostic]:
-        """What a job must not do here. Pure."""
+        """Yield the violations of this policy. Pure."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Policy:
         if allowed and image and not any(fnmatchcase(image, pattern) for pattern in allowed):
             because = f"policy {self.name} allows {', '.join(self.images)}"
             hint = f"image={_image_of(allowed[0])}"
-            title = f"image {spec.image} is not allowed here"
+            title = f"image {spec.image} is not allowed at this site"
             yield Diagnostic("JC3090", title, because, hint, key="image", severity=self.severity)
 
     def _time(self, spec: JobSpec) -> Iterator[Diagnostic]:
@@ -73,23 +73,27 @@ class Policy:
         if self.most_time_s is not None and (spec.time is None or spec.time > self.most_time_s):
             most = show_duration(self.most_time_s)
             title = (
-                "a job needs a time limit here" if spec.time is None else f"time={show_duration(spec.time)} is too long"
+                "jobs need a time limit at this site"
+                if spec.time is None
+                else f"time={show_duration(spec.time)} is too long"
             )
-            because = f"policy {self.name} gives a job {most} at most"
-            hint = f"time={most}; in a queue also lifecycle.max_requeues=3, for a requeued job goes on where it was"
+            because = f"policy {self.name} limits each job to {most}"
+            hint = (
+                f"time={most}; with a queue also lifecycle.max_requeues=3: a requeued job resumes from its checkpoint"
+            )
             yield Diagnostic("JC3091", title, because, hint, key="time", severity=self.severity)
 
     def _labels(self, spec: JobSpec) -> Iterator[Diagnostic]:
         """JC3092"""
         for label in self.labels:
             if not spec.labels.get(label, "").strip():
-                title, because = f"a job needs the label {label} here", f"policy {self.name} asks for it"
+                title, because = f"jobs need the label {label} at this site", f"policy {self.name} requires it"
                 hint = f"labels.{label}=NAME"
                 yield Diagnostic("JC3092", title, because, hint, key=f"labels.{label}", severity=self.severity)
 
 
 def _image_of(pattern: str) -> str:
-    """One that the pattern allows, in the small letters of a registry's grammar."""
+    """Return an allowed example image for the pattern, in the lower case of registry names."""
     *parts, last = pattern.split("/")
     name, colon, tag = last.partition(":")
     if "*" in name and not colon:
@@ -106,7 +110,7 @@ def asked_keys() -> frozenset[str]:
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """What every installed policy finds."""
+    """Yield the findings of every installed policy."""
     for plugin in find_policies():
         try:
             policy = plugin.load_module()
@@ -116,11 +120,11 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
             if wrong := next(
                 (diagnostic for diagnostic in diagnostics if not isinstance(diagnostic, Diagnostic)), None
             ):
-                raise TypeError(f"it yields {wrong!r}, which is no Diagnostic")
+                raise TypeError(f"it yields {wrong!r}, which is not a Diagnostic")
         except (Exception, SystemExit) as error:  # another package's code may raise anything
-            title, because = f"policy {plugin.name} cannot be asked", f"{type(error).__name__}: {error}"
+            title, because = f"policy {plugin.name} cannot be checked", f"{type(error).__name__}: {error}"
             yield Diagnostic(
-                "JC3093", title, because, "mend its package, or remove it where no policy is meant to hold"
+                "JC3093", title, because, "fix its package, or uninstall it if this policy should not apply here"
             )
         else:
             yield from (replace(diagnostic, policy=plugin.name) for diagnostic in diagnostics)

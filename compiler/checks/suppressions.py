@@ -1,7 +1,7 @@
-"""From what the rules find to what is reported: `# jobc: allow NAME because …` in a user's YAML, and --strict.
+"""Filter findings before they are reported: `# jobc: allow NAME because …` in a user's YAML, and --strict.
 
 In   the text of the files that a compile read, and the findings of a stage, with their places
-Out  the findings, those that somebody allows marked with the reason; in a CompileError when an error is left
+Out  the findings, allowed ones marked with the reason; in a CompileError if an error remains
 
 A comment allows a code, written as a code (JC3011) or as its name (taken-port), for the value on its own line or, when
 it stands alone, on the next line of the file; several may share a line. A value is all that stands behind a key, be it
@@ -31,12 +31,12 @@ _COMMENT = re.compile(r"#\s*jobc\s*:(?:(?!#\s*jobc\s*:).)*", re.IGNORECASE)  # u
 _FORM = re.compile(rf"#\s*jobc:\s*allow\s+([A-Z]+\d+|{NAME})\s+because\s+(\S.*)")
 _MEANT = re.compile(r"\b(allow|ignore|disable|suppress|skip|noqa|[A-Z]{2,}\d{2,})\b", re.IGNORECASE)
 _EMPTY = re.compile(r"\s*(#.*)?$")
-_EXAMPLE = "# jobc: allow ignored-by-backend because the queue has a limit of its own"
+_EXAMPLE = "# jobc: allow ignored-by-backend because the queue sets its own limit"
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """One comment.
+    """One `# jobc: allow` comment.
 
     word: the code or name as written
     code: the code, "" for a name that no code has
@@ -59,7 +59,7 @@ class Allowance:
 
 @dataclass(frozen=True)
 class Levels:
-    """What becomes of a finding. strict: a warning or note that nobody allows is an error."""
+    """Severity of each finding. strict: warnings and notes that no comment allows are errors."""
 
     allowances: tuple[Allowance, ...] = ()
     strict: bool = False
@@ -78,7 +78,7 @@ class Levels:
         """The findings of one stage behind those of earlier ones; CompileError with all of them when one is an error.
 
         last: of the stages. Before it nothing ends for what is an error by --strict alone: a job may go on with it, and
-        so the next stage is told in the same go.
+        so the next stage reports its findings in the same run.
         failure: what a check raised. An error that is reported explains it, because a check relies on what others
         refuse; without an error it is raised.
         """
@@ -98,14 +98,14 @@ class Levels:
             return
         yield replace(found, severity=Severity.ERROR) if self.strict else found
         if allowance:
-            title, because = f"{found.code} cannot be allowed", "with it the artifact would be wrong"
+            title, because = f"{found.code} cannot be allowed", "an artifact with this error would not work"
             if found.policy:
-                because = f"policy {found.policy} forbids it, and no job decides what a site allows"
-            hint = found.hint or "mend the value, and remove the comment"
+                because = f"policy {found.policy} forbids it, and a job cannot override a site policy"
+            hint = found.hint or "fix the value and remove the comment"
             yield Diagnostic("JC3082", title, because, hint, allowance.origin, found.key)
 
     def unused(self, found: Iterable[Diagnostic], of_sizes: bool = False) -> list[Diagnostic]:
-        """JC3081 for each comment that allowed nothing of what a compile finds, or of what is found of sizes.
+        """Yield JC3081 for each comment that matched no finding of the compile or of `jobc plan`.
 
         A note with --strict too: another backend may have a use for it.
         """
@@ -115,17 +115,17 @@ class Levels:
 
 
 def _idle(allowance: Allowance) -> Diagnostic:
-    title = f"nothing here is {allowance.word}"
-    because = f"no rule says it of line {allowance.line}, so the comment may hide the next mistake"
-    hint = "remove the comment, unless another backend needs it"
+    title = f"the comment allows {allowance.word}, which is not reported here"
+    because = f"no rule reports it for line {allowance.line}, so the comment could hide a later mistake"
+    hint = "remove the comment, or keep it if another backend reports this"
     pages, names = code_pages(), code_names()
     if len(codes := names.get(allowance.word, ())) > 1:
-        because = f"{' and '.join(codes)} have this name, and it stands for {codes[0]}"
+        because = f"{' and '.join(codes)} share this name, which selects {codes[0]}"
         hint = f"allow {alternatives(codes[1:])} by code, or remove the comment"
     elif allowance.code not in pages:
         title, because = (
             f"no diagnostic has the code or name {allowance.word}",
-            "the comment allows nothing, on any backend",
+            "the comment has no effect on any backend",
         )
         near = get_close_matches(allowance.word, [*pages, *names], 1)
         hint = f"did you mean {near[0]}? see jobc explain {near[0]}" if near else "remove the comment"
@@ -148,10 +148,8 @@ def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
                 covered_lines = frozenset([line]).union(*({*value, above} for value, above in values if line in value))
                 allowances.append(Allowance(form[1], _code(form[1]), form[2], line, covered_lines, origin))
             elif _MEANT.search(comment):  # else it is a comment like others
-                because = (
-                    "it is `allow`, a code or its name, the word `because`, and a reason for whoever reads it next"
-                )
-                refused.append(Diagnostic("JC3080", "cannot read what is allowed", because, _EXAMPLE, origin))
+                because = "the form is `allow CODE because REASON`, with a code or a name"
+                refused.append(Diagnostic("JC3080", "cannot read this `jobc:` comment", because, _EXAMPLE, origin))
     if refused:
         raise CompileError(refused)
     return tuple(allowances)

@@ -13,20 +13,20 @@ from ..plan.launch_plan import LaunchPlan, thaw
 
 
 def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnostic]:
-    """is_set: whether somebody set a key, beside jobc's own files; that one is to blame"""
+    """is_set: whether the user set a key, as opposed to jobc's own files; the diagnostic points to that key"""
     if not plan.uses_trainer:
         return
     for problem in _refused(plan.train):
         keys = re.findall(r"[a-z_]+\.[a-z_]+", problem)
         key = next(filter(is_set, keys), keys[0] if keys else "")
-        hint = _mended(plan.train, key) or f"give {key or 'the key'} another value"
+        hint = _mended(plan.train, key) or f"change {key or 'the value'}"
         if key.endswith(".kind"):
-            hint = "task=digits or task=gpt_tiny: a model and its data"
-        yield Diagnostic("JC2020", problem, "the trainer refuses this at start", hint, key=key)
+            hint = "task=digits or task=gpt_tiny, which set a model and its data"
+        yield Diagnostic("JC2020", problem, "the trainer would exit with this error at startup", hint, key=key)
 
 
 def _refused(train: Any) -> tuple[str, ...]:
-    """What the trainer says against a train.json, `path: what is wrong` each."""
+    """Report the trainer's own checks of train.json, each as `path: problem`."""
     try:
         train_json.parse(thaw(train))
     except BrokenInput as error:

@@ -1,7 +1,7 @@
-"""What is there for the bundled trainer, beside a command of the user's own that never reads it.
+"""Warn about keys for jobc's own trainer when the user's command runs instead and never reads them.
 
 In   the composed tree, the user's command, the key table, the leaves of the spec
-Out  JC2014 for what somebody set; the keys that nobody set, whose defaults hold for nothing
+Out  JC2014 for keys that the user set; the unset keys, whose defaults have no effect
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ def unread(
     ]
     if not names and not groups:
         return
-    hint = f"leave out {(names or groups)[0]}"
+    hint = f"remove {(names or groups)[0]}"
     if names:
         hint = f"{_passing(command, names[0])} for the words after --, or {hint}"
     names += groups
     is_are, it_them, go = ("is", "it", "it goes") if len(names) == 1 else ("are", "them", "they go")
     title = f"{', '.join(names)} {is_are} set, but your own command does not read {it_them}"
-    because = f"{go} to train.json, which only the trainer that comes with jobc reads"
+    because = f"{go} into train.json, which only jobc's own trainer reads"
     yield Diagnostic("JC2014", title, because, hint, composed.origin_of_choice(names[0]), names[0], Severity.NOTE)
 
 
 def unsaid(
     composed: Composed, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str] = ()
 ) -> frozenset[str]:
-    """The keys that nobody set either. read: as of unread()"""
+    """Return the unused keys that the user did not set. read: as in unread()"""
     return frozenset(key for key in _lost(composed, table, values, read) if values[key].is_default)
 
 
@@ -73,7 +73,7 @@ def _chosen(composed: Composed) -> list[str]:
 
 
 def _is_lost(file: str, values: Mapping[str, SpecValue], lost: set[str]) -> bool:
-    """Whether an option's file of jobc's own gave some values, and all are lost."""
+    """Return whether jobc's own option file set values that are all unused."""
     option_keys = [
         k for k, v in values.items() if v.origin and v.origin.root == "jobc" and v.origin.path.endswith(file)
     ]

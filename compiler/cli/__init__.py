@@ -46,8 +46,8 @@ def _main(words: list[str]) -> int:
         if os.environ.get("JOBC_DEBUG"):
             raise
         because = f"{type(error).__name__}: {error}"
-        hint = "set JOBC_DEBUG=1 for the traceback, and please report it with the command line"
-        report([Diagnostic("JC9001", "jobc itself failed", because, hint)], arguments)
+        hint = "set JOBC_DEBUG=1 for the traceback, and report it with the command line"
+        report([Diagnostic("JC9001", "internal error in jobc", because, hint)], arguments)
         return OUR_BUG
 
 

@@ -16,15 +16,15 @@ from ..diagnostics.origin import COMMAND_LINE, Origin
 
 COMMANDS = {
     "compile": "write the artifact directory (the default command)",
-    "check": "diagnostics only, nothing is written",
-    "plan": "steps, memory, time and cost of each size: jobc plan nodes=1,2,8",
-    "diff": "what two jobs, artifacts or runs differ in: jobc diff nodes=2,4, jobc diff DIR DIR",
+    "check": "print diagnostics, write nothing",
+    "plan": "estimate steps, memory, time and cost for each size: jobc plan nodes=1,2,8",
+    "diff": "compare two jobs, artifacts or runs: jobc diff nodes=2,4, jobc diff DIR DIR",
     "run": "compile, submit and follow",
-    "why": "where a line, a key or a variable came from: jobc why FILE:LINE, jobc why DIR loop.steps",
-    "verify": "hand edits, and inputs that changed since the compile: jobc verify DIR",
-    "explain": "what a diagnostic means: jobc explain JC3011, jobc explain taken-port",
-    "backends": "the backends that are installed, and what each can do",
-    "submit": "run DIR/submit.sh; so do status, logs, stop, preflight, smoke, shell and clean",
+    "why": "show where a line, a key or a variable comes from: jobc why FILE:LINE, jobc why DIR loop.steps",
+    "verify": "find hand edits and inputs that changed since the compile: jobc verify DIR",
+    "explain": "explain a diagnostic: jobc explain JC3011, jobc explain taken-port",
+    "backends": "list the installed backends and what each one supports",
+    "submit": "run DIR/submit.sh; status, logs, stop, preflight, smoke, shell and clean run theirs",
     "status": "",
     "logs": "",
     "stop": "",
@@ -32,9 +32,9 @@ COMMANDS = {
     "smoke": "",
     "shell": "",
     "clean": "",
-    "watch": "live progress of a run, by DIR/logs.sh: jobc watch DIR",
-    "init": "write a site profile, by looking and asking: jobc init lab",
-    "completion": 'shell completion: eval "$(jobc completion bash)"',
+    "watch": "show live progress of a run, with DIR/logs.sh: jobc watch DIR",
+    "init": "write a cluster profile from what it detects and your answers: jobc init lab",
+    "completion": 'print shell completion: eval "$(jobc completion bash)"',
     "help": "",
     "_complete": "",
 }
@@ -86,7 +86,7 @@ class Arguments:
 
     @property
     def for_machines(self) -> bool:
-        """Whether diagnostics are printed as one document on stdout."""
+        """Return whether diagnostics are printed as one document on stdout."""
         return self.command in ("compile", "check") and self.format not in (None, "text")
 
     @property
@@ -131,18 +131,18 @@ def parse(argv: Sequence[str]) -> Arguments:
             _refuse_own_program(command, words)
         raise
     if options["detach"] and command != "run":
-        raise _no_effect("--detach", "only jobc run starts something", "jobc run --detach …, or submit.sh --detach")
+        raise _no_effect("--detach", "only jobc run starts a job", "jobc run --detach …, or submit.sh --detach")
     if options["format"] not in (None, *FORMATS.get(command, ())):
         raise _no_format(command, options["format"])
     if options["plot"] and command != "plan":
-        raise _no_effect("--plot", "only jobc plan has figures to draw", "jobc plan --plot …")
+        raise _no_effect("--plot", "only jobc plan draws figures", "jobc plan --plot …")
     if options["package"] and not options["cfg"]:
-        raise _no_effect("--package", "it chooses what --cfg prints", f"--cfg job --package {options['package']}")
+        raise _no_effect("--package", "it selects what --cfg prints", f"--cfg job --package {options['package']}")
     return Arguments(command, overrides, program_words, **options)
 
 
 def asked(argv: Sequence[str]) -> Arguments:
-    """As much of a command line that cannot be read as says how to answer: its command and format."""
+    """Return the command and format of an unparsable command line, so that the error has the right format."""
     words = list(argv[: argv.index("--")] if "--" in argv else argv)
     index = _command_at(words)
     command = "compile" if index is None else words[index]
@@ -152,14 +152,14 @@ def asked(argv: Sequence[str]) -> Arguments:
 
 
 def _command_at(words: Sequence[str]) -> int | None:
-    """Where the command stands: the first word that is no option, value or override, if there is one of that name."""
+    """Return the index of the command: the first word that is not an option, value or override and names a command."""
     bare = (i for i, word in enumerate(words) if not re.match(r"[-~]|.*=", word) and not _is_value(words, i))
     first = next(bare, None)
     return first if first is not None and words[first] in COMMANDS else None
 
 
 def is_override(word: str) -> bool:
-    """Whether a word gives a value, where paths are words as well: the directories of a sweep have a `=` of their own.
+    """Return whether a word is an override. Directories of a sweep contain `=` as well.
 
     `artifacts/f+seed=1/slurm` has a `+` before it, which no key has; and what is there, or is a line of it, is meant.
     """
@@ -167,7 +167,7 @@ def is_override(word: str) -> bool:
 
 
 def _refuse_own_program(command: str, words: Sequence[str]) -> None:
-    """JC1110 when the user's own command seems to stand in `words`: a program among them, and no ` -- `."""
+    """Raise JC1110 if `words` seem to contain the user's own command: a program without ` -- ` before it."""
     bare = [i for i, w in enumerate(words) if not re.match(r"[-~]|.*=", w) and not _is_value(words, i)]
     index = next((i for i in bare if words[i].endswith((".py", ".sh")) or Path(words[i]).is_file()), None)
     if index is not None:
@@ -176,10 +176,10 @@ def _refuse_own_program(command: str, words: Sequence[str]) -> None:
             first -= 1  # `python` before train.py
         verb = [command] if command != "compile" else []
         hint = shlex.join(["jobc", *verb, *words[:first], "--", *words[first:]])
-        because = "without ` -- ` before it, your own command would be read as overrides and options of jobc"
+        because = "without ` -- ` before it, jobc would read your command as its own overrides and options"
         origin = Origin(COMMAND_LINE, words[index])
         raise CompileError(
-            [Diagnostic("JC1110", f"{words[index]} is no override and no command", because, hint, origin)]
+            [Diagnostic("JC1110", f"{words[index]} is neither an override nor a command", because, hint, origin)]
         )
 
 
@@ -190,19 +190,19 @@ def _no_effect(option: str, because: str, hint: str) -> CompileError:
 def _no_format(command: str, name: str) -> CompileError:
     formats = FORMATS.get(command, ())
     if not formats:
-        because = "only what jobc compiles, checks, plans or compares has one"
+        because = "only compile, check, plan and diff have an output format"
         return _no_effect("--format", because, f"jobc check --format {FORMATS['check'][0]}")
-    title, because = f"jobc {command} has no format {name}", f"it has {', '.join(formats)}"
+    title, because = f"jobc {command} does not support --format {name}", f"it must be one of {', '.join(formats)}"
     return CompileError([Diagnostic("JC1110", title, because, f"--format {formats[0]}")])
 
 
 def option_names() -> list[str]:
-    """Every option, for completion."""
+    """Return every option name, for shell completion."""
     return sorted(name for action in _parser()._actions for name in action.option_strings if name.startswith("--"))
 
 
 def _is_value(words: Sequence[str], at: int) -> bool:
-    """Whether a word is the value of the option before it, as in `--config-name run`."""
+    """Return whether a word is the value of the option before it, as in `--config-name run`."""
     return at > 0 and words[at - 1] in _TAKE_VALUES
 
 
@@ -218,10 +218,14 @@ def _refuse_commands(overrides: Sequence[str]) -> None:
         )
         title, because = (
             f"unknown command {word}",
-            "the first word without `=` is a command, and there is none of that name",
+            "the first word without `=` must be a command, and this is not one",
         )
         if word in COMMANDS:
-            title, because, hint = f"{word} is a second command", "one is enough", f"leave out {word}, or the other"
+            title, because, hint = (
+                f"{word} is a second command",
+                "jobc runs one command at a time",
+                f"remove {word} or the other command",
+            )
         diagnostics.append(Diagnostic("JC1110", title, because, hint, Origin(COMMAND_LINE, word)))
     if diagnostics:
         raise CompileError(diagnostics)
@@ -254,7 +258,7 @@ class _Parser(argparse.ArgumentParser):
         elif key := _key_like(name):
             after = [*self.words, name][[*self.words, name].index(name) + 1 :]
             hint = f"{key}={value or (after[0] if after and '=' not in after[0] else 'VALUE')}"
-        because = "jobc has no such option, and options of your own program go after --"
+        because = "this is not an option of jobc; options of your own program go after --"
         raise CompileError([Diagnostic("JC1110", f"unknown option {word}", because, hint)])
 
 
@@ -281,7 +285,7 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
     parser.words = words
     add = parser.add_argument
     add("words", nargs="*")
-    add("-m", "--multirun", action="store_true", help="every combination of comma-separated values")
+    add("-m", "--multirun", action="store_true", help="compile every combination of comma-separated values (a sweep)")
     add("-c", "--cfg", choices=("job", "hydra", "all"), help="print the composed config instead of compiling")
     add(
         "-i",
@@ -289,27 +293,27 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
         nargs="?",
         const="all",
         choices=_INFO,
-        help="print how the config was put together",
+        help="print how the config was composed",
     )
-    add("-p", "--package", help="with --cfg: only this part of the config")
-    add("-cd", "--config-dir", type=Path, help="a folder of config files that wins over all others")
-    add("-cn", "--config-name", default="config", help="the config to start from (default: config)")
+    add("-p", "--package", help="with --cfg: print only this section of the config")
+    add("-cd", "--config-dir", type=Path, help="a folder of config files that overrides all others")
+    add("-cn", "--config-name", default="config", help="the primary config file (default: config)")
     add(
         "--out",
         type=Path,
         default=Path("artifacts"),
-        help="where artifact directories go (default: artifacts); relative paths of the job begin beside that folder",
+        help="folder for artifact directories (default: artifacts); relative paths in the job start from its parent",
     )
     add("--force", action="store_true", help="overwrite files that were edited by hand")
-    add("--strict", action="store_true", help="a warning or note that no `# jobc: allow` allows is an error")
-    add("--detach", action="store_true", help="with run: return at once")
+    add("--strict", action="store_true", help="treat warnings and notes as errors, unless `# jobc: allow` covers them")
+    add("--detach", action="store_true", help="with run: return after submitting")
     add(
         "--format",
         choices=tuple(dict.fromkeys(name for formats in FORMATS.values() for name in formats)),
         help="diagnostics as text, json, sarif or github; plan as table, json or csv; diff as text or json",
     )
-    add("--plot", type=Path, metavar="FILE", help="with plan: draw them, too, as .png, .svg or .pdf")
-    add("-h", "--help", action="store_true", help="this text")
+    add("--plot", type=Path, metavar="FILE", help="with plan: also draw the figures, as .png, .svg or .pdf")
+    add("-h", "--help", action="store_true", help="print this help")
     add("--version", action="store_true", help="print the version")
     return parser
 

@@ -51,7 +51,7 @@ def table(written: Sequence[tuple[Compiled | SweepFolder, Path]]) -> list[str]:
     """A line for each directory of a sweep; ranks: of the whole job, GPUs: of a node."""
     rows = [("backend", "nodes", "ranks", "GPUs", "files", "start with")]
     for folder, target in written:
-        size = ("all points at once", "", "")
+        size = ("start all points", "", "")
         if isinstance(folder, Compiled):
             topology = folder.plan.topology
             size = (str(topology.nodes), str(topology.world_size), str(topology.gpus))
@@ -102,7 +102,7 @@ def beside(compiled: Compiled, out: Path) -> list[Diagnostic]:
     needed = [key for key, kind in kinds.items() if kind in ("snapshot", "shared", "venv", "uv")]
     values = compiled.source_map.spec
     ours = [key for key in needed if values[key].is_default]
-    because = f"a relative path begins in the folder that holds {out.name}/, and that is not the one you are in"
+    because = f"relative paths start from the folder that contains {out.name}/, which is not the current directory"
     back = os.path.relpath(current, project)
 
     def found(keys: list[str], title: str, severity: Severity) -> Diagnostic:
@@ -118,7 +118,7 @@ def beside(compiled: Compiled, out: Path) -> list[Diagnostic]:
 
 
 def not_here(compiled: Compiled, out: Path) -> list[Diagnostic]:
-    """JC5010: what submit.sh is to send, and this machine has not. Another one may submit, so it is a warning."""
+    """Yield JC5010 for missing files that submit.sh sends. A warning, because another machine may submit."""
     plan, backend, values = compiled.plan, compiled.backend, compiled.source_map.spec
     sent = dict(backend.sends(plan, compiled.options)) if isinstance(backend, SendingBackend) else {}
     if plan.code.kind in ("snapshot", "rsync"):
@@ -127,10 +127,10 @@ def not_here(compiled: Compiled, out: Path) -> list[Diagnostic]:
     diagnostics = []
     for key, path in sent.items():
         if not Path(path).expanduser().exists():
-            because = "submit.sh sends it from the machine where it is called, and refuses the job without it"
+            because = "submit.sh sends it from the machine on which you call it, and fails without it"
             origin = values[key].origin if key in values else None
-            hint = f"{key}=… names what is here; or submit where it is"
-            title = f"there is no {path} on this machine"
+            hint = f"set {key} to an existing path, or submit on the machine that has it"
+            title = f"{path} does not exist on this machine"
             diagnostics.append(Diagnostic("JC5010", title, because, hint, origin, key, Severity.WARNING))
     return diagnostics
 
@@ -147,11 +147,13 @@ def _refuse_collisions(compiled: list[Compiled]) -> None:
         existing = jobs_by_folder.setdefault(job.place, job)
         if existing is job:
             continue
-        because, hint = "a value is swept twice, and two points are one job", "give each value once"
+        because, hint = "a value occurs twice in the sweep, so two points are the same job", "give each value once"
         if (job.spec, job.options) != (existing.spec, existing.options):
-            because = "two points differ only in what a folder name cannot hold, or behind the 60 characters it takes"
-            hint = "compile them without -m, each with a name=… of its own"
-        raise CompileError([Diagnostic("JC5005", f"two artifacts would be {job.place}", because, hint)])
+            because = (
+                "the points differ only in characters that a folder name cannot hold, or after its first 60 characters"
+            )
+            hint = "compile them without -m, each with its own name=…"
+        raise CompileError([Diagnostic("JC5005", f"two artifacts would be written to {job.place}", because, hint)])
 
 
 def _show_config(arguments: Arguments, wanted: Request) -> int:
@@ -172,9 +174,9 @@ def _show_config(arguments: Arguments, wanted: Request) -> int:
         if arguments.package:
             config = OmegaConf.select(config, arguments.package)
             if not OmegaConf.is_config(config):
-                because = "the composed config has no section of that name"
+                because = "the composed config does not have this section"
                 raise CompileError(
-                    [Diagnostic("JC1102", f"no section {arguments.package}", because, "-p optim, or no -p")]
+                    [Diagnostic("JC1102", f"unknown section {arguments.package}", because, "-p optim, or omit -p")]
                 )
         put_text(_yaml(OmegaConf.to_container(config, resolve=False)))
     return OK
@@ -187,7 +189,7 @@ _INFO_PARTS = {
 
 
 def _info(info: str, config_name: str, overrides: list[str], config: Any) -> str:
-    """What Hydra logs to stdout; the config itself is ours to print, for its values are Text."""
+    """Return what Hydra logs to stdout. jobc prints the config itself, because its values are of type Text."""
     from contextlib import redirect_stdout
     from io import StringIO
 

@@ -33,7 +33,7 @@ complete -o default -o nospace -F _jobc jobc
 
 def completion_command(arguments: Arguments) -> int:
     if arguments.words != ("bash",):
-        because = f"shell {arguments.words[0]} is not known" if arguments.words else "the shell is not named"
+        because = f"shell {arguments.words[0]} is not supported" if arguments.words else "missing shell name"
         raise CompileError([Diagnostic("JC1110", "jobc completion prints a script", because, "jobc completion bash")])
     put_text(_BASH)
     return OK
@@ -48,7 +48,7 @@ def complete_command(arguments: Arguments) -> int:
 
 
 def candidates(line: str) -> list[str]:
-    """What the last word of a command line can become."""
+    """Return the completions of the last word of a command line."""
     words = line.split(" ")
     word = words[-1]
     if "--" in words[:-1]:
@@ -71,7 +71,7 @@ def _fitting(start: str, found: Iterable[str]) -> list[str]:
 
 
 def _keys(typed: str) -> Iterable[str]:
-    """One level below what is typed: `optim` and `optim.` for a section, `optim.lr=` for a leaf."""
+    """Return the keys one level below the prefix: `optim` and `optim.` for a section, `optim.lr=` for a leaf."""
     section, _, _ = typed.rpartition(".")
     prefix = f"{section}." if section else ""
     if not section:

@@ -42,7 +42,7 @@ def diff_command(arguments: Arguments) -> int:
         a, b = _sides(arguments)
         comparison = compare(a, b)
     except (DamagedRecord, Unreadable) as error:
-        hint = "compile the job again, with --force"
+        hint = "compile the job again with --force"
         raise CompileError([Diagnostic("JC5009", "cannot compare these artifacts", str(error), hint)]) from None
     if arguments.format == "json":
         put_json({"a": a.name, "b": b.name, **document(comparison)})
@@ -67,10 +67,13 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
         points = compile_unlabelled(request(arguments), tell_progress())
         sides = [_side(point.where or point.place, point) for point in points]
     if len(sides) != 2:
-        because = f"these words make {len(sides)}"
+        because = f"these arguments give {len(sides)}"
         hint = "jobc diff nodes=2,4, or jobc diff DIR DIR, or jobc diff DIR nodes=4"
         if VERSUS in (arguments.rest or ()):
-            because, hint = "all that follows ` -- ` is one command", _of_two_commands(words, arguments.rest or ())
+            because, hint = (
+                "everything after ` -- ` belongs to one command",
+                _of_two_commands(words, arguments.rest or ()),
+            )
         raise CompileError([Diagnostic("JC1110", "jobc diff compares two", because, hint)])
     return sides[0], sides[1]
 
@@ -80,8 +83,8 @@ def _of_versus(*sides: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     for side in sides:
         folders = [word for word in side if not is_override(word)]
         if not side or (folders and len(side) > 1):
-            title = f"{' '.join(map(shown, side)) or 'nothing'} is no side of {VERSUS}"
-            because = "a side is one directory, or words that make a job"
+            title = f"{' '.join(map(shown, side)) or 'nothing'} is not a valid side of {VERSUS}"
+            because = "a side must be one artifact directory, or the overrides of one job"
             hint = "jobc diff DIR vs nodes=4, or jobc diff DIR nodes=4, or jobc diff nodes=2 vs nodes=4"
             raise CompileError([Diagnostic("JC1110", title, because, hint)])
     return sides
@@ -107,8 +110,8 @@ def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:
 
 
 def _now(arguments: Arguments, word: str) -> Side:
-    """What the words of a written directory give now."""
-    return _side("the same words now", compile_job(recorded(_folder(word), arguments.config_dirs)))
+    """Compile the recorded command line of a directory again."""
+    return _side("the same overrides, compiled now", compile_job(recorded(_folder(word), arguments.config_dirs)))
 
 
 def _side(name: str, compiled: Compiled) -> Side:
@@ -127,17 +130,17 @@ def _folder(word: str) -> Path:
 
 
 def _written(word: str) -> Side:
-    """CompileError JC5009 when somebody edited what it says of itself, JC1110 when it starts the points of a sweep."""
+    """Read a directory's job. Raises CompileError: JC5009 if its records were edited, JC1110 if it holds a sweep."""
     folder = _folder(word)
     if is_sweep(read_manifest(folder)):
-        title, because = f"{word} is not one job", "it starts the points of a sweep: each of them is one, with a plan"
-        hint = "jobc diff DIR DIR, with the directories of two points"
+        title, because = f"{word} is not one job", "it holds a sweep, and each of its points is a job with its own plan"
+        hint = "jobc diff DIR DIR with the directories of two points"
         raise CompileError([Diagnostic("JC1110", title, because, hint)])
     edits = changed(folder)
     if of_records := [edit for edit in edits if edit.path in RECORDS]:
-        title = f"{word} does not say any more what it means"
+        title = f"{word} was edited and no longer describes its job"
         because = f"edited by hand: {', '.join(edit.path for edit in of_records)}"
-        raise CompileError([Diagnostic("JC5009", title, because, "compile it again, with --force")])
+        raise CompileError([Diagnostic("JC5009", title, because, "compile it again with --force")])
     paths = {*read_manifest(folder)["files"], *(edit.path for edit in edits)}
     existing = {path: folder / path for path in paths if (folder / path).is_file()}
     files = {path: text_of(file) for path, file in existing.items()}
@@ -158,13 +161,13 @@ def _text(a: Side, b: Side, found: Comparison) -> list[str]:
     lines = [f"a  {a.name}", f"b  {b.name}"]
     if not found.differs:
         is_equal = made(a.files) == made(b.files)
-        remark = "in the same files" if is_equal else "in files of other comments, order or spaces"
+        remark = "in the same files" if is_equal else "in files that differ in comments, order or whitespace"
         return [*lines, f"the same job, {remark}"]
     return [*lines, *describe(found)]
 
 
 def document(found: Comparison) -> dict[str, Any]:
-    """The same for machines; a side on which a key is not there has no value."""
+    """Return the diff as JSON; a side without the key has no value."""
     return dataclasses.asdict(found, dict_factory=_without_absent)
 
 
@@ -179,7 +182,7 @@ def describe(found: Comparison) -> list[str]:
         lines += ["", f"one cannot resume the other: {', '.join(found.breaks_resume)}"]
     elif found.spec:
         elsewhere = any(change.key in ("run.folder", "run.root") for change in found.meaning)
-        by_folder = ", by its folder: --resume FOLDER, for an ID is looked up among the job's own runs"
+        by_folder = " with --resume FOLDER (an ID is looked up among the runs of the same job)"
         lines += ["", f"one can resume the other{by_folder * elsewhere}"]
     if found.files:
         rows = [

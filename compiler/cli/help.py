@@ -11,22 +11,22 @@ from .scripts import options_of
 from .terminal import put_text
 
 _INTRO = """\
-jobc compiles one job spec into the launch files of a backend, and the job runs without jobc.
+jobc compiles one job spec into launch files for a backend. The job then runs without jobc.
 
-  jobc name=hello procs=2                        compile for this machine into artifacts/hello/local/
+  jobc name=hello procs=2                        compile for this machine, into artifacts/hello/local/
   artifacts/hello/local/submit.sh                start it
-  jobc run name=hello procs=2                    both, and follow
+  jobc run name=hello procs=2                    compile, start and follow
   jobc procs=2 time=12h -- train.py --lr 0.1     your own program
   jobc -m procs=1,2 optim.lr=1e-3,3e-3           every combination, one directory each
 """
 
 
 INIT_OPTIONS = """
-  NAME        of the site, for cluster=NAME; else what Slurm calls the cluster
-  KEY=VALUE   what the profile is to say: hosts=node[1-4], queue.account=abc, python=venv, python.path=/shared/venv
-  --yes       do not ask; so it is without a terminal
-  --project   to ./jobc/cluster/, for all who work on this project, and not to ~/.config/jobc/cluster/
-  --force     overwrite a profile that is there"""
+  NAME        name of the profile, for cluster=NAME; default: Slurm's name of the cluster
+  KEY=VALUE   a setting of the profile: hosts=node[1-4], queue.account=abc, python=venv, python.path=/shared/venv
+  --yes       do not ask (the default without a terminal)
+  --project   write to ./jobc/cluster/, for everyone on this project, instead of ~/.config/jobc/cluster/
+  --force     overwrite an existing profile"""
 
 
 def show_help(arguments: Arguments) -> int:
@@ -45,8 +45,8 @@ def show_help(arguments: Arguments) -> int:
     put_text("\neveryday keys (key=value; `jobc --cfg job` prints all):")
     for key, text in _everyday_keys():
         put_text(f"  {key:<12} {text}")
-    put_text("\nvalues: 12h, 64GiB, 1e-3, node[1-4]; null for none")
-    put_text("your own config files go to ./jobc or ~/.config/jobc; what config.yaml there says holds for every job")
+    put_text("\nvalues: 12h, 64GiB, 1e-3, node[1-4]; null unsets a key")
+    put_text("put your own config files into ./jobc or ~/.config/jobc; config.yaml there applies to every job")
     return 0
 
 
@@ -70,9 +70,9 @@ def _show_command(command: str) -> int:
 
 
 def _show_script_options(verb: str) -> None:
-    """Those of all backends together: there is no artifact yet to ask."""
+    """Print the script options of all backends, when there is no artifact to ask."""
     if options := options_of(verb):
-        put_text(f"\noptions, where the backend has them; `jobc {verb} DIR --help` shows those of one artifact:")
+        put_text(f"\noptions, if the backend supports them; `jobc {verb} DIR --help` shows those of one artifact:")
     for option, text in options.items():
         put_text(f"  {option:<18} {text}")
 

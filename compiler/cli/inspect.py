@@ -45,8 +45,8 @@ def _codes(word: str) -> tuple[str, ...]:
 def backends_command(arguments: Arguments) -> int:
     """jobc backends: one block each."""
     if arguments.words:
-        because = f"it lists all, so {arguments.words[0]} would change nothing"
-        raise CompileError([Diagnostic("JC1110", "jobc backends takes no words", because, "jobc backends")])
+        because = f"it always lists all backends, so {arguments.words[0]} has no effect"
+        raise CompileError([Diagnostic("JC1110", "jobc backends takes no arguments", because, "jobc backends")])
     for plugin in find_plugins().values():
         try:
             backend = plugin.load()
@@ -58,7 +58,7 @@ def backends_command(arguments: Arguments) -> int:
         options = ", ".join(_leaf_keys(backend.Options)) or "none"
         put(f"  options  {options}")
         honours = [k if v == ANY else f"{k} ({', '.join(v)})" for k, v in sorted(backend.honours.items())]
-        put(f"  honours  {', '.join(honours) or 'nothing beyond the neutral files'}")
+        put(f"  honours  {', '.join(honours) or 'only the keys common to all backends'}")
     return OK
 
 
@@ -75,24 +75,22 @@ def take_option(words: list[str], option: str) -> str | None:
 
 def no_option(command: str, option: str, because: str) -> CompileError:
     """JC1110 for an option that a command which reads its own words does not have."""
-    return CompileError(
-        [Diagnostic("JC1110", f"jobc {command} has no option {option}", because, f"leave out {option}")]
-    )
+    return CompileError([Diagnostic("JC1110", f"jobc {command} has no option {option}", because, f"remove {option}")])
 
 
 def no_artifact(folder: Path, command: str) -> CompileError:
     """JC5004 for a folder without a manifest; the hint names one below or above it that has one."""
     below = [*folder.glob(f"*/{MANIFEST}"), *folder.glob(f"*/*/{MANIFEST}")]
     around = [min(below).parent.parent] if below else [up for up in folder.parents if (up / MANIFEST).is_file()]
-    because = f"it holds no {MANIFEST}" if folder.is_dir() else "the folder does not exist"
+    because = f"it does not contain {MANIFEST}" if folder.is_dir() else "the folder does not exist"
     hint = f"{command} artifacts/hello/local, which jobc name=hello writes"
     if around:
         hint = shlex.join([*command.split(), str(around[0])])
     elif (folder / ".jobc").is_dir() or all((folder / name).is_file() for name in ("spec.yaml", "submit.sh")):
-        because = f"its {MANIFEST} is gone, which says what jobc wrote there"
-        hint = "move it away, and compile the job again"
-        hint += ": spec.yaml there says what it was" * (folder / "spec.yaml").is_file()
-    return CompileError([Diagnostic("JC5004", f"{folder} is no artifact directory", because, hint)])
+        because = f"its {MANIFEST}, which lists the files that jobc wrote, is missing"
+        hint = "move it away and compile the job again"
+        hint += "; its spec.yaml shows what the job was" * (folder / "spec.yaml").is_file()
+    return CompileError([Diagnostic("JC5004", f"{folder} is not an artifact directory", because, hint)])
 
 
 def _leaf_keys(options: type) -> list[str]:

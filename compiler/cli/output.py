@@ -95,7 +95,7 @@ def _result(d: Diagnostic, rule: int, folders: Folders) -> dict[str, Any]:
 
 
 def _location(d: Diagnostic, folders: Folders) -> dict[str, Any]:
-    """A place in a file; the key, or the words of the command line, where there is no file."""
+    """Return a position in a file, or the key or command-line words if it is not in a file."""
     origin = d.origin
     location: dict[str, Any] = {}
     if origin and origin.root != COMMAND_LINE:

@@ -30,12 +30,12 @@ from .terminal import put_text
 def plan_command(arguments: Arguments) -> int:
     """Print the figures of every point; commas make several with or without -m. --strict makes warnings errors."""
     if arguments.plot and arguments.plot.suffix not in ENDINGS:
-        because = f"the ending says what is drawn, and {arguments.plot.suffix or 'none'} is not known"
+        because = f"the file extension selects the format, and {arguments.plot.suffix or 'none'} is not supported"
         named = arguments.plot.with_suffix(".png") if arguments.plot.name else arguments.plot / "sizes.png"
         hint = f"--plot {named}"
         raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, hint)])
     if arguments.plot and not arguments.plot.parent.is_dir():
-        because, hint = f"there is no folder {arguments.plot.parent}", f"--plot {arguments.plot.name}"
+        because, hint = f"folder {arguments.plot.parent} does not exist", f"--plot {arguments.plot.name}"
         raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, hint)])
     points = plan_sweep(request(arguments), tell_progress())
     sizes, of_sizes = estimate(points)
@@ -74,7 +74,7 @@ def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[
 
 
 def _apart(labels: Sequence[str]) -> list[str]:
-    """Each label once, `~2` behind one that was there already: they are cut to 60 characters."""
+    """Return unique labels: repeated ones get a suffix `~2`, because labels are cut to 60 characters."""
     apart: dict[str, None] = {}
     for label in labels:
         others = (f"{label}~{number}" for number in itertools.count(2))
@@ -92,7 +92,7 @@ def _attempts(one: Planned | Compiled) -> int:
 
 
 def _notice_s(one: Planned | Compiled) -> int:
-    """How long before its limit the engine asks an attempt to save: most do so at the limit."""
+    """Return how many seconds before its limit the engine asks an attempt to save; 0 for most engines."""
     backend = _backend(one)
     return backend.notice_s(one.plan) if isinstance(backend, NotifyingBackend) else 0
 
@@ -109,12 +109,12 @@ def _pace(step_s: float | None, run: str | None, samples: int) -> Pace | None:
     if step_s is not None or run is None:
         return None if step_s is None else Pace(step_s, samples)
     try:
-        measurement, because = measured(Path(run)), "its metrics hold no step"
+        measurement, because = measured(Path(run)), "its metrics contain no step"
     except Unreadable as error:
         measurement, because = None, f"{error.path} {error.reason}"
     if measurement is None:
         hint = "estimate.run=runs/NAME/RUN_ID of a run of the trainer, or estimate.step_s=0.5"
-        raise CompileError([Diagnostic("JC2124", f"cannot take the time of a step from {run}", because, hint)])
+        raise CompileError([Diagnostic("JC2124", f"cannot read the step time from {run}", because, hint)])
     return Pace(measurement.step_s, measurement.samples_of_rank or samples)
 
 
@@ -122,7 +122,7 @@ def _draw(draw: Callable[[Path], None], file: Path) -> None:
     try:
         draw(file)
     except ImportError:
-        because, hint = "pictures are drawn by Matplotlib, which is not installed", "pip install 'jobc[plot]'"
+        because, hint = "figures need Matplotlib, which is not installed", "pip install 'jobc[plot]'"
         raise CompileError([Diagnostic("JC2125", f"cannot draw {file}", because, hint)]) from None
 
 

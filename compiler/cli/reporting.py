@@ -19,8 +19,8 @@ NO_READER = 141  # for run and watch: 128 + SIGPIPE; the exit code of the run is
 TROUBLE = 2  # for diff, where 1 means that the two differ
 
 _NAMELESS = {  # hints for errors of the operating system without a file name
-    errno.ENOENT: "is the current folder still there?",
-    errno.ENOSPC: "free space where the output goes, or send it elsewhere",
+    errno.ENOENT: "check that the current directory still exists",
+    errno.ENOSPC: "free space on the output's file system, or redirect the output",
 }
 
 
@@ -28,7 +28,7 @@ def too_large(error: MemoryError | RecursionError) -> Diagnostic:
     """Return JC1001 for input that exceeds memory or the stack."""
     is_deep = isinstance(error, RecursionError)
     because = "its values are nested too deeply" if is_deep else "this process cannot allocate more memory"
-    hint = "leave out files and overrides until it works; the last one left out is the cause"
+    hint = "remove files and overrides until it works; the last one removed is the cause"
     return Diagnostic("JC1001", "the input is too large", because, hint)
 
 
@@ -39,7 +39,10 @@ def of_system(error: OSError | Unreadable) -> Diagnostic:
         return Diagnostic("JC1001", f"cannot use {error.path}", f"it {error.reason}", hint)
     title, hint = f"cannot use {error.filename}", "check its permissions"
     if not error.filename:
-        title, hint = "the operating system refuses", _NAMELESS.get(error.errno or 0, "mend that, and try again")
+        title, hint = (
+            "the operating system reported an error",
+            _NAMELESS.get(error.errno or 0, "fix that and try again"),
+        )
     return Diagnostic("JC1001", title, error.strerror or str(error), hint)
 
 

@@ -18,10 +18,10 @@ def request(arguments: Arguments) -> Request:
         try:
             word.encode()
         except UnicodeEncodeError:
-            because = "files of an artifact are UTF-8, and these bytes are not"
+            because = "artifact files are UTF-8, and these bytes are not valid UTF-8"
             title, hint = (
-                f"cannot read the word {word!r} after --",
-                "use UTF-8, or pass the name of a file that holds the text",
+                f"cannot read the argument {word!r} after --",
+                "use UTF-8, or pass the name of a file that contains the text",
             )
             raise CompileError([Diagnostic("JC1101", title, because, hint)]) from None
     return Request(arguments.words, arguments.rest, arguments.config_dirs, arguments.config_name, arguments.strict)

@@ -33,9 +33,9 @@ STEP = re.compile(r"^step (?P<step>[0-9]{1,15})/(?P<total>[0-9]{1,15})  (?P<rest
 def run_command(arguments: Arguments) -> int:
     """Compile, submit, follow. Exit status: that of the run (D13)."""
     if arguments.multirun:
-        because = "it follows one run"
+        because = "it starts and follows a single run"
         hint = "jobc -m … compiles all points; start each with its submit.sh"
-        raise CompileError([Diagnostic("JC1110", "jobc run takes no -m", because, hint)])
+        raise CompileError([Diagnostic("JC1110", "jobc run does not accept -m", because, hint)])
     compiled = compile_job(request(arguments))
     report([*compiled.diagnostics, *beside(compiled, arguments.out)])
     target = write_job(compiled, arguments.out, arguments.force)
@@ -110,7 +110,7 @@ def _artifact(command: str, arguments: Arguments) -> tuple[Path, list[str]]:
     first = next(words, None)
     example = f"jobc {command} artifacts/hello/local"
     if first is None:
-        because = "it runs a script of an artifact"
+        because = "it runs a script from an artifact directory"
         raise CompileError([Diagnostic("JC1110", f"jobc {command} needs a directory", because, example)])
     directory = _of_run(Path(first).absolute())
     if not (directory / MANIFEST).is_file():

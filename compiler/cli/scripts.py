@@ -32,7 +32,7 @@ def options_in(script: str) -> dict[str, str]:
 
 
 def options_of(verb: str) -> dict[str, str]:
-    """Those that DIR/VERB.sh has on some backend that is installed."""
+    """Return the options of DIR/VERB.sh over all installed backends."""
     options: dict[str, str] = {}
     for template in templates(f"{verb}.sh.j2"):
         for option, text in options_in(template.read_text(encoding="utf-8")).items():
@@ -41,6 +41,6 @@ def options_of(verb: str) -> dict[str, str]:
 
 
 def templates(name: str) -> Iterator[Path]:
-    """Those of that name: the common ones, then those of every backend."""
+    """Return the templates of that name: the common ones, then those of each backend."""
     for folder in (PACKAGE / "compiler", *(plugin.folder for plugin in find_plugins().values())):
         yield from sorted((folder / "templates").rglob(name))

@@ -1,6 +1,6 @@
-"""Output whose reader may leave, such as `jobc backends | head`: that is no error, and hides none.
+"""Handle output whose reader may exit early, such as `jobc backends | head`: not an error, and errors stay visible.
 
-A command goes on to its end, for its exit status is what it finds and not who looks; what it still prints goes nowhere.
+The command still runs to its end, because its exit code reports its result; further output is discarded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TextIO, cast
 
 
 class Unread:
-    """A text stream that takes everything, also when nobody is left to read it."""
+    """Text stream that accepts output even after its reader has exited."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream, self.has_reader = stream, True
@@ -36,7 +36,7 @@ class Unread:
             self._leave()
 
     def _leave(self) -> None:
-        """What is in the buffer goes nowhere too, or Python would tell of it at exit."""
+        """Discard the buffer too, or Python would report an error at exit."""
         self.has_reader = False
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self.stream.fileno())
@@ -58,5 +58,5 @@ def readers_may_leave() -> Iterator[None]:
 
 
 def is_read(stream: TextIO) -> bool:
-    """Whether the reader of a stream is there, as far as the last write or flush could tell."""
+    """Return whether the reader of a stream is still connected, as of the last write or flush."""
     return not isinstance(stream, Unread) or stream.has_reader

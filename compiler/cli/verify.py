@@ -33,14 +33,14 @@ def verify_command(arguments: Arguments) -> int:
     words = list(arguments.words)
     form, folder = take_option(words, "--format"), take_option(words, "--config-dir")
     if form not in (None, "json"):
-        raise usage("verify", "json after --format", EXAMPLE)
+        raise usage("verify", "--format must be json", EXAMPLE)
     if folder == "":
-        raise usage("verify", "a folder after --config-dir", EXAMPLE)
+        raise usage("verify", "--config-dir needs a folder", EXAMPLE)
     for_machines = form is not None
     if "--equivalence" in words:
         raise _removed()
     if option := next((word for word in words if word.startswith("-")), None):
-        raise no_option("verify", option, "it has --config-dir FOLDER and --format json")
+        raise no_option("verify", option, "its options are --config-dir FOLDER and --format json")
     if not words:
         raise usage("verify", "DIR", EXAMPLE)
     if folder:
@@ -56,14 +56,16 @@ def verify_command(arguments: Arguments) -> int:
 
 def _removed() -> CompileError:
     """JC1110 for --equivalence, an option of earlier versions."""
-    because = "it ran the scripts of the directory, which may be somebody else's, with your rights"
-    hint = f"{EXAMPLE} finds hand edits and changed inputs; DIR/smoke.sh and DIR/submit.sh show what the scripts do"
+    because = "it ran the scripts in the directory, which another user may have written, with your permissions"
+    hint = (
+        f"{EXAMPLE} finds hand edits and changed inputs; run DIR/smoke.sh and DIR/submit.sh to see what the scripts do"
+    )
     return CompileError([Diagnostic("JC1110", "jobc verify --equivalence was removed", because, hint)])
 
 
 @dataclass(frozen=True)
 class Verified:
-    """One directory. digest: of `files` files as jobc wrote them; drift: None when its inputs give the same.
+    """Result for one directory. digest: of its `files` original files; drift: None if its inputs are unchanged.
 
     unknown: why the inputs were not compared; "" when they were
     again: what to type to write it anew
@@ -118,7 +120,7 @@ class Refused:
 
 
 def _meaning(found: Drift) -> dict[str, Any]:
-    """What the change means, as `jobc diff` has it; null where that is not known."""
+    """Return the meaning of the change, as `jobc diff` reports it; null if unknown."""
     from .diff import document
 
     tree = document(found.found) if found.found is not None else {}
@@ -126,7 +128,7 @@ def _meaning(found: Drift) -> dict[str, Any]:
 
 
 def readable(word: str, look: Callable[[str], T]) -> T | Refused:
-    """What `look` finds in a directory: one that cannot be read keeps nobody from being told of the others."""
+    """Return the results for all directories; an unreadable one does not hide the others."""
     try:
         return look(word)
     except CompileError as error:
@@ -158,7 +160,7 @@ def _again(folder: Path, config_dir: Path | None) -> str:
     try:
         was = recorded(folder, ())
     except NotHere:
-        return "jobc -m --force and the words of the sweep"
+        return "jobc -m --force with the overrides of the sweep"
     options = ["-m"] * is_sweep(read_manifest(folder))
     options += [] if was.config_name == "config" else ["--config-name", was.config_name]
     options += ["--config-dir", str(config_dir)] if config_dir else []
@@ -170,8 +172,8 @@ def _again(folder: Path, config_dir: Path | None) -> str:
 
 
 def _tell(one: Verified) -> None:
-    because = "it is not as jobc wrote it"
-    undo = f"{one.again}, to undo this; without --force nothing is written"
+    because = "it was changed after jobc wrote it"
+    undo = f"{one.again}, to undo the edits; without --force nothing is overwritten"
     hints = [
         f"rm -- {shlex.quote(f'{one.folder}/{edit.path}')}" if edit.kind == "added" else undo for edit in one.edits
     ]
@@ -179,13 +181,13 @@ def _tell(one: Verified) -> None:
     report([Diagnostic("JC5007", title, because, hint) for title, hint in zip(titles, hints, strict=True)])
     if one.edits:
         put(f"{one.folder}: {len(one.edits)} edit{'s' * (len(one.edits) > 1)}")
-        put(f"  digest   {one.digest}, of the files as jobc wrote them")
+        put(f"  digest   {one.digest} (of the original files)")
     else:
-        put(f"{one.folder}: {one.files} files as jobc wrote them", f"  digest   {one.digest}")
+        put(f"{one.folder}: {one.files} files, none edited", f"  digest   {one.digest}")
     if one.unknown:
         put(f"  inputs   not compared: {one.unknown}")
     elif one.drift is None:
-        put("  inputs   give the same files now")
+        put("  inputs   unchanged: compiling them again gives the same files")
     else:
         _tell_drift(one, one.drift)
 
@@ -193,16 +195,16 @@ def _tell(one: Verified) -> None:
 def _tell_drift(one: Verified, found: Drift) -> None:
     from .diff import describe as difference
 
-    unexplained = "nothing that is recorded explains it: the checkout of jobc was changed"
-    hint = f"{one.again}, to take the change; a run goes on with what it began with"
-    title = f"{one.folder}: its inputs give other files now"
+    unexplained = "no recorded input explains it: the code of jobc was changed"
+    hint = f"{one.again}, to apply the change; existing runs keep their files"
+    title = f"{one.folder}: its inputs now compile to different files"
     if found.refused:
-        title = f"{one.folder}: its inputs do not compile any more"
-        hint = f"bring back what is gone, or mend what is told of it here; then {hint}"
-        unexplained = "what refuses them is told of here"
+        title = f"{one.folder}: its inputs no longer compile"
+        hint = f"restore missing files, or fix the errors printed here; then {hint}"
+        unexplained = "the errors are printed here"
     if found.elsewhere:
-        title = f"{one.folder}: its inputs are not what they were"
-        put(f"  inputs   not compiled again: not here: {', '.join(found.elsewhere)}")
+        title = f"{one.folder}: its inputs were changed"
+        put(f"  inputs   not compiled again, because these files are missing: {', '.join(found.elsewhere)}")
     because = "; ".join(found.causes) or unexplained
     report([Diagnostic("JC5032", title, because, hint, severity=Severity.ERROR), *found.refused])
     if found.found is not None and found.found.differs:
@@ -210,7 +212,7 @@ def _tell_drift(one: Verified, found: Drift) -> None:
     elif found.files:
         put("", "files", *(f"  {path}" for path in found.files))
     if found.library:
-        put("", "  jobctl and lib/ would be others")
+        put("", "  jobctl and lib/ would differ")
 
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {"verify": verify_command}

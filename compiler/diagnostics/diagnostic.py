@@ -1,4 +1,4 @@
-"""Every message a user may see: code, severity, place, because, hint.
+"""Diagnostics: code, severity, place, reason and hint of every message.
 
 A user's mistake is a `Diagnostic`, collected and reported together; `CompileError` carries them to the command line.
 Code ranges: JC1xxx reading and types, JC2xxx the job makes no sense, JC30xx it makes sense and would still fail, JC4xxx
@@ -29,7 +29,7 @@ class Severity(str, Enum):
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One finding.
+    """One error, warning or note.
 
     title:   what is wrong, lower case, no full stop
     origin:  where it was written, when one place is to blame
@@ -37,11 +37,11 @@ class Diagnostic:
     because: why it cannot work; one sentence
     hint:    what to type instead; it compiles
     private: the value may be a secret, so the word of the command line is not repeated
-    judgment: an error by the look of a value, which somebody may know better and allow
+    judgment: an error based on a guess, which the user may allow
     policy:  the policy of a site that says it, "" of a rule of jobc or a backend
     points:  of a sweep, those that it hits, as typed; () without a sweep
     otherwise: those of the points whose sentences have other numbers than these
-    allowed: why somebody allows it; then it is counted nowhere, and only formats for machines show it
+    allowed: the reason it is allowed; then it is not counted, and only machine-readable formats show it
     """
 
     code: str
@@ -64,7 +64,7 @@ class Diagnostic:
 
 
 class CompileError(Exception):
-    """The compile cannot go on; the diagnostics say why."""
+    """Raised when the compile cannot continue; carries the diagnostics."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -76,7 +76,7 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Each once, sorted by place, with all the points of a sweep that it hits: in the words of the first of them."""
+    """Merge equal diagnostics, sorted by place, and list the sweep points of each; the first one's text is used."""
     by_content: dict[Diagnostic, Diagnostic] = {}
     for d in diagnostics:
         bare = replace(d, points=(), otherwise=())
@@ -104,7 +104,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?:(?:, | or )\d+(?:[.,]\d+)*)*"
 
 
 def _without_numbers(d: Diagnostic) -> Diagnostic:
-    """What the same problem is alike in at every point: a number, or a choice of them, and its plural are left out."""
+    """Return the message without numbers and plurals, so that points with the same problem compare equal."""
     title, because, hint = (
         re.sub(r"# (\w+?)s\b", r"# \1", _NUMBER.sub("#", text)) for text in (d.title, d.because, d.hint)
     )
@@ -114,7 +114,7 @@ def _without_numbers(d: Diagnostic) -> Diagnostic:
 def points_of(d: Diagnostic) -> str:
     """`nodes=2, and with other numbers at nodes=3, nodes=4`; "" without a sweep."""
     alike = ", ".join(point for point in d.points if point not in d.otherwise)
-    return f"{alike}, and with other numbers at {', '.join(d.otherwise)}" if d.otherwise else alike
+    return f"{alike}, with different numbers at {', '.join(d.otherwise)}" if d.otherwise else alike
 
 
 def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
@@ -122,8 +122,9 @@ def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
     import difflib  # here, because most compiles need no suggestion
 
     def likeness(key: str) -> float:
-        """Of the whole key, without the sections that both are in, or a little less for its last part: `step` is more
-        like loop.steps than like site."""
+        """Return how similar two keys are: of the whole key without common sections, or slightly less for the last part
+        alone. `step` is more similar to loop.steps than to site.
+        """
         ends = difflib.SequenceMatcher(None, key.rsplit(".", 1)[-1], word.rsplit(".", 1)[-1]).ratio()
         key_tail, word_tail = key, word
         while "." in key_tail and "." in word_tail and key_tail.partition(".")[0] == word_tail.partition(".")[0]:

@@ -1,4 +1,4 @@
-"""Where a value was written: `Origin`, and `Text`, the scalar that carries one through Hydra.
+"""Source position of a value: `Origin`, and `Text`, the scalar that carries one through Hydra.
 
 `Text` lives only in compose and convert. Everything later works with typed values and looks origins up by key.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Origin:
-    """One place a user can open: a file below a known root, or a word of the command line.
+    """One position a user can open: in a file below a known root, or in a word of the command line.
 
     root:   `jobc`, `plugin:NAME`, `user`, `project`, `input` (files) or `command line`
     path:   relative to the root, with `/`; for the command line the override as it was typed
@@ -32,11 +32,11 @@ class Origin:
 
     @property
     def whole(self) -> Origin:
-        """The file alone, for what is not in it; of the command line the override."""
+        """Return the position of the whole file, or of the override on the command line."""
         return replace(self, line=0, column=0)
 
     def of_key(self, key: str) -> Origin:
-        """The same, for a key that is wrong, and not its value; unchanged where the override does not name it."""
+        """Return the position of the key instead of its value; unchanged if the override does not name it."""
         named = self.path.partition("=")[0].lstrip("+~")
         return replace(self, column=1) if self.root == COMMAND_LINE and f"{named}.".startswith(f"{key}.") else self
 
@@ -83,5 +83,5 @@ class Text(str):
 
 
 def is_null(value: Any) -> bool:
-    """No value: null on the command line is None, in a file a Text that remembers its place."""
+    """Return whether a value is null: None from the command line, or a Text with its position from a file."""
     return value is None or (isinstance(value, Text) and value.null)

@@ -1,1 +1,1 @@
-"""From a plan to files: templates, YAML and JSON, line origins, the artifact directory and its manifest."""
+"""Emit files from a plan: templates, YAML and JSON, line origins, the artifact directory and its manifest."""

@@ -1,4 +1,4 @@
-"""One emitted file, and where each of its lines came from.
+"""One emitted file with the origin of each line.
 
 `Artifact` and `LineRange` are frozen from the first release: backends build them, every later tool reads them.
 """
@@ -22,7 +22,7 @@ class LineRange:
 class Artifact:
     """path: relative to the artifact directory, with `/`; text: the whole file, ends in a newline.
 
-    binary: the bytes of a file that is no text; `text` is what can be read of them
+    binary: the bytes of a file that is not text; `text` is their readable part
     chosen: plan keys for which the backend emits this file and not another of its name, or none
     """
 

@@ -25,7 +25,7 @@ from .manifest_schema import is_manifest
 
 MANIFEST = ".jobc/manifest.json"
 MOST_LINES = 100_000  # of a file that is shown or compared line by line
-UNSUMMED = "its digest is not that of its sums"
+UNSUMMED = "its digest does not match its checksums"
 DAMAGED = "JC5011"
 LARGEST = 16 * MIB  # file of an artifact directory; those that jobc writes have less than 1 MiB
 IGNORED = ("__pycache__",)  # made by running the artifact, not by editing it
@@ -33,7 +33,7 @@ IGNORED = ("__pycache__",)  # made by running the artifact, not by editing it
 
 @dataclass(frozen=True)
 class Edit:
-    """One difference between a directory and its manifest. lines: 1-based, as they are now; () = the whole file."""
+    """One difference between a directory and its manifest. lines: 1-based, of the current file; () = the whole file."""
 
     path: str
     kind: str  # changed | missing | added | mode | link | UNSUMMED, of the manifest
@@ -43,7 +43,7 @@ class Edit:
 def manifest(
     artifacts: Sequence[Artifact], version: str, inputs: Mapping[str, str], asked: Mapping[str, Any]
 ) -> Artifact:
-    """inputs: `root:path` -> sha256 of the user's files that the compile read; asked: what jobc was told, for drift.py.
+    """inputs: `root:path` -> sha256 of the user's files that were read; asked: the compile request, for recompile.py.
 
     digest: to be quoted. SHA-256 over `PATH SHA256 EXECUTABLE` of every file but this one, sorted by path: of all that
     a run can read. A new jobc that writes the same files gives the same digest, and so does the same job, whether its
@@ -67,7 +67,7 @@ def digest_of(files: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> None:
-    """Make `target` hold these files, and those that somebody put there beside the ones that jobc wrote.
+    """Write these files to `target` and keep files that the user added there.
 
     Raises CompileError: JC5001 a directory, or something in it, that jobc did not make and cannot keep, JC5002 files
     edited by hand (not with force), JC5003 the file system refuses (full, read-only, no permission), JC5011 a damaged
@@ -82,7 +82,7 @@ def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> N
     except OSError as error:
         path = error.filename or str(target)
         because = f"{error.strerror or error}: {os.path.relpath(path)}" if path else str(error)
-        hint = "free space or choose another place with --out DIR; what was there is unchanged"
+        hint = "free space or choose another folder with --out DIR; existing files are unchanged"
         raise CompileError([Diagnostic("JC5003", f"cannot write {os.path.relpath(target)}", because, hint)]) from None
 
 
@@ -122,22 +122,22 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         content = read_bytes(directory / MANIFEST, LARGEST)
     except Unreadable as error:
         because = f"{MANIFEST} {error.reason}"
-        hint = "give the folder that holds submit.sh, such as artifacts/hello/local"
-        raise CompileError([Diagnostic("JC5004", f"{directory} is no artifact directory", because, hint)]) from None
-    because = "it is not one that jobc wrote"
+        hint = "give the folder that contains submit.sh, such as artifacts/hello/local"
+        raise CompileError([Diagnostic("JC5004", f"{directory} is not an artifact directory", because, hint)]) from None
+    because = "jobc did not write it"
     try:
         tree = parsed(directory / MANIFEST, content)
     except Unreadable as error:
         tree, because = None, f"it {error.reason}"
     if not is_manifest(tree):
         title = f"{directory / MANIFEST} is damaged"
-        hint = "compile the directory again with --force: it writes its own files anew, and no other one is lost"
+        hint = "compile the job again with --force: it rewrites its own files and keeps all others"
         raise CompileError([Diagnostic(DAMAGED, title, because, hint)])
     return dict(tree)
 
 
 def text_of(file: Path) -> str:
-    """As it lies there, with its line ends. Bytes that are no UTF-8 are U+FFFD."""
+    """Return the text of a file with its line ends. Invalid UTF-8 becomes U+FFFD."""
     text = read_bytes(file, LARGEST).decode("utf-8", "replace")
     if text.count("\n") > MOST_LINES:
         raise Unreadable(file, f"has more than {MOST_LINES:,} lines")
@@ -145,7 +145,7 @@ def text_of(file: Path) -> str:
 
 
 def verify(directory: Path, texts: Mapping[str, str]) -> list[Edit]:
-    """Every hand edit, with the lines it touched where they are known. Raises as read_manifest().
+    """Return every hand edit, with the edited lines where they are known. Raises as read_manifest().
 
     texts: path -> what jobc writes there now; where that is not what it wrote then, the lines are not known
     """
@@ -161,7 +161,7 @@ def verify(directory: Path, texts: Mapping[str, str]) -> list[Edit]:
 
 
 def changed(directory: Path) -> list[Edit]:
-    """Every hand edit, without lines. Raises as read_manifest()."""
+    """Return every hand edit, without lines. Raises as read_manifest()."""
     tree = read_manifest(directory)
     entries = tree["files"]
     edits = [Edit(MANIFEST, UNSUMMED)] if tree.get("digest") != digest_of(entries) else []
@@ -187,7 +187,7 @@ def sum_of(file: Path) -> str:
 
 
 def _is_linked(directory: Path, path: str) -> bool:
-    """Whether what lies there is not in the directory itself: the file or a folder above it is a symbolic link."""
+    """Return whether the file or a folder above it is a symlink that leaves the directory."""
     parts = path.split("/")
     return any((directory / "/".join(parts[:n])).is_symlink() for n in range(1, len(parts) + 1))
 
@@ -219,8 +219,8 @@ def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list
     if not target.is_symlink() and (not target.exists() or (target.is_dir() and not any(target.iterdir()))):
         return []
     if target.is_symlink() or not (target / MANIFEST).is_file():
-        because = "it holds no .jobc/manifest.json, so its files are somebody's own"
-        hint = "move it away, or choose another place with --out DIR"
+        because = "it has no .jobc/manifest.json, so the files in it are not jobc's"
+        hint = "move it away, or choose another folder with --out DIR"
         raise CompileError([Diagnostic("JC5001", f"{target} was not made by jobc", because, hint)])
     try:
         edits = verify(target, texts)
@@ -232,23 +232,23 @@ def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list
     edits = [edit for edit in edits if edit.kind != "added" or edit.path in texts]
     if edits and not force:
         shown = ", ".join(describe(edit) for edit in edits[:5]) + (", …" if len(edits) > 5 else "")
-        hint = "put the change into the spec, or overwrite it with --force"
+        hint = "put the change into the spec, or discard it with --force"
         raise CompileError([Diagnostic("JC5002", f"{target} was edited by hand", f"{shown}", hint)])
     return added
 
 
 def _refuse_in_the_way(target: Path, emitted: Collection[str], foreign_paths: Iterable[str]) -> None:
-    """CompileError JC5001 for what somebody put there that cannot be kept beside the files that jobc writes."""
+    """Raise CompileError JC5001 for user files that cannot be kept beside those that jobc writes."""
     folders = {folder for path in emitted for folder in _above(path)}
     reasons: dict[str, str] = {}
     for path in foreign_paths:
         if hidden := next((folder for folder in _above(path) if folder in emitted), None):
-            reasons[hidden] = "it is a folder, and jobc writes a file of that name"
+            reasons[hidden] = "it is a folder, and jobc writes a file with this name"
         elif path in folders:
-            reasons[path] = "it is no folder, and jobc writes one of that name"
+            reasons[path] = "it is not a folder, and jobc writes a folder with this name"
         elif stat.S_IFMT((target / path).lstat().st_mode) not in (stat.S_IFREG, stat.S_IFLNK):
-            reasons[path] = "only files and links can be taken along into the new directory"
-    hint = "move it away, or choose another place with --out DIR"
+            reasons[path] = "only regular files and symlinks can be kept in the new directory"
+    hint = "move it away, or choose another folder with --out DIR"
     if reasons:
         raise CompileError(
             Diagnostic("JC5001", f"{target / path} was not made by jobc", because, hint)

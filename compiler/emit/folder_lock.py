@@ -30,8 +30,10 @@ def locked(target: Path) -> Iterator[None]:
             break
         os.close(lock)
         if time.monotonic() > until:
-            title, because = f"cannot write {os.path.relpath(target)}", "another compile is writing it"
-            raise CompileError([Diagnostic("JC5003", title, because, f"wait for it; lsof {file} shows its process")])
+            title, because = f"cannot write {os.path.relpath(target)}", "another jobc process is writing it"
+            raise CompileError(
+                [Diagnostic("JC5003", title, because, f"wait until it ends; `lsof {file}` shows the process")]
+            )
         time.sleep(0.02)
     try:
         yield

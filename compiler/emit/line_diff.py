@@ -1,4 +1,4 @@
-"""How two lists of lines differ, in bounded time: difflib takes hours for files of many equal lines."""
+"""Diff two lists of lines in bounded time: difflib takes hours for files with many equal lines."""
 
 from __future__ import annotations
 

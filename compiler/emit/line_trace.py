@@ -24,7 +24,7 @@ class TextRefused(Exception):
 
     def __init__(self, refused: Iterable[Refused]) -> None:
         self.refused = tuple(refused)
-        super().__init__("; ".join(f"{refusal.text!r} does not fit in its {refusal.place}" for refusal in self.refused))
+        super().__init__("; ".join(f"{refusal.text!r} is not valid in its {refusal.place}" for refusal in self.refused))
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Whether a tree of JSON is a manifest such as directory.py writes: all that is read of it is there, and of its type.
+"""Validate a parsed manifest: every field that is read exists and has the right type.
 
 Somebody may have edited it, so what reads it believes no more of it than is asked here.
 """
@@ -26,7 +26,7 @@ def is_manifest(tree: Any) -> bool:
 
 
 def is_path(path: str) -> bool:
-    """Whether a file in the directory can have it."""
+    """Return whether a text is a valid relative path in the directory."""
     return "\0" not in path and all(part != ".." and 0 < len(part.encode()) <= 255 for part in path.split("/"))
 
 
@@ -37,7 +37,7 @@ def _is_entry(entry: Any) -> bool:
 
 
 def _is_asked(tree: Mapping[str, Any]) -> bool:
-    """What was asked for in words: all of it, or as of what starts a sweep, nothing."""
+    """Return whether the recorded request is valid; the starter of a sweep may have an empty one."""
     return (
         _are_words(tree.get("words"))
         and "command" in tree

@@ -4,7 +4,7 @@ In   a document for Render.yaml, the tree that the user gave, the paths that the
 Out  the document with it merged in, whose lines lead back to `backend.extra`; a JC4600 for what would break the plan
 
 The rule: a mapping is merged key by key; into a list of items that have a `name`, by that name, a new one at the end;
-everything else takes the place of what is there; null takes it away.
+everything else replaces the existing value; null removes it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def refuse_extra(
         owner = next((words for path, words in protected.items() if _touches(extra_path, path)), None)
         if owner is not None:
             key = ".".join((*section, *extra_path))
-            because = f"jobc says it, from {owner}, and the scripts rely on it"
-            hint = f"leave out {key}, and set {owner}"
-            yield Diagnostic("JC4600", f"{key} would break the plan", because, hint, key=key)
+            because = f"jobc sets it from {owner}, and the scripts rely on it"
+            hint = f"remove {key} and set {owner}"
+            yield Diagnostic("JC4600", f"{key} would contradict the plan", because, hint, key=key)
 
 
 def merge_extra(document: Any, extra: Mapping[str, Any], at: Path = ("options", "extra")) -> Any:
@@ -57,7 +57,7 @@ def set_value(path: Path) -> Callable[[Any], Any]:
 
 
 def name_of(name: str, item: Mapping[str, Any]) -> Any:
-    """For the name of an item that the tree adds: a leaf that depends on all that it says of the item.
+    """Return a leaf for the name of an added item that depends on every value in the item.
 
     The text itself where the item is plain.
     """
@@ -119,5 +119,5 @@ def leaves(tree: Any, at: Path = ()) -> Iterator[Path]:
 
 
 def _touches(first: Path, second: Path) -> bool:
-    """Whether one path is the other, or lies above or below it."""
+    """Return whether one path equals, contains or is inside the other."""
     return all("*" in (a, b) or a == b for a, b in zip(first, second, strict=False)) and bool(first)

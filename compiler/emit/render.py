@@ -52,7 +52,7 @@ of = KeyPath()
 
 @dataclass(frozen=True)
 class Given:
-    """A leaf that is left out where it is None. A mapping of nothing else may be `{}`: its line depends on all."""
+    """Leaf that is omitted if None. A mapping of such leaves may become `{}`, whose line depends on all."""
 
     leaf: Leaf
 
@@ -63,7 +63,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Whole:
-    """What is made of the plan as a whole: the view `whole`, see Render.digested()."""
+    """View `whole`: values computed from the whole plan, see Render.digested()."""
 
     digest: str
 
@@ -80,7 +80,7 @@ class Render:
     views: Mapping[str, Any]
 
     def digested(self, digest: str) -> Render:
-        """The same with `whole.digest` for templates and leaves. For `jobc why` it is a key of its own, `digest`."""
+        """Return a renderer with `whole.digest` for templates and leaves. `jobc why` shows it as the key `digest`."""
         return replace(self, views={**self.views, "whole": Whole(digest)})
 
     def template(self, name: str, path: str, executable: bool = False, **extra: Any) -> Artifact:
@@ -141,7 +141,7 @@ class Render:
         return Artifact(path, "".join(lines.text), False, lines.ranges())
 
     def json(self, document: Any, path: str) -> Artifact:
-        """One JSON document, two spaces of indent, the order as given; leaves as for yaml()."""
+        """Render one JSON document with an indent of two spaces, in the given order; leaves as for yaml()."""
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = self._evaluate(document, (), keys)
         lines = Lines()
@@ -150,7 +150,7 @@ class Render:
         return Artifact(path, "".join(lines.text), False, lines.ranges())
 
     def table(self, path: str, rows: Sequence[str], key: str) -> Artifact:
-        """One line per row, all from one plan key: host tables. Raises TextRefused."""
+        """Render one line per row, all from one plan key, such as a host table. Raises TextRefused."""
         refused = []
         for row in rows:
             try:

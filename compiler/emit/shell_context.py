@@ -1,4 +1,4 @@
-"""Where in a shell script the next character stands: in code, in quotes, in a comment, in a directive.
+"""Track the context of each character in a shell script: code, quotes, comment or directive.
 
 In   the text of a script, piece by piece
 Out  `place` before the next piece
@@ -67,7 +67,7 @@ class ShellPlaces:
         self.line = ""
 
     def _take(self, text: str, index: int) -> int:
-        """How many characters belong together here; what they open or close is noted."""
+        """Consume one token, update the context and return its length."""
         top, c = self.stack[-1], text[index]
         if plain := (_REST_OF_LINE if top in ("comment", "heredoc") else _PLAIN).match(text, index):
             return plain.end() - index

@@ -14,7 +14,7 @@ from ..diagnostics.origin import Origin
 from .artifact import Artifact
 
 DIGEST = "digest"  # the plan key of what Render.digested() brings; it has no spec keys, or every key had its lines
-DIGEST_RULE = "made of the plan as a whole: another value of nearly any key changes it"
+DIGEST_RULE = "computed from the whole plan: a change of nearly any key changes it"
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SpecValue:
 class SourceMap:
     """files: path -> one (keys, template) per line; table: plan key -> spec keys;
     chosen: path -> plan keys for which the file is as a whole what it is, where there are any;
-    rules: plan key -> how it was made, in words, where it is no copy;
+    rules: plan key -> description of how it was derived, unless it is a copy;
     options: config group -> its option, and where that was chosen (None: in a defaults list).
     """
 

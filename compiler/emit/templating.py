@@ -44,7 +44,7 @@ class _Guards(NodeTransformer):
         return [*begin, node, self._do("pop"), self._do("pop")]
 
     def visit_Output(self, node: nodes.Output) -> list[nodes.Node]:
-        """One statement per piece, with its line before it: Jinja's own debug table has none for constant text."""
+        """Output one statement per piece with its line number: Jinja's debug table has none for constant text."""
         statements: list[nodes.Node] = []
         for piece in node.nodes:
             statements += [self._do("at", nodes.Const(piece.lineno)), nodes.Output([piece])]

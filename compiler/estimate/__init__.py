@@ -1,1 +1,1 @@
-"""What a job will take: steps, memory, time, money, failures. For `jobc plan`; no artifact depends on it."""
+"""Estimate steps, memory, time, cost and failures of a job for `jobc plan`. Artifacts do not depend on it."""

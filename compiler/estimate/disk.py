@@ -1,4 +1,4 @@
-"""How many checkpoints of a run lie on disk at once, and what to type for fewer (trainer/checkpoint/store.py)."""
+"""Estimate how many checkpoints of a run exist at once, and suggest fewer (trainer/checkpoint/store.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...trainer.config.schema import CheckpointConfig
 
 
 def most_checkpoints(how: CheckpointConfig, steps: int | None) -> int:
-    """The newest ones, the one being written, the best, and those kept for ever; steps: of the training, if known."""
+    """Count the newest, the current, the best and the permanent ones; steps: of the training, if known."""
     most = how.keep + 1 + 1
     if steps is None:
         return most
@@ -29,7 +29,7 @@ def fewer(how: CheckpointConfig, steps: int | None, most: int) -> str:
             words = [f"checkpoint.keep={fitting + 1}"] if fitting + 1 != how.keep else []
             words += ["checkpoint.keep_every_steps=null"] if lasting != how.keep_every_steps else []
             return " ".join(words)
-    return "a larger disk at storage.root: fewer checkpoints are not kept"
+    return "a larger disk at storage.root: the number of checkpoints is already the minimum"
 
 
 def _with_keep(how: CheckpointConfig, steps: int | None, keep: int) -> int:

@@ -24,7 +24,7 @@ ANY_GPU = "any"  # the price of a GPU whose type has none of its own
 
 @dataclass(frozen=True)
 class Figures:
-    """None: not known, because `estimate` does not say what it would need, or nobody says it of a program of one's own.
+    """Estimated figures. None: unknown, because `estimate` lacks a value or the program is the user's own.
 
     label: what differs from the other sizes
     epoch_s, total_s: of training alone; wall_s: with failures and saves, if their figures are given

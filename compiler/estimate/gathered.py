@@ -1,4 +1,4 @@
-"""How many parameters FSDP has whole at a time: trainer/parallel/fsdp.py, and accelerate 1.15.0 for one's own programs.
+"""Estimate how many parameters FSDP gathers at once: trainer/parallel/fsdp.py, or accelerate 1.15.0 for other programs.
 
 A unit is gathered while it runs, and the next is on its way. What no unit holds is the model's own: the trainer keeps
 it from the forward pass to the end of the backward pass. Source torch 2.13, torch.distributed.fsdp.fully_shard.
@@ -13,7 +13,7 @@ from .parameters import ModelSize, Tree
 
 
 def gathered(parallel: Mapping[str, Any], size: ModelSize) -> int | None:
-    """parallel: of train.json; None when nobody says how large the largest unit is"""
+    """parallel: of train.json; None if the size of the largest unit is unknown"""
     n, policy = size.parameters, parallel["auto_wrap_policy"]
     is_whole = policy == "NO_WRAP" or (policy == "SIZE_BASED_WRAP" and n < parallel["min_num_params"])
     if is_whole or not parallel["reshard_after_forward"]:

@@ -1,4 +1,4 @@
-"""How often to save, and how much of the time is then training: Young and Daly.
+"""Compute the best checkpoint interval and the resulting goodput (Young, Daly).
 
 J. W. Young, A first order approximation to the optimum checkpoint interval, CACM 17 (1974), 530.
 J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22 (2006), 303: equations

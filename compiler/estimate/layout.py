@@ -128,7 +128,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
 
 
 def table(sizes: Sequence[Figures]) -> str:
-    """One column a size; without a trailing line end."""
+    """Return a table with one column per size, without a trailing newline."""
     lines = [["", *(figures.label for figures in sizes)]]
     for heading, rows in SECTIONS:
         shown = [[name, *(cell(figures) for figures in sizes)] for name, cell in rows]

@@ -1,4 +1,4 @@
-"""What will go wrong at a size of a job, if the figures are right: what the rules beside this file find.
+"""Check the figures of a size against its limits, with the rules in rules/.
 
 A sweep tells each of them once, in the words of the size that it hits worst, with all the points that it hits.
 """
@@ -24,7 +24,7 @@ class Finding:
 
 
 def told_once(found: Iterable[Finding]) -> list[Diagnostic]:
-    """One diagnostic for each code and place: of several points that of the worst, with the points of all."""
+    """Return one diagnostic per code and place: that of the worst point, with a list of all points."""
     groups: dict[tuple[str, object, str], list[Finding]] = {}
     for finding in found:
         d = finding.diagnostic
@@ -45,5 +45,5 @@ def warning(code: str, title: str, because: str, hint: str, key: str, by: float)
 
 
 def warnings(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
-    """What every rule says of one size."""
+    """Yield the findings of every rule for one size."""
     return findings(f"{__package__}.rules", figures, spec, plan)

@@ -1,4 +1,4 @@
-"""How long a step took in a run that there is: the median over its metrics, and how many samples a rank had in it."""
+"""Read the step time of an existing run: the median over its metrics, and the samples per rank."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Measured:
 
 
 def measured(run: Path) -> Measured | None:
-    """What rank 0 of a run folder wrote; None without a step in it. Raises Unreadable when it cannot be read.
+    """Return the metrics that rank 0 wrote, or None if they contain no step. Raises Unreadable.
 
     Of several attempts, which may have had other numbers of ranks, the one with the most steps counts.
     """
@@ -41,7 +41,7 @@ def measured(run: Path) -> Measured | None:
 
 
 def _seconds(value: object) -> float | None:
-    """None for what is no time: a line may have been edited, or be of another program."""
+    """Return the time in seconds, or None if it is invalid: the line may be edited or from another program."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return float(value) if 0 < value <= LONGEST_S else None

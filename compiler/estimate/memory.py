@@ -37,12 +37,12 @@ class Memory(States):
 
     @property
     def states(self) -> int:
-        """What does not depend on the samples."""
+        """Return the memory of weights, gradients and optimizer state, which does not depend on the samples."""
         return self.weights + self.gradients + (self.optimizer or 0) + self.buffers + (self.gathered or 0)
 
     @property
     def total(self) -> int:
-        """Of what is known."""
+        """Return the sum of the known parts."""
         return self.states + (self.activations or 0)
 
     @property
@@ -52,12 +52,12 @@ class Memory(States):
 
     @property
     def least(self) -> int:
-        """What it takes at least, by the bounds on what is known."""
+        """Return a lower bound of the total, from lower bounds of the known parts."""
         return self.total - self._wrong
 
     @property
     def _wrong(self) -> int:
-        """Of what is known."""
+        """Return the error bar of the known parts in bytes."""
         return round(STATES_ERROR * self.states + ACTIVATION_ERROR * (self.activations or 0))
 
 

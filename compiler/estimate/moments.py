@@ -1,4 +1,4 @@
-"""How many bytes an optimizer keeps for one parameter: AdamW's, and those of torch.optim that say it in few words.
+"""Estimate the optimizer state in bytes per parameter: for AdamW and the simple optimizers of torch.optim.
 
 Source torch 2.13, torch/optim/adam.py, sgd.py and so on: the tensors of `state` that are as large as a parameter.
 """

@@ -1,4 +1,4 @@
-"""How long a step takes at each size: a rank takes as long for a sample of its own at every size.
+"""Estimate the step time at each size, assuming constant time per sample on each rank.
 
 Its samples of a step are batch.micro x batch.accumulation, so half the passes take half the time. That holds for data
 parallelism as long as the network keeps up, and a forward pass of another micro batch takes its share.
@@ -24,5 +24,5 @@ class Pace:
 
 
 def samples_of_rank(train: Mapping[str, Any]) -> int:
-    """Of one step."""
+    """Return the samples per rank and step."""
     return int(train["batch"]["micro"] * train["batch"]["accumulation"])

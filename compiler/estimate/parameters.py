@@ -1,4 +1,4 @@
-"""How many numbers a built-in model learns, and what it keeps for the backward pass: from train.json, without torch.
+"""Count parameters and activations of a built-in model from train.json, without torch.
 
 Shapes: B samples, T context, C width, V vocabulary. Of dropout its masks, as GPUs keep them: a byte a number, and none
 of attention, whose kernels draw them again. Compared with the models in tests/trainer/models/test_estimate.py.
@@ -22,7 +22,7 @@ Tree = int | tuple[tuple[int, "Tree"], ...]  # see Modules
 
 @dataclass(frozen=True)
 class Modules:
-    """How the parameters of a built-in model lie in its modules, as FSDP wraps them.
+    """Parameter counts of a built-in model by module, as FSDP wraps them.
 
     block: of the largest of its `blocks`; kind: their class; rest: beside all blocks
     tree: number and content of each module below the model; that of one without modules is its parameters
@@ -51,8 +51,9 @@ class ModelSize:
 
 
 def size_of(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
-    """Of the model that is built in, unless they say how large theirs is. None where a program of the user's runs, or a
-    recipe, which may build another model than the config names."""
+    """Return the size of the built-in model, unless `estimate` sets it. None for a user's program, or for a recipe,
+    which may build a different model.
+    """
     estimate = spec.estimate
     if estimate.parameters is not None:
         n = round(estimate.parameters)

@@ -1,4 +1,4 @@
-"""What to type so that a rank fits into its GPU: the first change that is enough, tried by the figures themselves.
+"""Suggest a change so that a rank fits into its GPU: try changes with the same figures and return the first that fits.
 
 Where activations are the largest part a smaller micro batch helps, or computing them again; where weights, gradients
 and optimizer are, sharing them over the ranks. The samples of a step stay as they are.
@@ -16,9 +16,11 @@ from ..spec.job_spec import JobSpec
 from .memory import Memory, memory
 from .parameters import size_of
 
-MORE_NODES = "more nodes with {}, or a GPU of more memory: these GPUs cannot share it so that it fits"
-LARGER_GPU = "a GPU of more memory, or offload to that of the CPU: however many share it, a part is whole on each"
-NOT_ALL = "; estimate.largest_unit=N, the parameters of the largest layer, tells whether there is room for it as well"
+MORE_NODES = "more nodes with {}, or a GPU with more memory: it does not fit even when sharded over these GPUs"
+LARGER_GPU = (
+    "a GPU with more memory, or CPU offload: one part is on each GPU in full, however many GPUs share the model"
+)
+NOT_ALL = "; set estimate.largest_unit=N, the parameters of the largest layer, to check that it fits as well"
 MANY_RANKS = 2**20
 # What conf/parallel/fsdp.yaml says of what is gathered, for a job of another way.
 FSDP: Mapping[str, Any] = {
@@ -70,7 +72,7 @@ def _needs(spec: JobSpec, plan: LaunchPlan, changes: Sequence[Change] = (), rank
 
 
 def _smaller_batches(spec: JobSpec, plan: LaunchPlan) -> list[Change]:
-    """Every whole part of the micro batch, the largest first; a program of the user's has its own."""
+    """Yield every divisor of the micro-batch, largest first; nothing for a user's own program."""
     batch, batch_spec = plan.train["batch"], spec.batch
     changes = []
     for parts in divisors(batch["micro"])[1:] if plan.uses_trainer else ():

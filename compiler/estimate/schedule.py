@@ -1,4 +1,4 @@
-"""How a number of samples becomes steps: batch, epochs, tokens."""
+"""Convert a number of samples into steps, epochs and tokens."""
 
 from __future__ import annotations
 

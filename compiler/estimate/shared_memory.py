@@ -1,4 +1,4 @@
-"""What batches take of /dev/shm on their way from the workers of the loader to the ranks of a node.
+"""Estimate how much of /dev/shm the loader workers of a node use for batches.
 
 In   the spec and its plan
 Out  bytes at most, None = not known: a sample of data of one's own has the size that estimate.sample_size says
@@ -17,7 +17,7 @@ TOKEN, NUMBER = 8, 4  # bytes of an int64 and a float32
 
 
 def most_shared(spec: JobSpec, plan: LaunchPlan) -> int | None:
-    """Of one node: each worker has `prefetch` micro batches ready, those of validation beside those of training."""
+    """Return the maximum per node: each worker holds `prefetch` micro-batches, for training and for validation."""
     if not plan.uses_trainer:
         return None
     train = plan.train

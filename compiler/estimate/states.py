@@ -1,4 +1,4 @@
-"""What does not depend on the samples: the parts of one rank's memory that a way of sharing decides."""
+"""Memory of one rank that depends on the parallelism, not on the samples."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ FP32 = 4
 class States:
     """Bytes. host: of one rank in CPU memory, by offload; buffers: casts, and what is in messages.
 
-    optimizer: None when it is one of the user's whose numbers nobody knows
-    gathered: what FSDP and ZeRO 3 have whole at a time, None when nobody says how large the largest unit is
+    optimizer: None for a user's optimizer of unknown size
+    gathered: parameters that FSDP and ZeRO 3 gather at a time, None if the size of the largest unit is unknown
     """
 
     weights: int

@@ -1,4 +1,4 @@
-"""What DeepSpeed ZeRO keeps on a rank's device: 0.19.8, whose tensors were counted on CPUs with 1 and 2 ranks.
+"""Memory of DeepSpeed ZeRO 0.19.8 on a rank's device, measured on CPUs with 1 and 2 ranks.
 
 Weights of 16 bits (`bf16.enabled`, `fp16.enabled`) are what deepspeed.json tells programs of one's own: their gradients
 have 16 bits as well, and the optimizer updates copies of 4 bytes, from gradients that are cast to 4 bytes for the
@@ -50,7 +50,7 @@ def zero(train: Mapping[str, Any], size: ModelSize, ranks: int, uses_trainer: bo
 
 
 def _gathered(of_weight: int, size: ModelSize) -> int | None:
-    """Whole at a time in stage 3; None when nobody says how large the largest unit is, unless all is kept."""
+    """Return the parameters gathered at a time in stage 3; None if the largest unit is unknown, unless all are kept."""
     if size.parameters <= KEPT:
         return of_weight * size.parameters
     return None if size.largest_unit is None else of_weight * max(size.largest_unit, KEPT)

@@ -54,7 +54,7 @@ class Composed:
     overrides: tuple[Override, ...]
 
     def origin_of(self, key: str) -> Origin | None:
-        """Where the value at a dotted key was written, of a mapping the key itself; None when unknown."""
+        """Return the position of the value at a dotted key, or of the key for a mapping; None if unknown."""
         node = _at(self.written, key)
         if isinstance(node, Text):
             return node.origin
@@ -71,7 +71,7 @@ class Composed:
         return next((o.origin for o in self.overrides if o.key.startswith(f"{key}.") and o.operator != "~"), None)
 
     def origin_of_choice(self, group: str) -> Origin | None:
-        """Where the option of a group was chosen, None when a defaults list did."""
+        """Return the position where the option of a group was chosen; None if a defaults list chose it."""
         chosen_at = [o.origin for o in self.overrides if o.key == group and o.operator != "~"]
         return chosen_at[-1] if chosen_at else None
 
@@ -84,7 +84,7 @@ class Composed:
         }
 
     def interpolated(self) -> set[str]:
-        """Every key that some value takes its own from: `optim.lr` for `${optim.lr}`."""
+        """Return every key to which some value refers: `optim.lr` for `${optim.lr}`."""
         texts = (leaf for _, leaf in _leaves(self.written, "") if isinstance(leaf, str) and "${" in leaf)
         return {key for text in texts for key in re.findall(r"\$\{([\w.]+)\}", text)}
 
@@ -136,7 +136,7 @@ def read_inputs() -> dict[str, str]:
 
 
 def groups_with_default() -> set[str]:
-    """Those in the defaults list of our config.yaml: that is their place, wherever on a command line they stand."""
+    """Return the groups in the defaults list of jobc's config.yaml, which keep that order."""
     return set(re.findall(r"(?m)^  - (\w+): ", read_files.get("jobc:conf/config.yaml", "")))
 
 
@@ -161,8 +161,8 @@ def compose(loader: Any, config_name: str, overrides: Sequence[Override], known:
 def compose_config(
     loader: Any, config_name: str, overrides: Sequence[Override], known: Known
 ) -> tuple[DictConfig, list[Override]]:
-    """What Hydra composes, interpolations unresolved, with its own section `hydra`, and the overrides as Hydra took
-    them (see respell). Raises as compose().
+    """Return Hydra's composed config with unresolved interpolations and its section `hydra`, and the overrides as Hydra
+    parsed them (see respell). Raises as compose().
     """
     config, refused = None, []
     accepted = [o for o in overrides if not o.is_of_hydra]
@@ -199,7 +199,7 @@ def compose_config(
 
 
 def _follows(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bool:
-    """An unknown key of a group whose option is refused already: nobody can tell which keys it would have."""
+    """Return whether an unknown key belongs to a group whose option is already rejected."""
     section = diagnostic.key.partition(".")[0]
     return diagnostic.code == "JC1102" and any(d.code == "JC1109" and d.key == section for d in earlier)
 
@@ -227,7 +227,7 @@ def _read(config: DictConfig, overrides: tuple[Override, ...]) -> Composed:
 
 
 def _machine_read(title: str, origin: Origin | None, key: str) -> Diagnostic:
-    because = "the same overrides would give other files on another machine"
+    because = "the same overrides would give different files on another machine"
     hint = f"write \\${{NAME}} to have a command's shell read it, or set the value: {key or 'KEY'}=VALUE"
     return Diagnostic("JC1107", title, because, hint, origin, key)
 
@@ -252,8 +252,8 @@ def _unresolved(config: DictConfig, composed: Composed) -> list[Diagnostic]:
                 continue
             because, hint = _why_unresolved(error, leaf, keys, key)
             direct.append(Diagnostic("JC1106", f"cannot resolve {leaf!r}", because, hint, origin, key))
-    because = "its value is made of itself"
-    endless = Diagnostic("JC1106", "an interpolation leads back to itself", because, "give the key a value")
+    because = "its value refers to itself"
+    endless = Diagnostic("JC1106", "an interpolation refers back to itself", because, "give the key a value")
     return direct or indirect or [endless]
 
 
@@ -261,15 +261,15 @@ def _why_unresolved(error: Exception, leaf: str, keys: Iterable[str], key: str) 
     """(because, hint) for an interpolation that OmegaConf 2.3 cannot resolve."""
     message = str(error)
     if isinstance(error, RecursionError) or "ecursive" in message:
-        return "it leads back to itself", f"give {key} a value of its own"
+        return "the interpolation refers back to itself", f"give {key} a value of its own"
     missing_key = re.search(r"Interpolation key '([^']*)' not found", message)
     if missing_key:
         close = nearest(missing_key[1], keys)
         escape = "write shell text as \\${" + missing_key[1] + "}"
-        return f"there is no key {missing_key[1]}", f"did you mean ${{{close[0]}}}?" if close else escape
+        return f"key {missing_key[1]} does not exist", f"did you mean ${{{close[0]}}}?" if close else escape
     if resolver := re.search(r"Unsupported interpolation type (\S+)", message):
-        return f"there is no resolver {resolver[1]}", "write shell text as \\${…}, or the value itself"
-    return "it names no value", "write shell text as \\${…}, or the value itself"
+        return f"resolver {resolver[1]} does not exist", "write shell text as \\${…}, or the value itself"
+    return "this does not refer to a value", "write shell text as \\${…}, or the value itself"
 
 
 def _at(tree: Any, key: str) -> Any:
@@ -290,7 +290,7 @@ def _at(tree: Any, key: str) -> Any:
 
 
 def _first_text(tree: Any, depth: int = 0) -> tuple[Text, int] | None:
-    """The first leaf that remembers its place, and how many mappings and lists of mappings it lies in."""
+    """Return the first leaf with a position, and the number of mappings and lists of mappings around it."""
     if isinstance(tree, Text):
         return tree, depth
     inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()

@@ -1,4 +1,4 @@
-"""What Hydra 1.3 cannot read in a defaults list, and answers without a file or a line.
+"""Find errors in a defaults list that Hydra 1.3 reports without file and line.
 
 In   the list as YAML has it, and its node
 Out  the node to blame, what is there, and what to write instead
@@ -51,7 +51,7 @@ def _of_group(entry: dict[Any, Any], node: yaml.Node) -> Iterator[tuple[yaml.Nod
 
 def _no_text(value: Any, node: yaml.Node) -> tuple[yaml.Node, str, str]:
     if value is None or value == "":
-        return node, "this is empty", "leave it out"
+        return node, "this is empty", "remove it"
     if isinstance(value, (list, dict)):
         return node, f"this is a {'list' if isinstance(value, list) else 'mapping'}", _LINE
-    return node, f"{node.value} is no text", f'"{node.value}", in quotes, for a file of that name'
+    return node, f"{node.value} is not text", f'"{node.value}", in quotes, if the file has this name'

@@ -36,7 +36,7 @@ MOST_BYTES = 4 * MIB  # 100,000 names of 40 characters
 
 @dataclass(frozen=True)
 class Host:
-    """One host of a file. slots: processes that it takes, None when the file does not say."""
+    """One host of a file. slots: its number of processes, or None if the file does not set it."""
 
     name: str
     slots: int | None
@@ -45,7 +45,7 @@ class Host:
 
 @dataclass
 class HostFiles:
-    """What the host files of one job say.
+    """Contents of the host files of one job.
 
     typed:   spec key -> the `@FILE` it was written as; hosts: spec key -> the file's hosts
     digests: `root:path` -> sha256 of the text
@@ -94,9 +94,9 @@ def too_few_slots(files: HostFiles, nodes: int, procs: int) -> Iterator[Diagnost
         if host.slots is not None and host.slots < procs:
             because = f"the job starts {procs} processes on each node"
             title = f"{host.name} has {host.slots} slot{'s' * (host.slots != 1)}"
-            hint = f"procs={host.slots}, or mend the file" if host.slots else f"remove {host.name} from the file"
+            hint = f"procs={host.slots}, or correct the file" if host.slots else f"remove {host.name} from the file"
             yield Diagnostic("JC1133", title, because, hint, host.origin, "hosts")
-            return  # the others have as many, and one is enough to know
+            return  # the others have as many, and jobc runs one command at a time to know
 
 
 @cache
@@ -123,7 +123,7 @@ def _read(
             require_inside(path, allowed)
         text = read_text(path, MOST_BYTES).removeprefix("\ufeff")
     except OutsideProject as error:
-        because = f"{error}; a config file names host files of its own folder and of the folder you are in"
+        because = f"{error}; a config file can name host files in its own folder and in the current directory"
         hint = f"{key}=@{shlex.quote(typed)} on the command line, or copy the file beside the config file"
         files.diagnostics.append(Diagnostic("JC1115", f"cannot read hosts from {typed!r}", because, hint, by, key))
         return []
@@ -134,24 +134,26 @@ def _read(
     hosts = list(_lines(text, file_origin, key, files.diagnostics))
     _refuse_twice(hosts, key, files.diagnostics)
     if not hosts and not files.diagnostics:
-        hint = "one host a line, the first is node 0"
-        files.diagnostics.append(Diagnostic("JC1134", f"{typed} names no host", "it is empty", hint, file_origin, key))
+        hint = "write one host per line; the first is node 0"
+        files.diagnostics.append(
+            Diagnostic("JC1134", f"{typed} does not list any host", "it is empty", hint, file_origin, key)
+        )
     return hosts
 
 
 def _unreadable(error: Unreadable, typed: str, by: Origin | None, file_origin: Origin, key: str) -> Diagnostic:
     if error.path.is_file():
-        hint = "save it as UTF-8 text with one host a line, and make it readable"
+        hint = "save it as readable UTF-8 text with one host per line"
         return Diagnostic("JC1001", "cannot read this file", f"it {error.reason}", hint, file_origin)
     because = "the file does not exist" if error.missing else f"it {error.reason}"
     if by is None or by.root == COMMAND_LINE:
-        because += ", and a relative path begins in the folder you are in"
+        because += "; relative paths start from the current directory"
     else:
-        because += f", and a relative path begins beside {by.root}:{by.path}"
+        because += f"; relative paths start from the folder of {by.root}:{by.path}"
     around = sorted(entry.name for entry in error.path.parent.glob("*") if entry.is_file())
     close = nearest(error.path.name, around)
-    hint = f"{key}=@{os.path.join(os.path.dirname(typed), close[0])}" if close else "'hosts=[node1,node2]' for a start"
-    return Diagnostic("JC1130", f"no file of hosts {typed!r}", because, hint, by, key)
+    hint = f"{key}=@{os.path.join(os.path.dirname(typed), close[0])}" if close else "'hosts=[node1,node2]', for example"
+    return Diagnostic("JC1130", f"host file {typed!r} does not exist", because, hint, by, key)
 
 
 def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origin]:
@@ -185,9 +187,7 @@ def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) 
     if len(faults) > _MOST_FAULTS or (len(faults) > 1 and not host_count):
         count = f"more than {_MOST_FAULTS}" if len(faults) > _MOST_FAULTS else f"{len(faults)}"
         first = faults[0]
-        because = (
-            f"{count} of its lines cannot be read, {first.title.removeprefix('cannot read ')} because {first.because}"
-        )
+        because = f"{count} of its lines cannot be read; {first.title.removeprefix('cannot read ')}: {first.because}"
         faults = [Diagnostic("JC1131", "this is not a host list", because, first.hint, first.origin, key)]
     refused += faults
 
@@ -200,11 +200,11 @@ def _entry(entry: str) -> list[tuple[str, int | None]]:
     counts = [match for word in words if (match := _SLOTS.fullmatch(word))]
     names = [word for word in words if not _SLOTS.fullmatch(word)]
     if any("=" in word for word in names):
-        raise Refused("it has a setting, and of settings only slots=N is read", "node1 slots=8")
+        raise Refused("it has a setting, and only slots=N is supported", "node1 slots=8")
     if len(names) > 1 and not any(word.endswith(",") or word.startswith(",") for word in names):
-        raise Refused("one line holds one host, or several with commas between", "node1,node2")
+        raise Refused("a line must contain one host, or several separated by commas", "node1,node2")
     if re.fullmatch(r"[^:]+:[0-9]+", names[0] if names else ""):
-        raise Refused("a number after : is MPICH's way to say how many processes", "node1 slots=8")
+        raise Refused("HOST:N is MPICH's syntax for the number of processes", "node1 slots=8")
     slots = min((int(count[1]) for count in counts), default=None)
     if foreign := _FOREIGN.search(" ".join(names)):
         raise Refused(f"character {foreign[0]!r} cannot be part of a host name", "node1", "node[1-4]")
@@ -220,6 +220,6 @@ def _refuse_twice(hosts: list[Host], key: str, refused: list[Diagnostic]) -> Non
     for host in hosts:
         before = first.setdefault(machine_of(host.name), host)
         if before is not host:
-            because = f"line {before.origin.line} lists it already, so two nodes would share a host"
-            hint = "remove one of the two"
+            because = f"it is already on line {before.origin.line}, so two nodes would share a host"
+            hint = "remove one of the two lines"
             refused.append(Diagnostic("JC1132", f"{host.name} is listed twice", because, hint, host.origin, key))

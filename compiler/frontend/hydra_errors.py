@@ -29,8 +29,8 @@ _BELOW_LIST = re.compile(
 
 
 def hydra_setting(override: Override) -> Diagnostic:
-    because = "jobc composes with Hydra and starts no Hydra job, so this would change nothing"
-    hint = "--out DIR says where artifacts go, --config-dir DIR where config files are"
+    because = "jobc only composes with Hydra and does not start a Hydra job, so this has no effect"
+    hint = "--out DIR sets where artifacts go, --config-dir DIR where config files are"
     title = f"{override.key} is a setting of Hydra itself"
     return Diagnostic("JC1102", title, because, hint, override.origin.of_key(override.key), override.key)
 
@@ -71,15 +71,15 @@ def explain(
     twice = _TWICE.search(message)
     if twice and (added := [o for o in overrides if o.operator == "+" and o.key == twice[1]]):
         options = ",".join(o.shown.partition("=")[2].strip("[]") for o in added)
-        because, hint = "one + adds all options of a group", f"+{twice[1]}=[{options}]"
+        because, hint = "add all options of a group with a single +", f"+{twice[1]}=[{options}]"
         title, last = f"cannot compose: {twice[1]} is added {len(added)} times", added[-1]
         return Diagnostic("JC1105", title, because, hint, last.origin, last.key), None
     if fault := _file_fault(message, loader):
         return fault, None
     if isinstance(error, RecursionError):
-        because = "a defaults list brings in its own file, or the values are nested too deep"
-        hint = "take the loop out of the defaults lists"
-        return Diagnostic("JC1105", "cannot compose: the config has no end", because, hint), None
+        because = "a defaults list includes its own file, or the values are nested too deeply"
+        hint = "remove the cycle from the defaults lists"
+        return Diagnostic("JC1105", "cannot compose: the config includes itself", because, hint), None
     quoted = re.search(
         r"(?:override|delete from config\.|already at|merging override) '?([^'\s]+?)(?:'|\.?\s|\.?$)", message
     )
@@ -97,24 +97,24 @@ def explain(
     first_line = message.split("\n", 1)[0]
     if "already at" in message and culprit:
         hint = culprit.shown.lstrip("+")
-        return Diagnostic("JC1104", f"{key} is there already", "+ adds a new key only", hint, origin, key), culprit
+        return Diagnostic("JC1104", f"{key} already exists", "+ only adds new keys", hint, origin, key), culprit
     if culprit and ("Could not override" in message or "does not exist" in message):
         return _unknown_key(message, culprit, loader, known()), culprit
     if culprit and "force-add" in message:
-        title = f"cannot compose: {key} is a group, and an option of a group is set, not added"
+        title = f"cannot compose: {key} is a group, whose option is set without ++"
         hint = culprit.shown.lstrip("+")
-        return Diagnostic("JC1105", title, "++ is for keys", hint, origin, key), culprit
+        return Diagnostic("JC1105", title, "++ only works for keys", hint, origin, key), culprit
     if culprit and "Cannot merge DictConfig with ListConfig" in message:
-        title, because = f"cannot compose: {key} is a list", "it is a list, and a mapping was given"
+        title, because = f"cannot compose: {key} is a list", "a mapping was given"
         key_type = type_at(JobSpec, key)
-        as_list = example(options_of(key_type), "TEXT") if key_type else "[TEXT], one text for each item"
+        as_list = example(options_of(key_type), "TEXT") if key_type else "[TEXT], with one text per item"
         hint = assignment(key, as_list)
         if culprit.canonical.partition("=")[2].startswith("["):
-            title, because = f"cannot compose: {key} is a mapping", "it has names, and a list was given"
-            hint = f"{key}.NAME=VALUE, one for each"
+            title, because = f"cannot compose: {key} is a mapping", "a list was given"
+            hint = f"{key}.NAME=VALUE for each entry"
         return Diagnostic("JC1105", title, because, hint, origin, key), culprit
-    hint = "jobc --cfg job prints the tree that the override meets"
-    because = next((line.strip() for line in message.split("\n")[1:] if line.strip()), "Hydra refuses it")
+    hint = "jobc --cfg job prints the config to which the override applies"
+    because = next((line.strip() for line in message.split("\n")[1:] if line.strip()), "Hydra rejects it")
     return Diagnostic("JC1105", f"cannot compose: {first_line}", because, hint, origin, key), culprit
 
 
@@ -140,11 +140,11 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
     key = below[1] if below and not culprit.key.startswith(f"{below[1]}.") else culprit.key
     position = culprit.origin.of_key(key)
     value = culprit.shown.partition("=")[2]
-    because = f"no config file has a key {key}"
+    because = f"no config file defines {key}"
     if group := re.search(r"Did you mean to override ([^\s?]+)\?", message):
         close, because = [group[1]], f"the group has another package than {culprit.package}"
     elif key == "cluster":
-        close, because = [], "no config folder has a site profile, a file cluster/NAME.yaml"
+        close, because = [], "no config folder contains a cluster profile, cluster/NAME.yaml"
     elif advice := aliases.in_words(key):
         return Diagnostic("JC1102", f"unknown key or group {key}", because, advice, position, culprit.key)
     elif meant := aliases.key_of(key) or _below_mapping(key, known_keys):
@@ -154,8 +154,8 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
         close = [k for k in close if not f"{key}.".startswith(f"{k}.")]
     section = key.partition(".")[0]
     if key in known_keys and not culprit.package and loader.get_group_options(section):
-        because = f"another option of {section} has it; the one that is chosen has not"
-        hint = f"jobc --cfg job -p {section} prints the keys there are; {section}=OPTION chooses"
+        because = f"another option of {section} defines it, but the chosen one does not"
+        hint = f"jobc --cfg job -p {section} prints its keys; {section}=OPTION chooses another option"
     elif close:
         named = key.split(".")[close[0].count(".") + 1 :]
         hint = f"did you mean {_with_value(close[0], named, value, loader) if key == culprit.key else close[0]}?"
@@ -165,7 +165,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
         hint = (
             f"jobc init {value or 'lab'} writes one, to ~/.config/jobc/cluster, or with --project to ./jobc/cluster"
             if key == "cluster"
-            else f"leave out {culprit.shown}, and the word that sets it if there is one"
+            else f"remove {culprit.shown} and the override that sets it"
             if culprit.operator == "~" and section in ("env", "labels", "secrets")
             else _beside(section, known_keys)
         )
@@ -190,7 +190,7 @@ def _beside(section: str, known_keys: Sequence[str]) -> str:
     if not 0 < len(keys) <= MOST_KEYS:
         return "jobc --help lists the keys"
     *first, last = keys
-    return f"there are {', '.join(first)} and {last}" if first else f"there is {last}"
+    return f"known keys: {', '.join(first)} and {last}" if first else f"known key: {last}"
 
 
 def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
@@ -220,8 +220,8 @@ def _null_group(
         below := next((o for o in overrides if (word[1] or word[2]) in o.key.split(".")[1:]), None)
     ):
         of_list = below.key.partition(f".{word[1] or word[2]}")[0]
-        title, hint = f"unknown key or group {below.key}", f"{of_list}=[…] sets the whole list; [] is an empty one"
-        because = f"{of_list} is a list, and its items have no names"
+        title, hint = f"unknown key or group {below.key}", f"{of_list}=[…] sets the whole list; [] empties it"
+        because = f"{of_list} is a list, whose items have no names"
         return Diagnostic("JC1102", title, because, hint, below.origin.of_key(below.key), below.key), below
     culprit = next((o for o in overrides if o.canonical.endswith("=null") and loader.get_group_options(o.key)), None)
     if culprit is None:
@@ -255,7 +255,7 @@ def _in_defaults(group: str) -> Iterator[_Choice]:
 
 
 def _item(group: str, option: str, loader: Any) -> str:
-    """What a defaults list says for that group, wherever the file lies; "" when there is no such group.
+    """Return the entry of that group in any defaults list; "" if there is none.
 
     option: the one that was written, or its nearest
     """
@@ -279,15 +279,21 @@ def _has_default(group: str) -> bool:
 def _file_fault(message: str, loader: Any) -> Diagnostic | None:
     """JC1105 for what a file's defaults list does wrong; None when the message is about something else."""
     if file := re.search(r"In '([^']+)': ConfigTypeError raised", message):
-        because = "it has a list where another file has a mapping of keys, or the other way round"
-        hint = "jobc --cfg job prints what the other files give"
-        return Diagnostic("JC1105", f"cannot compose: {file[1]}.yaml does not fit in", because, hint)
+        because = "one file has a list where another file has a mapping"
+        hint = "jobc --cfg job prints the values of the other files"
+        return Diagnostic(
+            "JC1105", f"cannot compose: {file[1]}.yaml does not merge with the other files", because, hint
+        )
     if twice := _TWICE.search(message):
         group = twice[1].split("@")[0]
         chosen = [c for c in _in_defaults(group) if c.origin.root in USER_ROOTS and not c.overrides]
         close = _close(loader.get_group_options(group), chosen[-1].option) if chosen else []
         hint = f"- override /{twice[1]}: {(close or ['OPTION'])[0]}"
-        because = "config.yaml chooses one, and a second is to override it" if _has_default(group) else "one is to win"
+        because = (
+            "config.yaml already chooses one, so a second choice must be an `override`"
+            if _has_default(group)
+            else "only one option can be active"
+        )
         title, position = f"cannot compose: two files choose {twice[1]}", chosen[-1].origin if chosen else None
         return Diagnostic("JC1105", title, because, hint, position)
     if lost := re.search(r"In '([^']+)': Could not override '([^']+)'", message):
@@ -296,19 +302,19 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
 
 
 def _lost_override(file: str, group: str, loader: Any) -> Diagnostic:
-    """JC1105 for an `override` of what no file chooses.
+    """Return JC1105 for an `override` of a group that no file chooses.
 
     group: as Hydra has it, which puts the folder of the file before a group without /
     """
     beside = group.removeprefix(f"{file.rpartition('/')[0]}/")
     items = [c for c in _in_defaults(beside) if c.overrides and f"/{c.origin.path}".endswith(f"/{file}.yaml")]
     close = [name for name in nearest(beside, loader.list_groups("")) if name != beside]
-    because = "no file before it chooses that group"
+    because = "no earlier file chooses that group"
     if beside in aliases.RENAMED_GROUPS:
         close = [aliases.RENAMED_GROUPS[beside]]
-        because = f"the config group {beside} is called {close[0]} now"
+        because = f"the config group {beside} is now called {close[0]}"
     if beside != group and (item := _item(beside, items[0].option if items else "", loader)):
-        because, hint = "a group without / is one beside the file", item
+        because, hint = "a group without / is relative to the file", item
     else:
         hint = f"did you mean override /{close[0]}?" if close else f"- /{beside}: OPTION, without override"
     position = items[0].origin if items else None
@@ -323,7 +329,9 @@ def _missing_config(
         names = [n for n in loader.get_group_options("", ObjectType.CONFIG) if not n.startswith("_")]
         close = nearest(option, names)
         hint = f"did you mean --config-name {close[0]}?" if close else f"known: {', '.join(names)}"
-        return Diagnostic("JC1108", f"no config named {option or config_name}", "no folder has it", hint), None
+        return Diagnostic(
+            "JC1108", f"no config named {option or config_name}", "no config folder contains it", hint
+        ), None
     options = list(error.options or loader.get_group_options(group))
     parent = re.search(r"In '([^']+)'", str(error))
     if not options and parent and (fault := _beside_file(parent[1], f"{group}/{option}", loader)):
@@ -333,22 +341,22 @@ def _missing_config(
     close = [meant] if meant in options else _close(options, option) or (options if len(options) == 1 else [])
     plus = "+" if culprit and culprit.shown.startswith("+") else ""
     if culprit is None:
-        hint = _item(group, option, loader) or f"leave {group} out"
+        hint = _item(group, option, loader) or f"remove {group}"
     elif "," in option:
         hint = f"for a sweep: jobc -m {group}={option}"
     elif close:
         hint = f"{plus}{group}={close[0]}"
     else:
-        hint = alternatives([f"{plus}{group}={name}" for name in sorted(options)[:3]] or [f"leave {group} out"])
+        hint = alternatives([f"{plus}{group}={name}" for name in sorted(options)[:3]] or [f"remove {group}"])
     position = culprit.origin if culprit else next((c.origin for c in _in_defaults(group) if c.option == option), None)
     because = f"group {group} has: {', '.join(sorted(options)) or 'no options'}"
     if position is None and parent:
-        because = f"{parent[1]}.yaml asks for it; {because}"
+        because = f"{parent[1]}.yaml requests it; {because}"
     return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, position, group), culprit
 
 
 def _wanted(error: MissingConfigException, overrides: Sequence[Override], loader: Any) -> tuple[str, str]:
-    """The group and the option that there is not: parallel and deepspeed/zero2, for below parallel is no group."""
+    """Return the missing group and option: parallel and deepspeed/zero2, because parallel has no subgroup."""
     missing_path = (error.missing_cfg_file or "").removesuffix(".yaml")
     parts = missing_path.split("/")
     for count in range(len(parts) - 1, 0, -1):
@@ -375,5 +383,5 @@ def _beside_file(file: str, wanted: str, loader: Any) -> Diagnostic | None:
         return None
     position = next((c.origin for c in _in_defaults(meant) if f"/{c.origin.path}".endswith(f"/{file}.yaml")), None)
     group, options = f"{folder}/{meant}", ", ".join(sorted(loader.get_group_options(meant)))
-    because = f"a group without / is one beside the file; group {meant} has: {options}"
+    because = f"a group without / is relative to the file; group {meant} has: {options}"
     return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, position, group)

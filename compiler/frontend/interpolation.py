@@ -46,7 +46,7 @@ class TooMuch(BaseException):
         self.diagnostic = Diagnostic("JC1114", "this config expands too far", because, _HINT, origin, key)
 
 
-_HINT = "write the values out, or take out what repeats them"
+_HINT = "write the values out, or remove the repetition"
 
 
 class _Budget:
@@ -94,7 +94,7 @@ reset_budget, take_text = _budget.reset, _budget.take_text
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Only pure resolvers, and a budget. Raises CompileError JC1114; restores what was there."""
+    """Context with pure resolvers only, and a budget. Raises CompileError JC1114; restores the resolvers on exit."""
     resolvers, resolve = BaseContainer._resolvers, Container.resolve_parse_tree
     pure = {name: resolvers[name] for name in _PURE}
     create, decode = resolvers["oc.create"], resolvers["oc.decode"]
@@ -102,7 +102,7 @@ def bounded() -> Iterator[None]:
 
     def create_without_yaml(root: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: tuple[str, ...]) -> Any:
         if any(isinstance(arg, str) for arg in args):  # whose aliases would repeat without bound
-            raise InterpolationResolutionError("oc.create takes a list or a mapping, not text")
+            raise InterpolationResolutionError("oc.create accepts a list or a mapping, not text")
         return create(root, parent, node, args, texts)
 
     def bounded_decode(root: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: tuple[str, ...]) -> Any:

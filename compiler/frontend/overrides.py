@@ -48,7 +48,7 @@ class Override:
 
     @property
     def shown(self) -> str:
-        """As messages repeat it."""
+        """Return the override as messages quote it."""
         return shown(self.typed)
 
     @property
@@ -57,12 +57,12 @@ class Override:
 
     @property
     def is_of_hydra(self) -> bool:
-        """Whether it sets one of Hydra's own keys, or chooses one of its options."""
+        """Return whether it sets one of Hydra's own keys or chooses one of its options."""
         return re.match(r"hydra([./@]|$)", self.key) is not None
 
     @property
     def keys(self) -> set[str]:
-        """What it sets or removes: of a mapping the keys in it."""
+        """Return the keys that it sets or removes; for a mapping, the keys inside."""
         head, _, value = self.canonical.partition("=")
         mapping = parse(self.canonical, sweep=False)._value if value.startswith("{") else None
         return set(_leaf_keys(head.lstrip("+~"), mapping))
@@ -77,7 +77,7 @@ def read_overrides(words: Iterable[str], open_keys: Sequence[str] = ()) -> list[
 
 
 def read_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any = None) -> list[list[Override]]:
-    """Every combination of a -m command line, one at least, the last override varying fastest.
+    """Return every combination of a -m command line, at least one; the last override varies fastest.
 
     loader: Hydra's config loader, which `glob(…)` over a group needs
     """
@@ -138,7 +138,7 @@ def _check_size(words: Sequence[str], sweep: bool) -> None:
     """Raise CompileError JC1116 for a command line that Hydra's parser (ANTLR, in Python) would read for minutes."""
     hint = "put the values into a config file: +experiment=NAME reads experiment/NAME.yaml"
     if len(words) > MOST_WORDS:
-        title, because = f"too many overrides: {len(words):,}", f"one command line has at most {MOST_WORDS:,}"
+        title, because = f"too many overrides: {len(words):,}", f"a command line can have at most {MOST_WORDS:,}"
         raise CompileError([Diagnostic("JC1116", title, because, hint)])
     remaining = MOST_MARKS
     for word in words:
@@ -187,7 +187,7 @@ def _head(text: str) -> tuple[str, str]:
     head = parse(f"{text}=x", sweep=False) if text else None
     if head is None:
         raise _Unreadable(
-            "an override is key=value, +key=value, ++key=value, ~key or group=option",
+            "an override must be key=value, +key=value, ++key=value, ~key or group=option",
             "nodes=2; for a key with other characters: 'labels={a.b/c: value}'",
         )
     return head.key_or_group, head.package or ""
@@ -208,12 +208,12 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
         key = word.partition("=")[0].removeprefix("++")
         as_text = shlex.quote(f"{key}={quote(right, double=True)}")
         if sweep and opens not in ("[", "{") and _BARE_COMMA.search(_outside_quotes(right)):
-            because = "in a sweep a comma separates values, and Hydra's grammar keeps these in quotes alone"
-            raise _Unreadable(because, " or ".join([*_each_quoted(key, right), f"{as_text} if it is one text"]))
+            because = "in a sweep, commas separate values unless they are in quotes"
+            raise _Unreadable(because, " or ".join([*_each_quoted(key, right), f"{as_text}, if it is a single text"]))
         if opens in _OPENING:
             raise _Unreadable(
-                f"{opens} opens {_OPENING[opens]}, and this is none that Hydra's grammar can read",
-                f"{as_text} if it is text",
+                f"{opens} starts {_OPENING[opens]}, and Hydra cannot parse the rest",
+                f"{as_text}, if it is text",
             )
         return [_text(right)]
     if parsed.is_sweep_override():
@@ -228,7 +228,7 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
 
 
 def _outside_quotes(right: str) -> str:
-    """The value with `_` for each character that stands in quotes. A quote opens where a value begins."""
+    """Return the value with `_` for each quoted character. A quote can only start where a value starts."""
     return _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), right)
 
 
@@ -254,7 +254,7 @@ def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
 
     swept = parsed._value
     if isinstance(swept, IntervalSweep):
-        raise _Unreadable("an interval has no list of values to compile", f"{key}=range(0,1,0.25)")
+        raise _Unreadable("an interval does not give a list of values", f"{key}=range(0,1,0.25)")
     if isinstance(swept, RangeSweep):
         _check_range(swept, key)
     if isinstance(swept, Glob):  # whose patterns Hydra compares with names as they are
@@ -263,8 +263,8 @@ def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
     points = [str(value) for value in parsed.sweep_string_iterator()]
     if isinstance(swept, Glob) and not points:
         options = loader.get_group_options(parsed.key_or_group) if loader else []
-        because = f"no option of the group {key} is such" if options else f"{key} is no group, so it has no options"
-        raise _Unreadable(because, f"{key}={','.join(options[:2])}" if options else f"{key}=…,… with values of its own")
+        because = f"no option of the group {key} matches" if options else f"{key} is not a group, so it has no options"
+        raise _Unreadable(because, f"{key}={','.join(options[:2])}" if options else f"{key}=…,… with explicit values")
     return points
 
 
@@ -276,18 +276,18 @@ def _check_range(swept: Any, key: str) -> None:
     towards = abs(step or 1) if start < stop else -abs(step or 1)
     hint = f"{key}={start}" if start == stop else f"{key}=range({start},{stop},{towards})"
     if not step:
-        raise _Unreadable("with steps of 0 it has no end", hint)
+        raise _Unreadable("a range with step 0 never ends", hint)
     if start == stop or towards != step:
-        raise _Unreadable("it holds no number: the last one is left out", hint)
+        raise _Unreadable("it is empty, because the end is excluded", hint)
     if (count := math.ceil((Fraction(stop) - Fraction(start)) / Fraction(step))) > MOST_POINTS:
         first = f"{key}=range({start},{start + 100 * step},{step})"
-        raise _Unreadable(*_too_many(count, f"{first}, and the others in calls of their own"))
+        raise _Unreadable(*_too_many(count, f"{first}, and the others in separate calls"))
 
 
-def _too_many(count: int, hint: str = "compile it in parts, each in a call of its own") -> tuple[str, str, str, str]:
+def _too_many(count: int, hint: str = "split it over several calls") -> tuple[str, str, str, str]:
     """(because, hint, code, title) of JC1113."""
     shown = f"{count:,}" if count < 10**9 else "a billion or more"
-    because = f"at most {MOST_POINTS:,} are compiled at once: each takes about 1 MB of memory"
+    because = f"one call compiles at most {MOST_POINTS:,} points, because each takes about 1 MB of memory"
     return because, hint, "JC1113", f"a sweep of {shown} points"
 
 
@@ -323,8 +323,8 @@ def _leaf_keys(key: str, value: Any) -> Iterator[str]:
 def _text(text: str) -> str:
     """The text quoted; refused where OmegaConf would stumble over it later, or drop it."""
     if text == "???":
-        because = "it marks a value to be given later, and is dropped where a value is there already"
-        raise _Unreadable(because, "null, or leave the key out", "JC1008", "??? is no value")
+        because = "??? marks a value to be set later, and is ignored if the key already has a value"
+        raise _Unreadable(because, "null, or remove the key", "JC1008", "??? is not a value")
     if "${" in text:
         from omegaconf.errors import GrammarParseError
         from omegaconf.grammar_parser import parse
@@ -333,6 +333,6 @@ def _text(text: str) -> str:
             parse(text)
         except GrammarParseError:
             title = f"cannot read the interpolation in {text!r}"
-            because = "`${` opens an interpolation such as ${name}"
+            because = "`${` starts an interpolation such as ${name}"
             raise _Unreadable(because, "write shell text as \\${HOME}", "JC1007", title) from None
     return quote(text)

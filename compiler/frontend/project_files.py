@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 class OutsideProject(Exception):
-    """The path leads out of the folders. Its text completes "because"; it does not say what lies there."""
+    """Raised for a path outside the folders. Its text completes "because" and does not reveal what is there."""
 
 
 def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
@@ -21,9 +21,9 @@ def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
     real = os.path.realpath(path)
     below = [os.path.relpath(real, root) for folder in folders if is_inside(real, root := os.path.realpath(folder))]
     if not below:
-        raise OutsideProject("it lies outside the project and its config folders")
+        raise OutsideProject("it is outside the project and its config folders")
     if not any(all(not part.startswith(".") or part == "." for part in relative.split(os.sep)) for relative in below):
-        raise OutsideProject("it is a hidden file or lies in a hidden folder")
+        raise OutsideProject("it is a hidden file, or is in a hidden folder")
 
 
 def working_folder() -> list[Path]:

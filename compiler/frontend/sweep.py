@@ -59,19 +59,19 @@ def _set_again(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> I
     for i, j in itertools.combinations(range(len(sets)), 2):
         if i in varied and (common_keys := sets[i] & sets[j]):
             key, swept, later = min(common_keys), _masked(points[0][i].typed), _masked(points[0][j].typed)
-            title = f"{key} is swept, and then set again"
-            because = "points would be called by values that they do not have"
+            title = f"{key} is swept and then set again"
+            because = "the names of the points would show values that they do not have"
             hint = f"{shlex.quote(swept)} or {shlex.quote(later)}, not both"
             yield Diagnostic("JC1112", title, because, hint, Origin(COMMAND_LINE, later), key)
 
 
 def at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
-    """The same, hitting this point of a sweep."""
+    """Return the diagnostic with this point of the sweep added."""
     return [replace(d, points=(where,)) if where else d for d in found]
 
 
 def at_points(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
-    """What is found in each point, hitting it. A value that one of them does not repeat, none of them does."""
+    """Yield the findings of each point. A value that any point must redact is redacted in all."""
     private_keys = {d.key for _, diagnostics in told for d in diagnostics if d.private}
     placed = ((_with_all_hosts(diagnostics, point), point) for point, diagnostics in told)
     return [d for diagnostics, point in placed for d in at_point(diagnostics, point.shown(private_keys))]
@@ -83,7 +83,7 @@ def _with_all_hosts(diagnostics: Iterable[Diagnostic], point: SweepPoint) -> lis
     if not re.fullmatch(r"hosts=[\w.,@\[\]-]+", typed):
         return list(diagnostics)
     word = shlex.quote(f"hosts=[{typed.partition('=')[2]}]")
-    hint = f"{word}, for commas without brackets make a point of each host"
+    hint = f"{word}, because commas without brackets make each host a separate point"
     return [replace(d, hint=hint) if d.code == "JC2005" else d for d in diagnostics]
 
 

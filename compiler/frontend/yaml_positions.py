@@ -1,4 +1,4 @@
-"""Where the parts of a YAML document stand: a key above a value, the lines of each value.
+"""Locate the parts of a YAML document: the key above a value, and the lines of each value.
 
 In   the text of a document that can be read
 Out  places and lines, counted from 1

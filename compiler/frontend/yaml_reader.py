@@ -66,8 +66,10 @@ def _refuse_deep(text: str, origin: Origin) -> None:
         if depth > _DEEPEST:
             mark = event.start_mark
             position = Origin(origin.root, origin.path, mark.line + 1, mark.column + 1) if mark else origin
-            because = f"lists and mappings are nested more than {_DEEPEST} levels deep here"
-            raise CompileError([Diagnostic("JC1002", "this file is too deep", because, "use fewer levels", position)])
+            because = f"its lists and mappings are nested more than {_DEEPEST} levels deep"
+            raise CompileError(
+                [Diagnostic("JC1002", "this file is nested too deeply", because, "use fewer levels", position)]
+            )
 
 
 def _tag(tag: str) -> str:
@@ -92,7 +94,7 @@ class _Reader:
         self.key: yaml.Mark | None = None  # where the last key of the text began, those of an alias aside
 
     def origin(self, node: yaml.Node) -> Origin:
-        """Of an alias, whose node is where the anchor is, the key that has it."""
+        """Return the position of a node; for an alias, that of its key instead of the anchor."""
         mark = node.start_mark
         if self.key is not None and mark.index < self.key.index:
             mark = self.key
@@ -106,31 +108,37 @@ class _Reader:
     def document(self, node: yaml.Node) -> dict[str, Any]:
         if not isinstance(node, yaml.MappingNode):
             hint = "write `key: value` lines"
-            self.refuse("JC1002", node, "a config file is a mapping", "the document is a list or a single value", hint)
+            self.refuse(
+                "JC1002", node, "a config file must be a mapping", "the document is a list or a single value", hint
+            )
             return {}
         tree = self.mapping(node, top=True)
         if "hydra" in tree:  # also where << brings it
             del tree["hydra"]
             key_node = next((key for key, _ in node.value if key.value == "hydra"), node)
-            because = "jobc composes with Hydra and starts no Hydra job, so this would change nothing"
-            self.refuse("JC1102", key_node, "hydra holds settings of Hydra itself", because, "leave it out")
+            because = "jobc only composes with Hydra and does not start a Hydra job, so this has no effect"
+            self.refuse("JC1102", key_node, "the section hydra configures Hydra itself", because, "remove it")
         return tree
 
     def value(self, node: yaml.Node) -> Any:
         self.values += 1
         if self.values > _MOST_VALUES:
-            because = f"it holds more than {_MOST_VALUES:,} values, counting what its aliases repeat"
-            raise CompileError([Diagnostic("JC1002", "this file is too big", because, "use fewer", self.origin(node))])
+            because = f"it has more than {_MOST_VALUES:,} values, counting repetitions through aliases"
+            raise CompileError(
+                [Diagnostic("JC1002", "this file is too big", because, "use fewer aliases", self.origin(node))]
+            )
         if isinstance(node, yaml.ScalarNode):
             self.characters += len(node.value)
             if self.characters > 4 * MOST_BYTES:
-                because = f"it holds more than {4 * MOST_BYTES // MIB} MiB of text, counting what its aliases repeat"
+                because = f"it has more than {4 * MOST_BYTES // MIB} MiB of text, counting repetitions through aliases"
                 raise CompileError(
-                    [Diagnostic("JC1002", "this file is too big", because, "use fewer", self.origin(node))]
+                    [Diagnostic("JC1002", "this file is too big", because, "use fewer aliases", self.origin(node))]
                 )
             return self.scalar(node)
         if id(node) in self.open:
-            self.refuse("JC1005", node, "this alias contains itself", "a config is a tree", "copy the values you need")
+            self.refuse(
+                "JC1005", node, "this alias contains itself", "a config must be a tree", "copy the values you need"
+            )
             return None
         self.open.add(id(node))
         try:
@@ -142,15 +150,15 @@ class _Reader:
 
     def scalar(self, node: yaml.ScalarNode) -> Text | None:
         if node.tag not in _CORE_TAGS:
-            because = "a config holds plain values only"
+            because = "a config can only contain plain values"
             self.refuse("JC1004", node, f"unknown YAML tag {_tag(node.tag)}", because, "remove the tag")
             return None
         quoted = node.style in ("'", '"', "|", ">")
         if node.tag.endswith(":null") and not quoted:
             return Text("null", self.origin(node), null=True)
         if node.value == "???":
-            because = "it marks a value to be given later, and is dropped where a value is there already"
-            self.refuse("JC1008", node, "??? is no value", because, "null, or leave the key out")
+            because = "??? marks a value to be set later, and is ignored if the key already has a value"
+            self.refuse("JC1008", node, "??? is not a value", because, "null, or remove the key")
             return None
         if "${" in node.value:
             try:
@@ -160,7 +168,7 @@ class _Reader:
                     "JC1007",
                     node,
                     f"cannot read the interpolation in {node.value!r}",
-                    "`${` opens an interpolation such as ${name}",
+                    "`${` starts an interpolation such as ${name}",
                     "write shell text as \\${HOME}",
                 )
                 return None
@@ -188,7 +196,7 @@ class _Reader:
             if key in first:
                 line = first[key].start_mark.line + 1
                 self.refuse(
-                    "JC1003", key_node, f"duplicate key {key!r}", f"line {line} sets it already", "keep one of the two"
+                    "JC1003", key_node, f"duplicate key {key!r}", f"line {line} already sets it", "keep one of the two"
                 )
                 continue
             first[key] = key_node
@@ -202,7 +210,7 @@ class _Reader:
             return
         because = f"this is {'a list' if isinstance(merged, list) else 'a single value'}"
         hint = "an alias of a mapping such as `&a {A: 1}`, or of several: `<<: [*a, *b]`"
-        self.refuse("JC1002", node, "<< takes the keys of a mapping", because, hint)
+        self.refuse("JC1002", node, "<< must merge a mapping", because, hint)
 
     def plain(self, node: yaml.Node) -> Any:
         """The defaults list, which Hydra itself reads, with YAML's ordinary types."""
@@ -210,7 +218,7 @@ class _Reader:
             entries = yaml.constructor.SafeConstructor().construct_document(node)
         except (yaml.MarkedYAMLError, ValueError) as error:
             because = getattr(error, "problem", None) or str(error)
-            self.refuse("JC1002", node, "this section is not valid", because, "see hydra.cc for its form")
+            self.refuse("JC1002", node, "this section is not valid", because, "see the defaults list on hydra.cc")
             return None
         for fault_node, fault, hint in faults(entries, node):
             because = f"its section `defaults` must be a list of `- group: option` lines, one group each, and {fault}"

@@ -95,23 +95,23 @@ class JobcSource(ConfigSource):
         )
 
     def _header(self, text: str, origin: Origin) -> dict[str, str | None]:
-        """What `# @package NAME` says at the top of a file. Raises CompileError JC1002 when it is not two words."""
+        """Return the package in `# @package NAME`. Raises CompileError JC1002 if the line is malformed."""
         try:
             return self._get_header_dict(text)
         except ValueError:
             lines = list(enumerate(text.splitlines(), 1))
             number, line = next((n, ln) for n, ln in lines if re.match(r"\s*#\s*@", ln) and len(_words(ln)) != 2)
-        because = f"Hydra reads it as a word and its value, and finds {len(_words(line)) - 1} values"
+        because = f"Hydra expects a name and one value, and finds {len(_words(line)) - 1} values"
         hint = "# @package _global_"
         position = Origin(origin.root, origin.path, number, line.index("@") + 1)
-        raise CompileError([Diagnostic("JC1002", f"{line.strip()!r} is no header", because, hint, position)])
+        raise CompileError([Diagnostic("JC1002", f"{line.strip()!r} is not a valid header", because, hint, position)])
 
 
 def _require_relative(config_path: str) -> None:
     """Raise CompileError JC1115 for a path that leads out of any folder it is joined to."""
     path = os.path.normpath(config_path)
     if os.path.isabs(path) or path.split(os.sep)[0] == os.pardir:
-        raise _outside(config_path, "it leads out of the config folders")
+        raise _outside(config_path, "it points outside the config folders")
 
 
 def _outside(path: str, because: str) -> CompileError:
@@ -123,14 +123,14 @@ _FILE = "a file"
 
 
 def _kind(path: str) -> str:
-    """What bears the name of a config file; "" for nothing. Whatever it is, nothing of that name elsewhere is meant."""
+    """Return the kind of thing at a config file's path; "" if nothing exists. It hides files of that name elsewhere."""
     if not os.path.lexists(path):
         return ""
     if os.path.isfile(path):
         return _FILE
     if os.path.isdir(path):
         return "a folder"
-    return "a device or a pipe" if os.path.exists(path) else "a link that leads to no file"
+    return "not a regular file" if os.path.exists(path) else "a broken symlink"
 
 
 def _text(path: str) -> str:
@@ -138,7 +138,7 @@ def _text(path: str) -> str:
 
 
 def _words(line: str) -> list[str]:
-    """As Hydra divides a line of a header, at spaces alone."""
+    """Split a header line at spaces, as Hydra does."""
     return [word for word in line.strip().lstrip("#").strip().split(" ") if word]
 
 
@@ -156,7 +156,7 @@ def _ask(question: str, path: str) -> Any:
 
 
 def same_answers(before: Mapping[tuple[str, str], Any]) -> bool:
-    """Whether the file system would say again what it said, such as `asked` then was."""
+    """Return whether the file system would still give the recorded answers."""
     try:
         return all(_QUESTIONS[question](path) == answer for (question, path), answer in before.items())
     except (OSError, Unreadable):
@@ -219,7 +219,7 @@ def read_text(file: str, origin: Origin) -> str:
     try:
         if kind in (_FILE, ""):  # "": gone since somebody looked
             return _text(file)
-        because, hint = f"it is {kind}", "put a file there, or move away what is there"
+        because, hint = f"it is {kind}", "replace it with a regular file"
     except Unreadable as error:
         because = f"it {error.reason}"
     raise CompileError([Diagnostic("JC1001", "cannot read this file", because, hint, origin)])

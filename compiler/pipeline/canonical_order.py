@@ -1,4 +1,4 @@
-"""One order for what is said in any order: a job is the same whichever of its keys was typed first.
+"""Sort everything that has no fixed order, so that the order of overrides does not change the artifact.
 
 In   the composed tree, and where in it the order of keys has a meaning
 Out  the same tree, each mapping sorted by its keys, but for those; and the words of a command line likewise
@@ -67,5 +67,5 @@ def _group(override: Override) -> str:
 
 
 def _is_option(override: Override, groups: Mapping[str, bool]) -> bool:
-    """Whether it chooses a file; a mapping is a section of the job itself."""
+    """Return whether an override chooses a config file; a mapping sets a section instead."""
     return _group(override) in groups and not override.canonical.partition("=")[2].startswith("{")

@@ -95,7 +95,7 @@ def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
 # ---- spec.yaml ------------------------------------------------------------------------------------------------------
 
 _SPEC_HEADER = (
-    "# The job as it was compiled. null: derived, or left to the site; secrets are references. Nothing reads it.\n"
+    "# The job as it was compiled. Secrets are references; null is derived or the site's default. Nothing reads it.\n"
 )
 
 
@@ -141,7 +141,7 @@ def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
 
 
 def _unit_text(key: str) -> Callable[[Any], str] | None:
-    """How a value whose text has a unit is written; None for any other."""
+    """Return a value as text with its unit; None for a value without one."""
     scalar = value_type(type_at(JobSpec, key))
     return scalar.show if scalar is not None and scalar.units else None
 
@@ -162,7 +162,7 @@ def _readable(value: Any) -> Any:
 
 
 def job_file(plan: LaunchPlan, backend: Backend, options: Any, sweep: bool = False) -> Artifact:
-    """What jobctl reads of the job: its name, where its runs are, and what its engine wants to know.
+    """Return job.json, which jobctl reads: the job's name, its run root and settings of its engine.
 
     sweep: of the folder that starts several points at once
     """
@@ -179,8 +179,9 @@ def job_file(plan: LaunchPlan, backend: Backend, options: Any, sweep: bool = Fal
 
 
 def identity_files(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) -> Iterator[Artifact]:
-    """What a resume and `jobc diff` compare, as `key = json` lines: the identity keys, the spec (null: derived) and the
-    plan."""
+    """Return the files that a resume and `jobc diff` compare, as `key = json` lines: the identity keys, the spec (null:
+    derived) and the plan.
+    """
     identity = identity_of(train_json.parse(thaw(plan.train))) if plan.uses_trainer else {}
     yield Artifact(".jobc/identity.txt", flat_text.to_text(identity))
     yield Artifact(".jobc/spec.txt", flat_text.to_text(dict(flat_text.leaves(spec, "", _with_unit))))

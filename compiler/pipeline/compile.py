@@ -89,8 +89,8 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
     except OverridesRefused as error:
         raise CompileError([*error.diagnostics, *_mistyped(error.rest, request)]) from None
     if "backend" not in composed.choices and request.config_name != "config":
-        title, hint = f"{request.config_name}.yaml is not laid over config.yaml", "defaults: [config, _self_]"
-        because = "a file that --config-name names stands alone, and this one gives no backend"
+        title, hint = f"{request.config_name}.yaml does not set a backend", "defaults: [config, _self_]"
+        because = "--config-name replaces config.yaml, and this file does not include it"
         raise CompileError([Diagnostic("JC1105", title, because, hint)])
     levels = Levels(read_allowances(read_inputs()), request.strict)
     try:

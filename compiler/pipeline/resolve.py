@@ -53,7 +53,7 @@ def typed(composed: Composed, command: Command, folders: Folders, recorded: bool
     if command is not None:
         tree["command"] = list(command)
         if twice := next((o for o in composed.overrides if o.key == "command"), None):
-            because, hint = "the words after ` -- ` are the command as well", f"leave out {twice.typed}"
+            because, hint = "the arguments after ` -- ` set the command as well", f"remove {twice.typed}"
             title = "the command is given twice"
             raise CompileError([Diagnostic("JC2015", title, because, hint, twice.origin, "command")])
 
@@ -79,20 +79,21 @@ def typed(composed: Composed, command: Command, folders: Folders, recorded: bool
 
 
 def blamed(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bool:
-    """Whether a contradiction is of somebody's making: they set the key, or `model.kind` by `model=mlp`."""
+    """Return whether the user caused a contradiction by setting the key, or `model.kind` through `model=mlp`."""
     chosen = key.endswith(".kind") and composed.origin_of_choice(key.removesuffix(".kind")) is not None
     return chosen or (key in values and not values[key].is_default)
 
 
 def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
-    """What the tree alone does not tell: a section is gone with its group; of a preset such as cluster/mine.yaml the
-    keys are not the job's own, or its options are another backend's."""
+    """Find keys that the composed tree hides: a section removed with its group, keys of a preset below its own group,
+    or options of a different backend.
+    """
     group = diagnostic.key
     if diagnostic.code == "JC1203" and diagnostic.origin is None and (gone := _removed_group(composed)):
-        return replace(diagnostic, hint=f"leave out {gone.path}", origin=gone)
+        return replace(diagnostic, hint=f"remove {gone.path}", origin=gone)
     if diagnostic.code == "JC1201" and group.startswith("backend.") and _in_preset(diagnostic.origin):
-        because = f"that file sets it for another backend than {composed.choices['backend']}"
-        return replace(diagnostic, because=because, hint=f"leave it out with ~{group}")
+        because = f"that file sets it for a backend other than {composed.choices['backend']}"
+        return replace(diagnostic, because=because, hint=f"remove it with ~{group}")
     if diagnostic.code == "JC1202" and group in composed.choices and isinstance(option := composed.tree[group], str):
         hint = f"- override /{group}: {option}, below `defaults:`; or {group}={option} on the command line"
         return replace(diagnostic, hint=hint)
@@ -100,14 +101,14 @@ def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
         return diagnostic
     if not composed.tree[group]:
         title, because = f"{group}/{composed.choices[group]}.yaml is empty", "choosing it changes nothing"
-        hint = "write keys of the job into it, below the line `# @package _global_`"
+        hint = "add keys of the job to it, below the line `# @package _global_`"
         return replace(diagnostic, title=title, because=because, hint=hint, origin=composed.origin_of_choice(group))
-    because = f"{group}/{composed.choices[group]}.yaml sets keys below {group}, and nothing reads them there"
+    because = f"{group}/{composed.choices[group]}.yaml sets keys below {group}, where nothing reads them"
     return replace(diagnostic, because=because, hint="make `# @package _global_` the first line of that file")
 
 
 def _removed_group(composed: Composed) -> Origin | None:
-    """The `~env` that took a section of another name away: the tree has a key of its own name."""
+    """Return the `~env` that removed a section of a different name, although a key of that name exists."""
     gone = (o.origin for o in composed.overrides if o.operator == "~" and o.key in groups_with_default())
     return next((origin for origin in gone if origin.path.lstrip("~") in composed.tree), None)
 

@@ -28,8 +28,8 @@ class Request:
     words:       overrides as typed
     command:     the words after ` -- `, None when there is no ` -- `
     config_dirs: the user's config folders by root name (`input`, `project`, `user`), the first wins
-    strict:      a warning or note that nobody allows is an error
-    recorded:    the words come from an artifact, whoever made it, so they name no files outside the project
+    strict:      warnings and notes that no comment allows are errors
+    recorded:    the words come from an untrusted artifact, so they must not name files outside the project
     """
 
     words: tuple[str, ...]
@@ -42,8 +42,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Compiled:
-    """One job for one backend. artifacts: every file of the directory; place: NAME/BACKEND below the output folder;
-    origin_of, levels, unsaid, where: as of Planned; sweep: the request that it is a point of
+    """One job compiled for one backend. artifacts: every file of the directory; place: NAME/BACKEND below the output
+    folder; origin_of, levels, unsaid, where: as in Planned; sweep: the request whose point it is
     """
 
     spec: JobSpec
@@ -74,7 +74,7 @@ class SweepFolder:
 @dataclass(frozen=True)
 class Planned:
     """Launch plan of a job, before any backend. made_by: plan key -> rule; origin_of: position where a key was written;
-    levels: suppressions; unsaid: keys that the user's own program does not read and nobody set;
+    levels: suppressions; unsaid: unset keys that the user's own program does not read;
     where: the point of a sweep, as typed, "" without one.
     """
 

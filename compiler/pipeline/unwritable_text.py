@@ -20,11 +20,11 @@ def diagnostics(refused: Iterable[Refused], source_map: SourceMap, backend: str)
     for refusal in refused:
         key = _key(refusal, source_map)
         if key and key not in reported:
-            title = f"{key}: {refusal.text!r} does not fit in its {refusal.place}"
-            yield Diagnostic("JC4303", title, refusal.because, f"another {key}", key=key)
+            title = f"{key}: {refusal.text!r} is not valid in its {refusal.place}"
+            yield Diagnostic("JC4303", title, refusal.because, f"change {key}", key=key)
         elif not key:
-            title = f"{refusal.text!r} does not fit in its {refusal.place}, and no key of the job holds it"
-            yield Diagnostic("JC9002", title, refusal.because, f"a bug of backend {backend}: report it")
+            title = f"{refusal.text!r} is not valid in its {refusal.place}, and no key of the job holds it"
+            yield Diagnostic("JC9002", title, refusal.because, f"this is a bug in backend {backend}: report it")
         reported.add(key)
 
 

@@ -1,4 +1,4 @@
-"""What follows from a spec: each function is a rule, which its first line says. lower.py makes the plan with them.
+"""Derive values from a spec: each function is a rule, described in its first line. lower.py builds the plan.
 
 In: a JobSpec, whole or watched.   Out: what the plan holds, or a check asks; nothing is read but the spec.
 """
@@ -43,7 +43,7 @@ def used_hosts(spec: JobSpec) -> tuple[str, ...]:
 
 
 def preferred_hosts(spec: JobSpec) -> tuple[str, ...]:
-    """As many as there are nodes, without those of queue.exclude: Slurm refuses a list longer than the job."""
+    """Hosts without those in queue.exclude, one per node, because Slurm rejects a list longer than the job."""
     return inventory(spec, spec.queue.nodelist)[: spec.nodes] if spec.queue.nodelist else ()
 
 
@@ -72,7 +72,7 @@ def global_batch(spec: JobSpec) -> int:
 
 
 def shards(spec: JobSpec) -> int:
-    """With parallel=hsdp, the ranks that share one copy of the model: as given, else those of a node."""
+    """Ranks that share one copy of the model with parallel=hsdp: as given, or the ranks of a node."""
     assert spec.parallel.kind == "hsdp"
     return spec.parallel.shards if spec.parallel.shards is not None else procs(spec)
 
@@ -108,7 +108,7 @@ def script(spec: JobSpec) -> str:
 
 
 def brings_code(spec: JobSpec) -> bool:
-    """The job runs code of the user's: a command, a recipe, or something of their own that a `_target_` names."""
+    """Return whether the job runs user code: a command, a recipe, or a `_target_` outside jobc and torch."""
     if spec.command is not None or spec.recipe is not None:
         return True
     targets = [section for section in (spec.model, spec.data, spec.loss, spec.optim) if isinstance(section, Mapping)]
@@ -116,7 +116,7 @@ def brings_code(spec: JobSpec) -> bool:
 
 
 def code_kind(spec: JobSpec) -> str:
-    """As given when the job runs code of the user's; else "lib", the trainer alone."""
+    """Kind of the code when the job runs user code; otherwise "lib", only jobc's trainer."""
     return spec.code.kind if brings_code(spec) else "lib"
 
 
@@ -126,7 +126,7 @@ def run_folder(spec: JobSpec) -> str:
 
 
 def module_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
-    """Bash lines that load environment modules in a non-login shell: of the node, for an image has none."""
+    """Return bash lines that load environment modules in a non-login shell, on the node, because images have none."""
     lines = [f"module load {sh(name)}" for name in spec.python.modules]
     return tuple(ShellCode(line) for line in ([_MODULE_COMMAND, *lines] if lines else []))
 

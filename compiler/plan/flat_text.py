@@ -15,7 +15,7 @@ _SCALARS = (str, int, float, bool, type(None))
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold. A word known only at run time is `$JOBC_NODE_RANK`."""
+    """Return a value as JSON types. A run-time word is written as `$JOBC_NODE_RANK`."""
     if type(value) in _SCALARS:  # first, for there may be 10,000 hosts
         return value
     if isinstance(value, RuntimeVar):
@@ -34,7 +34,7 @@ def plain(value: Any) -> Any:
 def leaves(
     value: Any, key: str, show: Callable[[str, Any], Any] = lambda _, leaf: plain(leaf)
 ) -> Iterator[tuple[str, Any]]:
-    """Every leaf by dotted key: dataclasses and mappings are gone into, lists and empty mappings are leaves.
+    """Return every leaf by dotted key, descending into dataclasses and mappings; lists and empty mappings are leaves.
 
     show: (key, leaf) -> what JSON can hold
     """

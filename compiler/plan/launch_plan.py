@@ -144,7 +144,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class Code:
-    """How the user's code reaches the job; kind "lib" when the trainer runs and there is no user code.
+    """Delivery of the user's code; kind "lib" when jobc's trainer runs without user code.
 
     root: its folder, inside the repository if there is one; max_bytes: of what is copied of it
     script: the file of it that the command runs, relative to root; "" when that is not known
@@ -183,7 +183,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """How an attempt ends; ranks get SIGTERM, and are killed grace_s later.
+    """Shutdown of an attempt: ranks get SIGTERM and are killed after grace_s.
 
     time_limit_s: of one attempt, 0 = none; keep_s: how long what ended stays; None: as the engine does
     """
@@ -196,7 +196,7 @@ class Lifecycle:
 
     @property
     def kill_after_s(self) -> int:
-        """What an engine must wait before it kills: the supervisor needs some seconds after the ranks."""
+        """Return how long an engine must wait before it kills: the grace, plus time for the supervisor to exit."""
         return self.grace_s + 10
 
 
@@ -236,7 +236,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Download:
-    """What prefetch.sh brings. kind: model or dataset (what: its name on the hub of Hugging Face), run (a command)."""
+    """One download of prefetch.sh. kind: model or dataset (what: its name on the Hugging Face hub), run (a command)."""
 
     kind: str
     what: str
@@ -255,7 +255,7 @@ class Caches:
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """One job, ready to be spelt for any engine.
+    """One job, ready to be emitted for any backend.
 
     name:      of the job
     launcher:  how ranks start on a node; node.sh holds them all
@@ -263,7 +263,7 @@ class LaunchPlan:
     uses_trainer: command is our trainer, so train.json is used
     env:       variables of every rank
     secret_kinds: the kinds that occur in secrets; not every engine can deliver each
-    parallel:  what ranks share (ddp, …); launchers such as accelerate must be told
+    parallel:  what ranks share (ddp, …); launchers such as accelerate need to know
     accelerate_extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json
     threads_per_rank: OMP_NUM_THREADS and torch threads
     train:     train.json as data, byte-identical over backends
@@ -298,7 +298,7 @@ class LaunchPlan:
 
 @dataclass(frozen=True)
 class Demand:
-    """One plan field away from its neutral value: what a backend must honour or may name as left out."""
+    """One plan field with a non-default value, which a backend must honour or report as ignored."""
 
     key: str
     value: Any

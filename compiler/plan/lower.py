@@ -215,7 +215,7 @@ def _train_document(spec: JobSpec) -> dict[str, Any]:
 
 
 def _target_leaves(tree: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    """Each argument is a leaf of its own, so that a line of train.json knows the key that it came from."""
+    """Return a tree with each argument as a leaf, so that each line of train.json has an origin."""
 
     def leaf(path: tuple[str, ...]) -> Leaf:
         return lambda s: reduce(lambda node, key: node[key], path[1:], getattr(s, path[0]))
@@ -264,7 +264,7 @@ class _Lowering:
         return value
 
     def rule(self, key: str, function: Leaf) -> None:
-        """How the value is found, in the words of the function that finds it, where it has any."""
+        """Return the first line of the function that derives the value, or ""."""
         if isinstance(function, FunctionType) and function.__doc__:
             self.rules[key] = function.__doc__.split("\n", 1)[0]
 

@@ -1,4 +1,4 @@
-"""Who read what: views of frozen values that note the dotted key of every leaf taken from them.
+"""Track reads: views of frozen values that record the dotted key of every leaf that is read.
 
 `lower` reads the spec through one, templates and documents read the plan through one. What was read while a piece was
 made is what the piece depends on; so plan keys know their spec keys, and lines their plan keys, without anyone

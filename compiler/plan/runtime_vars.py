@@ -11,7 +11,7 @@ from typing import Literal
 
 
 class Scope(IntEnum):
-    """Where text is evaluated; a value known in one scope is known in all later ones.
+    """Scope in which text is evaluated; a value known in one scope is known in all later ones.
 
     SUBMIT: submit.sh; BATCH: once a job, in the engine's file; NODE: on each node, before node.sh; RANK: in each rank
     """
@@ -50,7 +50,7 @@ Word = str | RuntimeVar | Concat
 
 @dataclass(frozen=True)
 class Spelling:
-    """How a backend learns a runtime variable.
+    """Source of a runtime variable in a backend.
 
     scope: the first scope where it is known
     text:  shell text evaluated there (`$SLURM_NODEID`), a field of the engine's file (`fieldRef` path), or text that
@@ -64,7 +64,7 @@ class Spelling:
 
 
 def runtime_vars(word: Word | tuple[Word, ...]) -> set[RuntimeVar]:
-    """Every runtime variable in a word or a sequence of words."""
+    """Yield every runtime variable in a word or a sequence of words."""
     if isinstance(word, RuntimeVar):
         return {word}
     if isinstance(word, tuple):

@@ -27,7 +27,7 @@ class ShellCode(str):
 
 
 class Inexpressible(ValueError):
-    """Text that has no spelling in the place where it is to be written."""
+    """Raised for text that cannot be quoted for its place."""
 
 
 def sh(value: Word | int | Iterable[Word], indent: int = 0) -> str:
@@ -50,7 +50,7 @@ def directive(value: object) -> str:
     """Text that an engine takes as it is in one of its directives. Raises Inexpressible for any other."""
     text = str(value)
     if not DIRECTIVE.fullmatch(text):
-        raise Inexpressible("it would be split or cut: letters, digits and .,:+=/@%&|*()[]-_ only")
+        raise Inexpressible("it would be split or cut: use only letters, digits and .,:+=/@%&|*()[]-_")
     return text
 
 
@@ -63,12 +63,12 @@ def raw(value: object) -> str:
     """A number or ShellCode as it is. Raises TypeError for any other text: it may come from the job."""
     if isinstance(value, (int, float, ShellCode)):
         return str(value)
-    raise TypeError(f"| raw takes numbers and ShellCode, not {type(value).__name__}: use another filter")
+    raise TypeError(f"| raw accepts numbers and ShellCode, not {type(value).__name__}: use another filter")
 
 
 def table_row(value: object) -> str:
     """A row of a table that programs read line by line. Raises Inexpressible for several rows, or an option."""
     text = str(value)
     if not text.isprintable() or not text or text.startswith("-"):
-        raise Inexpressible("a row has no control characters and does not begin with a dash")
+        raise Inexpressible("a row must not have control characters or begin with a dash")
     return text

@@ -49,7 +49,8 @@ class Backend(Protocol):
     launch: str
 
     def check(self, plan: LaunchPlan, options: Any) -> Iterable[Diagnostic]:
-        """What `honours` cannot say: nodes, numbers, combinations. Pure; codes JC4xxx or the plugin's own letters.
+        """Check what `honours` cannot express: numbers and combinations. Pure; codes JC4xxx or the plugin's own
+        letters.
 
         A subclass of Backend that has none of it inherits this one.
         """
@@ -78,7 +79,7 @@ class OrderedBackend(Backend, Protocol):
     """A backend that makes lists of some mappings of its options. All others are emitted by their sorted keys."""
 
     def keeps_order(self, at: tuple[str, ...]) -> bool:
-        """Whether the keys of the mapping at this path stay in the user's order. at: below `backend`"""
+        """Return whether the mapping at this path keeps the user's key order. at: below `backend`"""
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class NotifyingBackend(Backend, Protocol):
     """
 
     def notice_s(self, plan: LaunchPlan) -> int:
-        """How many seconds before its limit an attempt is asked to save, at most: so much of it does not train."""
+        """Return the maximum time in seconds before the limit at which an attempt is asked to save."""
 
 
 @runtime_checkable
@@ -126,7 +127,7 @@ class RecoveringBackend(Backend, Protocol):
     """A backend that honours `lifecycle.max_requeues` and has options with which its engine starts nothing again."""
 
     def starts_again(self, plan: LaunchPlan, options: Any) -> bool:
-        """Whether the engine starts this job again after its time limit."""
+        """Return whether the engine requeues this job after its time limit."""
 
 
 @runtime_checkable
@@ -134,7 +135,7 @@ class SeparateNodesBackend(Backend, Protocol):
     """A backend whose nodes have no file system in common but what the job mounts: machines of a cloud, pods."""
 
     def shares_runs(self, spec: JobSpec, options: Any) -> bool:
-        """Whether all nodes of this job see storage.root. storage.run=auto is `shared` then, else `node`."""
+        """Return whether all nodes share storage.root, so that storage.run=auto means `shared`, not `node`."""
 
 
 @runtime_checkable

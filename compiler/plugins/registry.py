@@ -56,7 +56,7 @@ class Plugin:
             raise
         except (Exception, SystemExit) as error:  # a plugin's import may raise anything; it is reported, not hidden
             because = f"{type(error).__name__}: {error}"
-            hint = f"mend or remove the package of {self.root}; other backends work without it"
+            hint = f"fix or uninstall the package of {self.root}; other backends work without it"
             raise CompileError(
                 [Diagnostic("JC4003", f"backend {self.name} cannot be imported", because, hint)]
             ) from error
@@ -67,7 +67,7 @@ class Plugin:
         if backend.name != self.name:
             raise self._no_backend(f"it calls itself {backend.name!r}")
         if not isinstance(backend.honours, Mapping):
-            raise self._no_backend("its `honours` is no mapping of plan keys to what it knows")
+            raise self._no_backend("its `honours` is not a mapping from plan keys to supported values")
         self.check_defaults()
         return backend
 
@@ -78,7 +78,7 @@ class Plugin:
 
     def _no_backend(self, because: str) -> CompileError:
         hint = "see jobc.compiler.plugins.backend.Backend"
-        return CompileError([Diagnostic("JC4004", f"{self.label} brings no backend {self.name}", because, hint)])
+        return CompileError([Diagnostic("JC4004", f"{self.label} does not provide backend {self.name}", because, hint)])
 
 
 @cache
@@ -98,16 +98,16 @@ def find_plugins() -> dict[str, Plugin]:
 def _clash(first: Plugin, second: Plugin, entry: str) -> Callable[[], object]:
     def load_module() -> object:
         owner = "jobc itself" if first.root == "jobc" else f"package {first.folder.name}"
-        because = f"{owner} and package {second.folder.name} both bring it"
+        because = f"{owner} and package {second.folder.name} both provide it"
         hint = f"remove one of the packages, or rename the entry point of {entry}"
-        raise CompileError([Diagnostic("JC4002", f"two backends are called {first.name}", because, hint)])
+        raise CompileError([Diagnostic("JC4002", f"two backends are named {first.name}", because, hint)])
 
     return load_module
 
 
 @cache
 def find_policies() -> tuple[Plugin, ...]:
-    """Every policy that is installed, sorted by name."""
+    """Return every installed policy, sorted by name."""
     return tuple(map(_from_entry_point, _entry_points(POLICIES)))
 
 
@@ -162,10 +162,10 @@ def plugin(name: str) -> Plugin:
         return plugins[name]
     if not name:
         because = f"found: {', '.join(sorted(plugins))}"
-        raise CompileError([Diagnostic("JC4001", "no backend is chosen", because, f"backend={min(plugins)}")])
+        raise CompileError([Diagnostic("JC4001", "backend is not set", because, f"backend={min(plugins)}")])
     close = nearest(name, plugins)
     hint = f"backend={(close or sorted(plugins))[0]}"
-    raise CompileError([Diagnostic("JC4001", f"no backend {name}", f"found: {', '.join(sorted(plugins))}", hint)])
+    raise CompileError([Diagnostic("JC4001", f"unknown backend {name}", f"found: {', '.join(sorted(plugins))}", hint)])
 
 
 def check_defaults(names: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""One rule a file: what is wrong with a job that can be read, said before a GPU is spent. Found by looking.
+"""Rules, one per file: check a job before it uses a GPU. Found by listing the folder.
 
 A file has one code and one function, `check`, which yields Diagnostics and reads its arguments alone. It may take for
 granted what other rules refuse: an exception of a rule is dropped when an error is reported beside it (gathered()).
@@ -70,7 +70,7 @@ def gathered(*checks: Callable[[], Iterable[Diagnostic]]) -> tuple[list[Diagnost
 
 @cache
 def _rules(folder: str) -> tuple[Callable[..., Iterable[Any]], ...]:
-    """Those of a folder, by their names."""
+    """Return the rules in a folder, by name."""
     init_file = import_module(folder).__file__
     assert init_file is not None, f"{folder} has no __init__.py"
     names = sorted(file.stem for file in Path(init_file).parent.glob("[a-z]*.py"))

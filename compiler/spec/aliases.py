@@ -1,4 +1,4 @@
-"""What launch engines call the keys of a job: a hint for people who type what they are used to."""
+"""Names of job keys in other launch engines, for hints to users of those."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ KEYS: Mapping[str, str] = {
 IN_WORDS: Mapping[str, str] = {  # where the value is not said in the same way
     "accelerators": "gpu_type=H100 gpus=8, for H100:8",
     "gres": "gpus=8, for gpu:8",
-    "num_processes": "procs, which counts those of one node",
-    "ntasks": "nodes and procs: tasks are nodes x procs",
+    "num_processes": "procs, the number per node",
+    "ntasks": "nodes and procs (tasks = nodes x procs)",
     "entrypoint": "the command, at the end of the line: -- train.py",
     "script": "the command, at the end of the line: -- train.py",
-    "debug": "network.debug=true for the log of NCCL; jobc smoke DIR tests the nodes of a job",
+    "debug": "network.debug=true for NCCL's log; jobc smoke DIR tests the nodes of a job",
     "profile.active": "profile.steps=[5,6,7] names the steps to profile",
     "zero2": "parallel=deepspeed parallel.zero_stage=2",
     "zero3": "parallel=deepspeed parallel.zero_stage=3, or parallel=fsdp",
@@ -92,7 +92,7 @@ def key_of(typed: str) -> str:
 
 
 def in_words(typed: str) -> str:
-    """What to type instead of an engine's word that has no one key; "" for no such word."""
+    """Return the jobc key for an engine's option that has no direct equivalent; "" if unknown."""
     return _same(IN_WORDS).get(_plain(typed.removeprefix("backend.")), "")
 
 

@@ -89,10 +89,10 @@ class _Conversion:
                 values[field_names(into)[name]] = self.value(tree[name], hint, join(key, name))
             else:
                 field_key = join(key, name)
-                because = f"{key or 'a job'} needs it, and nothing gives it a value"
+                because = f"{key or 'a job'} requires it, and nothing sets it"
                 beside = self.origin_of(key) if key else None
                 origin = self.origin_of(field_key) or (beside and beside.whole)
-                removal = f"leave out {origin.path}, or " if origin and origin.path.startswith("~") else ""
+                removal = f"remove {origin.path}, or " if origin and origin.path.startswith("~") else ""
                 hint = f"{removal}give {field_key} a value"
                 self.report(Diagnostic("JC1203", f"missing key {field_key}", because, hint, origin, field_key))
         return into(**values) if len(values) == len(field_types) else None
@@ -103,11 +103,11 @@ class _Conversion:
         outer, _, inner = key.removeprefix(f"{parent}.").partition(".")
         hint = f"did you mean {join(parent, close[0])}?" if close else f"known here: {', '.join(sorted(known))}"
         if inner:  # a file holds the dot in one key
-            hint = f"{outer}: {{{inner}: VALUE}}, for a dot nests on the command line only"
+            hint = f"{outer}: {{{inner}: VALUE}}, because dots only nest on the command line"
         elif not close and not parent:
             hint = "jobc --help lists the keys"
         origin = self.origin_of(key)
-        position, because = origin and origin.of_key(key), "nothing reads it, so it would be dropped"
+        position, because = origin and origin.of_key(key), "nothing reads it, so it would have no effect"
         self.report(Diagnostic("JC1201", f"unknown key {key}", because, hint, position, key))
 
     def value(self, raw: Any, hint: Any, key: str) -> Any:
@@ -125,7 +125,7 @@ class _Conversion:
             return None
         if raw == "" and options == (str, type(None)):
             because = "it is empty; was it meant to come from a shell variable that is not set?"
-            self.refuse("JC1202", key, f"{key} is empty text", because, f"{key}=null for none")
+            self.refuse("JC1202", key, f"{key} is empty text", because, f"{key}=null, to unset it")
             return None
         nullable, options = type(None) in options, tuple(option for option in options if option is not type(None))
         if Target in options and target.is_target(raw):
@@ -156,8 +156,8 @@ class _Conversion:
         self.refuse(
             "JC1202",
             join(key, "kind"),
-            f"{key}.kind: {kind!r} is none of {one_of}",
-            f"the kind decides which other keys there are; {key}=OPTION brings those of another",
+            f"{key}.kind: {kind!r} is invalid: must be one of {one_of}",
+            f"the kind decides which other keys exist; {key}=OPTION selects another kind with its keys",
             sweep_hint(str(kind), join(key, "kind"), kinds.__contains__) or f"{key}.kind={close[0]}",
         )
         return None
@@ -166,19 +166,19 @@ class _Conversion:
         """`_target_` and its arguments, whose types are the user's."""
         target_key = join(key, target.KEY)
         if "kind" in raw:
-            because = f"kind chooses one of jobc's own, {target.KEY} one of yours"
-            hint = f"{key}=target {target_key}={_flow(raw[target.KEY])}, for a section without jobc's own keys"
+            because = f"kind selects a built-in, {target.KEY} your own class or function"
+            hint = f"{key}=target {target_key}={_flow(raw[target.KEY])}, to replace the section"
             self.refuse("JC2090", target_key, f"{key} has both kind and {target.KEY}", because, hint)
             return None
         if is_null(raw[target.KEY]):
-            because = f"{key}=target is for a class or function of your own, and nothing names it"
+            because = f"{key}=target uses your own class or function, which {key}._target_ must name"
             self.refuse("JC2091", target_key, f"{target_key} is not set", because, f"{target_key}=my_pkg.NAME")
             return None
         tree = {str(name): self.untyped(inner, join(key, str(name))) for name, inner in raw.items()}
         for problem in target.problems(tree, key):
             problem_key, _, reason = problem.partition(": ")
-            hint = f"{problem_key}=my_pkg.NAME" if problem_key.endswith(target.KEY) else f"leave out {problem_key}"
-            self.refuse("JC2092", problem_key, f"{problem_key} cannot be passed on", reason, hint)
+            hint = f"{problem_key}=my_pkg.NAME" if problem_key.endswith(target.KEY) else f"remove {problem_key}"
+            self.refuse("JC2092", problem_key, f"{problem_key} cannot be passed to the target", reason, hint)
         return Target(tree)
 
     def mapping(self, raw: Any, hint: Any, key: str) -> Any:
@@ -187,7 +187,7 @@ class _Conversion:
             because, shown = f"{'a list' if isinstance(raw, list) else 'a single value'} was given", f"{key}.NAME=VALUE"
             if isinstance(raw, str) and key in RENAMED_GROUPS:
                 group = RENAMED_GROUPS[key]
-                because, shown = f"the config group {key} is called {group} now", f"{group}={raw}"
+                because, shown = f"the config group {key} is now called {group}", f"{group}={raw}"
             self.refuse("JC1202", key, f"{key} is a mapping", because, shown)
             return None
         out = {}
@@ -235,7 +235,7 @@ class _Conversion:
             typed = f"""{key}='"{_flow(raw)}"' if it is text""" if hint is str else f"{key}={example((hint,))}"
             above, _, last = key.rpartition(".")
             if last.isdigit():
-                typed = f"{above}=[{example((hint,))}], one text for each item"
+                typed = f"{above}=[{example((hint,))}], with one text per item"
             self.refuse("JC1202", key, f"{key} is {type_name((hint,))}", f"{_kind(raw)} was given", typed)
             return None
         return self.read(str(raw), hint, key, nullable)
@@ -249,8 +249,8 @@ class _Conversion:
                 self.refuse(
                     "JC1202",
                     key,
-                    f"{key}: {text!r} is none of {', '.join(words)}",
-                    "only these are known",
+                    f"{key}: {text!r} is invalid: must be one of {', '.join(words)}",
+                    "no other value is supported",
                     sweep or f"{key}={close[0] if close else words[0]}",
                 )
                 return None
@@ -281,7 +281,7 @@ class _Conversion:
 
 
 def _in_seconds(text: str, seconds: ValueType) -> tuple[str, ...]:
-    """What a duration with a unit is for a key that counts seconds, if it takes that many."""
+    """Return a duration with a unit as seconds, if the key accepts that number."""
     duration = value_type(Duration)
     assert duration is not None
     try:
@@ -318,7 +318,7 @@ def _nulls(into: Any) -> dict[str, None]:
 
 
 def _kind(raw: Any) -> str:
-    """What was given, in words: a list, a mapping, or the text."""
+    """Return a description of the given value: a list, a mapping, or the text."""
     if isinstance(raw, list):
         return "a list"
     return "a mapping" if isinstance(raw, Mapping) else f"the single value {raw!r}"

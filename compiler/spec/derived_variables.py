@@ -8,5 +8,5 @@ _RESERVED = {row.name for row in TABLE} | {"OMP_NUM_THREADS", "PYTHONPATH", "PYT
 
 
 def is_derived(name: str) -> bool:
-    """Whether a variable is a launcher's or ours, and so never a user's to set."""
+    """Return whether a variable is derived by jobc or a launcher, so that users cannot set it."""
     return name in _RESERVED or name.startswith("JOBC_")

@@ -36,12 +36,12 @@ def example(options: tuple[Any, ...], text: str = "") -> str:
 
 
 def taken(values: tuple[str, ...], nullable: bool) -> tuple[str, ...]:
-    """Of the values that a reader recommends, those that the key takes."""
+    """Return the recommended values that the key accepts."""
     return tuple(value for value in values if nullable or value != "null") or ("TEXT",)
 
 
 def _list_example(types_of_items: tuple[Any, ...], typed_items: list[str]) -> str:
-    """One of as many items as the type has; more than are given repeat the last."""
+    """Return an example list with as many items as the type has, repeating the last one."""
     first = types_of_items[0]
     if types_of_items[-1] is Ellipsis and not typed_items:
         return "[]"

@@ -98,7 +98,7 @@ class HsdpSpec:
 
 @dataclass(frozen=True)
 class CodeSpec:
-    """How the user's own code reaches the job.
+    """Delivery of the user's own code.
 
     kind:     snapshot | shared | none | rsync | image
     root:     folder
@@ -143,7 +143,9 @@ class PythonSpec:
 
 @dataclass(frozen=True)
 class ContainerSpec:
-    """What runs `image`. kind: none | docker | apptainer | pyxis | pod; workdir: inside; options: extra words."""
+    """Container runtime for `image`. kind: none | docker | apptainer | pyxis | pod; workdir: inside; options: extra
+    words.
+    """
 
     kind: Literal["none", "docker", "apptainer", "pyxis", "pod"]
     workdir: Path | None
@@ -152,7 +154,7 @@ class ContainerSpec:
 
 @dataclass(frozen=True)
 class MountSpec:
-    """One folder made visible to the job. target: absolute path in the job; read_only.
+    """One folder mounted into the job. target: absolute path in the job; read_only.
 
     kind: what source names: host (a path), claim, nfs (SERVER:/PATH), empty (a size, or ""), volume, bucket
     """
@@ -165,7 +167,7 @@ class MountSpec:
 
 @dataclass(frozen=True)
 class SettingSpec:
-    """One variable of the ranks that the network needs. reason: for whoever reads node.sh."""
+    """One network variable of the ranks. reason: shown in node.sh"""
 
     name: EnvName
     value: str
@@ -174,12 +176,12 @@ class SettingSpec:
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """How ranks on several nodes talk.
+    """Network between the ranks.
 
     profile:   the fabric, which must be there
     interface: for TCP; null = each node finds the one that leads to node 0
     debug:     NCCL and torch say what they do
-    settings:  what NCCL, RCCL or libfabric must be told
+    settings:  variables for NCCL, RCCL or libfabric
     """
 
     profile: Literal["auto", "ethernet", "infiniband", "roce", "efa", "tcpx", "slingshot"]
@@ -190,7 +192,7 @@ class NetworkSpec:
 
 @dataclass(frozen=True)
 class RendezvousSpec:
-    """How nodes and ranks meet.
+    """Rendezvous of nodes and ranks.
 
     backend: of torchrun; port: 0 = a free one (one node), or of the job id
     timeout: for all nodes to come, and for all ranks of them unless process_group.init_timeout_s says another
@@ -203,7 +205,7 @@ class RendezvousSpec:
 
 @dataclass(frozen=True)
 class ProcessGroupSpec:
-    """As ProcessGroupConfig. init_timeout_s: null = rendezvous.timeout"""
+    """Timeouts as in ProcessGroupConfig. init_timeout_s: null = rendezvous.timeout"""
 
     init_timeout_s: int | None
     step_timeout_s: int
@@ -211,7 +213,7 @@ class ProcessGroupSpec:
 
 @dataclass(frozen=True)
 class LifecycleSpec:
-    """What happens at the end of an attempt.
+    """Shutdown, requeue and restart of an attempt.
 
     grace:        between the stop signal and the kill; saving must fit
     keep:         how long an engine keeps what ended (pods, machines); null = its own rule
@@ -252,7 +254,7 @@ class QueueSpec:
 
 @dataclass(frozen=True)
 class StorageSpec:
-    """Where runs and data lie.
+    """Storage of runs and data.
 
     run:  shared (all nodes see the run folder) | node (each node its own) | object (a bucket)
           | auto (shared where the backend's nodes share storage.root, else node; resolved before the spec is checked)
@@ -271,7 +273,7 @@ class StorageSpec:
 
 @dataclass(frozen=True)
 class CachesSpec:
-    """Where libraries keep what they download and compile; null = their own place, below the home folder.
+    """Cache folders of libraries; null = the library's default, below the home folder.
 
     downloads: folder for models and data sets, best one that all nodes see
     compiled:  folder for compiled kernels, best on the node's own disk
@@ -296,7 +298,7 @@ class AccelerateSpec:
 
 @dataclass(frozen=True)
 class JobSpec:
-    """One job. Everyday keys first; conf/config.yaml says what each means and its unit."""
+    """Spec of one job. Everyday keys first; conf/config.yaml documents each key and its unit."""
 
     name: Name
     nodes: NodeCount

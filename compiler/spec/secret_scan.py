@@ -1,6 +1,6 @@
-"""What looks like a password or a token, which is not for the files of an artifact: whoever sees the run may read them.
+"""Detect passwords and tokens, which must not be in an artifact: everyone who sees the run can read it.
 
-Whoever has one refers to it: secrets.NAME=env:NAME, file:PATH or k8s:SECRET/KEY. Messages do not repeat what was typed.
+Refer to a secret instead: secrets.NAME=env:NAME, file:PATH or k8s:SECRET/KEY. Messages do not repeat the value.
 
 What tells is how tokens of known issuers look, wherever they stand; a name that has no other meaning; or one that may
 have, with a long random value. Which names count, by the shape of what is read:
@@ -82,7 +82,7 @@ def _like_secrets(section: str) -> bool:
 
 
 def looks_like_token(text: str) -> bool:
-    """Whether it holds what looks like a token of a known issuer."""
+    """Return whether a text contains a token in the format of a known issuer."""
     return bool(_TOKEN.search(text))
 
 
@@ -92,17 +92,17 @@ def names_secret(name: str) -> bool:
 
 
 def is_no_secret(value: str) -> bool:
-    """Whether a value is none, whatever it is given to: `True`, `EMPTY`, `/run/token`."""
+    """Return whether a value is never a secret, whatever its name: `True`, `EMPTY`, `/run/token`."""
     return bool(_NO_SECRET.fullmatch(value))
 
 
 def gives_secret(name: str, value: str) -> bool:
-    """Whether a variable with this value holds one."""
+    """Return whether a variable with this value contains a secret."""
     return bool(value) and _is_secret(value, names_secret(name), name)
 
 
 def secret_in(text: str) -> str:
-    """The variable that a text gives a secret; TOKEN for one without a variable; "" where there is no secret."""
+    """Return the variable that a text sets to a secret; TOKEN for a secret without a variable; "" if there is none."""
     for name, value in _GIVEN.findall(text):
         if _is_secret(value, names_secret(name) and name.isupper(), name) or _TOKEN.match(value):
             return str(name)
@@ -110,7 +110,7 @@ def secret_in(text: str) -> str:
 
 
 def secret_in_words(words: Sequence[str]) -> str:
-    """What the words of a command give away, in words that do not repeat it; "" for nothing."""
+    """Describe the secret in the words of a command without repeating it; "" if there is none."""
     return next(filter(None, map(_given_away, words, (*words[1:], ""))), "")
 
 

@@ -1,4 +1,4 @@
-"""What a site says of its machines (section `site`, which a profile in cluster/ fills), for the job that asks.
+"""Facts about the site's machines (section `site`, set by a profile in cluster/).
 
 What a site does not say is unknown, and refuses nothing. A job with several partitions, `queue.name=a,b`, must fit one.
 """
@@ -22,7 +22,7 @@ def place(spec: JobSpec) -> str:
 
 
 def fact(spec: JobSpec, name: str, partition: str | None) -> Any:
-    """What the site says of a partition, else of all machines; None for unknown. name: a field of PartitionSpec"""
+    """Return a fact about a partition, or else about all machines; None if unknown. name: a field of PartitionSpec"""
     partition_facts = spec.site.partitions.get(partition or "")
     value = getattr(partition_facts, name) if partition_facts is not None else None
     return getattr(spec.site, name) if value is None else value

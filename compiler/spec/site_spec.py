@@ -20,7 +20,7 @@ from .value_types import (
 
 @dataclass(frozen=True)
 class PartitionSpec:
-    """What a site says of one partition, or queue; null = as of the site, or unknown.
+    """Facts about one partition or queue; null = as for the site, or unknown.
 
     nodes:     machines in it
     gpus:      GPUs of a machine
@@ -62,7 +62,7 @@ class SiteSpec:
 
 @dataclass(frozen=True)
 class EstimateSpec:
-    """What `jobc plan` reckons with beside the job itself; no file of a job depends on it. null = not known.
+    """Inputs of `jobc plan` in addition to the job; no emitted file depends on them. null = unknown.
 
     samples:           training samples of an epoch
     parameters:        numbers that a model of your own learns

@@ -13,7 +13,7 @@ from .value_types import PLAIN, ValueType
 
 
 def spec_keys(into: type, prefix: str = "") -> list[str]:
-    """Every dotted key that a dataclass knows, unions included once each."""
+    """Return every dotted key of a dataclass, with the keys of all union members."""
     keys: list[str] = []
     for name, hint in hints(into).items():
         key = join(prefix, name)
@@ -78,7 +78,7 @@ def _variants(hint: Any) -> list[type]:
 
 
 def is_list(hint: Any) -> bool:
-    """Whether it is typed in brackets. A list of hosts is one text (Annotated)."""
+    """Return whether a type is written in brackets. A list of hosts is one text (Annotated)."""
     return any(get_origin(option) is tuple for option in options_of(hint))
 
 
@@ -88,7 +88,7 @@ def is_mapping(hint: Any) -> bool:
 
 
 def value_type(hint: Any) -> ValueType | None:
-    """How a scalar type is read and shown; None for lists, mappings, sections and Literals."""
+    """Return how a scalar type is read and shown; None for lists, mappings, sections and Literals."""
     for option in options_of(hint):
         if get_origin(option) is Annotated:
             return next(extra for extra in get_args(option)[1:] if isinstance(extra, ValueType))

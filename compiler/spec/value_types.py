@@ -46,26 +46,30 @@ def read_int(text: str, example: str = "2", least: int | None = None) -> int:
     """example: some value of the type, for who typed a word; least: of those that are offered for a fraction"""
     if re.fullmatch(r"[+-]?(0|[1-9](_?[0-9])*)", text):
         if len(text) > 40 or abs(int(text)) >= 2**63:
-            raise Refused("no engine counts beyond 64 bits", example)
+            raise Refused("engines use 64-bit numbers", example)
         return int(text)
     if re.fullmatch(r"[+-]?0[0-9]+", text):
-        raise Refused("a leading zero means octal in some files and nothing in others", text.lstrip("+-0") or "0")
+        raise Refused(
+            "a leading zero means octal in some file formats and nothing in others", text.lstrip("+-0") or "0"
+        )
     if re.fullmatch(r"[+-]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?", text) and abs(Decimal(text)) < 10**18:
         number = Decimal(text)
         integer = int(number) or int(number != 0)  # a part of one is not none
         fitting = integer if least is None else max(integer, least)
-        raise Refused("this is a number with a fraction or an exponent", str(fitting))
-    raise Refused("digits only are expected", example)
+        raise Refused("it has a fraction or an exponent", str(fitting))
+    raise Refused("only digits are allowed", example)
 
 
 def read_float(text: str) -> float:
     if re.fullmatch(r"[+-]?0[0-9]+", text):
-        raise Refused("a leading zero means octal in some files and nothing in others", text.lstrip("+-0") or "0")
+        raise Refused(
+            "a leading zero means octal in some file formats and nothing in others", text.lstrip("+-0") or "0"
+        )
     if re.fullmatch(r"[+-]?([0-9](_?[0-9])*\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
         value = float(text.replace("_", ""))
         if abs(value) != float("inf"):
             return value
-    raise Refused("a finite decimal number is expected", "0.001", "1e-3")
+    raise Refused("it must be a finite decimal number", "0.001", "1e-3")
 
 
 def read_bool(text: str) -> bool:
@@ -74,7 +78,7 @@ def read_bool(text: str) -> bool:
         return True
     if word in ("false", "no", "off"):
         return False
-    raise Refused("a switch is true or false", "true")
+    raise Refused("it must be true or false", "true")
 
 
 def read_untyped(text: str, quoted: bool = False) -> Any:
@@ -95,16 +99,16 @@ def _count(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
     def read(text: str) -> int:
         value = read_int(text, "1", least)
         if value < least:
-            raise Refused(f"the least is {least}", str(least))
+            raise Refused(f"the minimum is {least}", str(least))
         if value > most:
-            raise Refused(f"the most is {most:,}", "8")
+            raise Refused(f"the maximum is {most:,}", "8")
         return value
 
     return read
 
 
 def _number(least: float, most: float) -> Callable[[str], float]:
-    """A finite number with limits, so that nothing reckoned with it overflows."""
+    """Parse a finite number within limits that prevent overflow."""
 
     fitting = f"{max(least, 1):g}"
 
@@ -115,7 +119,7 @@ def _number(least: float, most: float) -> Callable[[str], float]:
             values = [candidate for candidate in refused.values if least <= float(candidate) <= most]
             raise Refused(refused.because, *(values or [fitting])) from None
         if not least <= value <= most:
-            raise Refused(f"it is {least:g} to {most:g}", fitting)
+            raise Refused(f"it must be {least:g} to {most:g}", fitting)
         return value
 
     return read
@@ -128,7 +132,9 @@ def read_name(text: str) -> str:
     if _NAME.fullmatch(text):
         return text
     fitting = _text_or(re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:63].strip("._-"), "job")
-    raise Refused("a name is 1 to 63 of A-Z a-z 0-9 . _ -, with a letter or digit at both ends", fitting)
+    raise Refused(
+        "a name has 1 to 63 characters of A-Z a-z 0-9 . _ -, and starts and ends with a letter or digit", fitting
+    )
 
 
 def _text_or(fitting: str, fallback: str) -> str:
@@ -139,7 +145,7 @@ def _text_or(fitting: str, fallback: str) -> str:
 def _env_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
         fitting = re.sub(r"^(?=[0-9])", "_", re.sub(r"[^A-Za-z0-9_]", "_", text)) or "MY_VARIABLE"
-        raise Refused("a shell takes letters, digits and _ only, no digit first", fitting)
+        raise Refused("a variable name has letters, digits and _, and does not start with a digit", fitting)
     return text
 
 
@@ -149,19 +155,21 @@ _PARTS_S = {"ms": "0.001", "us": "0.000001"}
 
 def _duration(text: str) -> int:
     if len(text) > 40 or re.search(r"[0-9]{10}", text):
-        raise Refused("no engine counts that long", "365d")
+        raise Refused("engines do not accept such a long time", "365d")
     if match := re.fullmatch(r"(?:([0-9]+)-)?([0-9]+):([0-5][0-9]):([0-5][0-9])", text):
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return days * 86400 + hours * 3600 + minutes * 60 + seconds
     if re.fullmatch(r"([0-9]+(w|d|h|min|m|s))+", text):
         return sum(int(n) * _UNITS_S[unit] for n, unit in re.findall(r"([0-9]+)(w|d|h|min|m|s)", text))
     if re.fullmatch(r"[0-9]+", text):
-        raise Refused("a bare number is minutes for some engines and seconds for others", f"{text}m", f"{text}s")
-    if re.fullmatch(r"[0-9]+:[0-9]+", text):
         raise Refused(
-            "two numbers are hours and minutes for some engines, minutes and seconds for others", f"{text}:00"
+            "a number without a unit means minutes in some engines and seconds in others", f"{text}m", f"{text}s"
         )
-    raise Refused("a duration is a number with a unit, or [days-]hours:minutes:seconds", "12h", "1h30m", "1-12:00:00")
+    if re.fullmatch(r"[0-9]+:[0-9]+", text):
+        raise Refused("two numbers mean hours and minutes in some engines, minutes and seconds in others", f"{text}:00")
+    raise Refused(
+        "a duration must be a number with a unit, or [days-]hours:minutes:seconds", "12h", "1h30m", "1-12:00:00"
+    )
 
 
 def part_of_seconds(text: str) -> str:
@@ -176,7 +184,7 @@ def part_of_seconds(text: str) -> str:
 def _limit(text: str) -> int:
     seconds = 0 if re.fullmatch(r"0+", text) else _duration(text)
     if seconds == 0:
-        raise Refused("0 means no limit for some engines and an immediate end for others", "null", "12h")
+        raise Refused("0 means no limit in some engines and an immediate timeout in others", "null", "12h")
     return seconds
 
 
@@ -193,7 +201,7 @@ def show_duration(seconds: int) -> str:
 _UNITS_BYTES = {f"{p}{end}": 1024**i for i, p in enumerate("KMGTP", 1) for end in ("iB", "i")} | {
     f"{p}B": 1000**i for i, p in enumerate("KMGTP", 1)
 }
-_NO_SIZE = "0 means no limit for some engines and nothing at all for others"
+_NO_SIZE = "0 means no limit in some engines and zero bytes in others"
 
 
 def _bytes(text: str) -> int:
@@ -205,14 +213,14 @@ def _bytes(text: str) -> int:
         if size == 0:
             raise Refused(_NO_SIZE, "null", "64GiB")
         if size >= 2**63:
-            raise Refused("no engine counts beyond 64 bits", "64GiB")
+            raise Refused("engines use 64-bit numbers", "64GiB")
         return size
     if match and match[2].upper() in ("K", "M", "G", "T", "P"):
         unit = match[2].upper()
-        raise Refused(f"{unit} is 1024-based for Slurm and 1000-based for Kubernetes", f"{match[1]}{unit}iB")
+        raise Refused(f"{unit} is 1024-based in Slurm and 1000-based in Kubernetes", f"{match[1]}{unit}iB")
     if re.fullmatch(r"[0-9]+", text):
-        raise Refused("a bare number is MiB for some engines and bytes for others", f"{text}MiB")
-    raise Refused("a size is a number with a unit", "64GiB")
+        raise Refused("a number without a unit means MiB in some engines and bytes in others", f"{text}MiB")
+    raise Refused("a size must be a number with a unit", "64GiB")
 
 
 def show_bytes(size: int) -> str:
@@ -226,7 +234,7 @@ def show_bytes(size: int) -> str:
 def _port(text: str) -> int:
     value = read_int(text)
     if not 0 <= value <= 65535 or 0 < value < 1024:
-        raise Refused("a port is 1024 to 65535, or 0 for a free one", "29500")
+        raise Refused("a port must be 1024 to 65535, or 0 to pick a free one", "29500")
     return value
 
 
@@ -242,7 +250,7 @@ def _hosts(text: str) -> tuple[str, ...]:
 
 
 def machine_of(host: str) -> str:
-    """Of `user@host`, as names are compared: without the user, and upper case means nothing."""
+    """Return the host of `user@host` in lower case, for comparison."""
     return host.rpartition("@")[2].lower()
 
 
@@ -273,12 +281,12 @@ def expand_hostlist(text: str) -> list[str]:
     hosts: list[str] = []
     if re.search(r",\s*(,|$)|^\s*,", text.strip()):
         raise Refused(
-            "a host without a name: nothing stands beside a comma", fold_hostlist(_named(text)) or "node[1-4]"
+            "a host name is empty: there is nothing next to a comma", fold_hostlist(_named(text)) or "node[1-4]"
         )
     for word in re.findall(r"(?:[^,\s\[\]]|\[[^\[\]]*\])+|[\[\]]", text):
         hosts.extend(_expand_word(word))
     if not hosts:
-        raise Refused("a host list is names separated by commas", "node1,node2", "node[1-4]")
+        raise Refused("a host list must be names separated by commas", "node1,node2", "node[1-4]")
     if len(hosts) > MOST_HOSTS:
         raise Refused(f"this names {len(hosts)} hosts", "node[1-4]")
     return hosts
@@ -292,9 +300,9 @@ def _expand_word(word: str) -> list[str]:
     match = re.fullmatch(r"([^\[\]]*)\[([0-9,-]+)\](.*)", word)
     if not match:
         if not re.fullmatch(r"(?:\w[\w.-]*@)?\w[\w.:%-]*", word, re.ASCII):
-            raise Refused(f"{word!r} is no host name", "node1,node2", "node[1-4]")
+            raise Refused(f"{word!r} is not a host name", "node1,node2", "node[1-4]")
         if word.count(":") == 1:
-            raise Refused("a port is not part of a host's name; backend.port is that of ssh", "node1,node2")
+            raise Refused("a port is not part of a host name; set the ssh port with backend.port", "node1,node2")
         return [word]
     head, ranges, tail = match.groups()
     numbers: list[str] = []
@@ -307,7 +315,7 @@ def _expand_word(word: str) -> list[str]:
             or int(bounds[2] or bounds[1]) < int(bounds[1])
             or int(bounds[2] or 0) - int(bounds[1]) > MOST_HOSTS
         ):
-            raise Refused(f"[{ranges}] is no range of numbers", "node[1-4]", "node[01-16,20]")
+            raise Refused(f"[{ranges}] is not a range of numbers", "node[1-4]", "node[01-16,20]")
         width = len(bounds[1])
         numbers += [f"{n:0{width}d}" for n in range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1)]
     if "[" not in tail and "]" not in tail:  # the numbers are digits, so one name speaks for all
@@ -326,7 +334,7 @@ def _secret(text: str) -> str:
     if match and (match[1] != "env" or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", match[2])):
         return text
     raise Refused(
-        "a secret is a reference, never a value, because artifacts are shared",
+        "a secret must be a reference, not a value, because artifacts are shared",
         "env:HF_TOKEN",
         "file:~/.hf_token",
         "k8s:SECRET/KEY",
@@ -338,22 +346,24 @@ def _download(text: str) -> str:
     if hub or re.fullmatch(r"run:.*\S.*", text):
         return text
     example = f"model:{text}" if re.fullmatch(r"[\w.-]+/[\w.-]+", text, re.ASCII) else "model:openai-community/gpt2"
-    raise Refused("it says what is brought, and from where", example, "dataset:ORG/NAME@REVISION", "run:COMMAND")
+    raise Refused("it must name a source and what to read from it", example, "dataset:ORG/NAME@REVISION", "run:COMMAND")
 
 
 def _label(text: str) -> str:
     if re.fullmatch(r"[\w=-][\w.=+-]*", text) and len(text.encode()) <= 200:
         return text
     fitting = _text_or(re.sub(r"[^\w.=+-]+", "_", text).strip("._")[:60], "a")
-    raise Refused("it is part of folder names: at most 200 bytes of letters, digits and _ . = + -", fitting)
+    raise Refused(
+        "it becomes part of folder names, so it must be at most 200 bytes of letters, digits and _ . = + -", fitting
+    )
 
 
 def _interface(text: str) -> str:
-    """Names as the kernel has them; the patterns of NCCL_SOCKET_IFNAME are no names, and Gloo knows none."""
+    """Parse interface names; NCCL_SOCKET_IFNAME patterns are rejected, because Gloo does not support them."""
     names = text.split(",")
     if all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", name) for name in names):
         return text
-    raise Refused("the names that `ip link` shows, in full, separated by commas", "null", "eth0", "ib0,ib1")
+    raise Refused("it must be interface names as `ip link` shows them, separated by commas", "null", "eth0", "ib0,ib1")
 
 
 def _shell_line(text: str) -> str:
@@ -367,7 +377,7 @@ def _shell_line(text: str) -> str:
 
 def _path(text: str) -> str:
     if not text or "\0" in text or "\n" in text:
-        raise Refused("a path is one line of text", "runs")
+        raise Refused("a path must be a single line", "runs")
     return text
 
 

@@ -1,4 +1,4 @@
-"""What the verbs of a job must show: status.sh its state, preflight.sh its nodes and not the submit host.
+"""Test the scripts of a job: status.sh shows its state, preflight.sh checks the nodes, not the submit host.
 
 In   artifacts of a backend, run beside the stand-ins of its engine
 Out  problems in words; none when all is well
@@ -33,7 +33,7 @@ PATIENCE_S = 60.0  # for an engine to start a job, to end one, to take one from 
 
 
 class Trial:
-    """One submitted job whose ranks wait for release(); the command of the job is `wait.py`."""
+    """One submitted job whose ranks wait for release(); its command is `wait.py`."""
 
     def __init__(self, compiled: Compiled, project: Path, environment: Mapping[str, str]) -> None:
         project.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ class Trial:
         return re.sub(r"\d+", "N", line.replace(self.compiled.plan.name, "JOB"))
 
     def settled_status(self, *earlier: str) -> str:
-        """The status once it is none of the earlier ones and stays the same for a second; else the last one."""
+        """Return the status once it differs from earlier ones and is stable for a second; else the last one."""
         until = time.monotonic() + PATIENCE_S / 2
         line = self.status()
         while time.monotonic() < until:
@@ -78,7 +78,7 @@ class Trial:
         self._wait(lambda: self.submit_returned, "submit.sh did not return for a job that stays in the queue")
 
     def release(self) -> None:
-        """Let the ranks end with 0, and wait until all nodes have ended."""
+        """Let the ranks exit with 0, and wait until all nodes have ended."""
         for file in self.project.glob("runs/*/*/started_*"):
             (file.parent / "release").touch()
         self.wait_until_ended()
@@ -117,7 +117,7 @@ def submitted(compiled: Compiled, project: Path, environment: Mapping[str, str])
 
 
 def alike_states(states: Mapping[str, str]) -> list[str]:
-    """Each pair of states for which status.sh prints the same. states: state -> its line"""
+    """Yield each pair of states that status.sh prints alike. states: state -> its line"""
     told_apart = [pair for pair in combinations(states, 2) if set(pair) != {"stopped", "stopped in the queue"}]
     return [
         f"status.sh prints the same for {first} and {second}: {states[first]!r}"
@@ -131,7 +131,7 @@ def alike_states(states: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Look:
-    """One node that preflight.sh looked at. variables: names of those that the checks of the node were started with."""
+    """One node checked by preflight.sh. variables: names in the environment of the checks"""
 
     node: int
     host: str
@@ -169,7 +169,7 @@ class Witness:
 def problems_of_preflight(
     compiled: Compiled, looks: Sequence[Look], received: Sequence[Received], here: str
 ) -> list[str]:
-    """What shows that preflight.sh looked at the submit host. here: its name; received: the ranks of the same job"""
+    """Yield signs that preflight.sh checked the submit host. here: its name; received: the ranks of the same job"""
     nodes = range(compiled.plan.topology.nodes)
     unseen = [node for node in nodes if node not in {look.node for look in looks}]
     if unseen:

@@ -27,7 +27,7 @@ with open(f"{os.environ['JOBC_RUN_DIR']}/received_{os.environ['RANK']}.json", "w
 
 @dataclass(frozen=True)
 class Received:
-    """What one rank was started with. folder: its working directory; host: the name of its machine."""
+    """Start conditions of one rank. folder: working directory; host: name of the machine."""
 
     argv: list[str]
     env: dict[str, str]
@@ -44,9 +44,9 @@ def submit(compiled: Compiled, project: Path, environment: Mapping[str, str], ti
     (project / "record.py").write_text(RECORD, encoding="utf-8")
     script = write_job(compiled, project / "artifacts") / "submit.sh"
     done = call(script, project, environment, timeout_s=timeout_s)
-    assert done.returncode == 0, f"submit.sh ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, f"submit.sh exited with {done.returncode}\n{done.stdout}\n{done.stderr}"
     runs = [file.parents[1] for file in project.glob("runs/*/*/state/run")]
-    assert runs, "submit.sh ended with 0 and left no run; one that queues the job and returns calls keep_run"
+    assert runs, "submit.sh exited with 0 and left no run; a backend that queues jobs must call keep_run"
     for run in runs:
         wait_for_end(run, compiled.plan.topology.nodes, until)
     files = sorted(project.glob("runs/*/*/received_*.json"), key=lambda file: int(file.stem.rpartition("_")[2]))
@@ -96,13 +96,15 @@ def wait_for_end(run: Path, nodes: int, until: float) -> None:
         going = [name for name, text in states.items() if "\nended=" not in text]
         if not going:
             break
-        assert time.monotonic() < until, f"submit.sh ended with 0, {', '.join(going)} did not end in time: {states}"
+        assert time.monotonic() < until, (
+            f"submit.sh exited with 0, but {', '.join(going)} did not end in time: {states}"
+        )
         time.sleep(0.1)
     assert all("\nexit=0\n" in text for text in states.values()), f"the nodes of {run} ended with: {states}"
 
 
 def broken_contract(compiled: Compiled, received: list[Received]) -> list[str]:
-    """Every way in which what the ranks received is not what the plan says; empty when all is well."""
+    """Return every difference between the plan and what the ranks received; empty if there is none."""
     plan, problems = compiled.plan, []
     if len(received) != plan.topology.world_size:
         return [f"{len(received)} ranks recorded something, the plan has {plan.topology.world_size}"]

@@ -70,7 +70,7 @@ def _chosen(case: Path, files: dict[str, Artifact]) -> dict[str, Artifact]:
 
 
 def golden_differences(case: Path, neutral: bool = False, update: bool = False) -> list[str]:
-    """What differs between a case and what compiles now, as unified diffs; with update the case is rewritten."""
+    """Return the differences between a golden case and a fresh compile as unified diffs; update rewrites the case."""
     try:
         files = _chosen(case, golden_files(_compiled(case), neutral))
         failure = None

@@ -55,7 +55,7 @@ def hostile_words(options: type) -> Iterator[tuple[str, ...]]:
 
 
 def _forms(key: str, hint: Any) -> Iterator[tuple[str, str]]:
-    """How a key takes text, and the word without which nothing reads it."""
+    """Return how a key accepts text, and the override without which nothing reads it."""
     companion = _COMPANIONS.get(key, "")
     kinds = {get_origin(kind) or kind for kind in (hint, *get_args(hint))}
     if str in kinds and Mapping not in kinds and not _is_tuple(hint):

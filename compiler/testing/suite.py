@@ -172,7 +172,7 @@ class BackendSuite:
             assert not broken, "\n".join([f"{words[0]} leaves its place:", *broken])
 
     def test_verbs_know_their_options(self, tmp_path: Path) -> None:
-        """An unknown option ends with 2, --help with 0; neither starts or leaves anything."""
+        """An unknown option exits with 2, --help with 0; neither starts or leaves anything."""
         artifact = write_job(self.compile(f"launcher={self.launcher}", command=("true",)), tmp_path / "artifacts")
         before = sorted(tmp_path.rglob("*"))
         for verb in VERBS:

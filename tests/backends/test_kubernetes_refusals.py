@@ -121,7 +121,7 @@ def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
         compile_job(Request((*PLAIN, *words)))
     found = [d for d in refused.value.diagnostics if d.code == "JC4504"]
     assert len(found) == len(refused.value.diagnostics) == 15, "two items of two lists are wrong"
-    hints = {word for d in found for word in shlex.split(d.hint.removesuffix(", in place of it"))}
+    hints = {word for d in found for word in shlex.split(d.hint.removesuffix(", instead"))}
     assert len(hints) == len(words)
     compile_job(Request((*PLAIN, *hints)))
 
@@ -392,7 +392,7 @@ def test_what_an_extra_says_fits_what_the_job_says(form: str, right: Any, wrong:
         compile_files("cpus=8", "backend.preflight=false", word(wrong))
     (found,) = refused.value.diagnostics
     assert found.code == "JC4550"
-    if "[" not in word(wrong):  # below a list there is no key that a hint could name
+    if "[" not in word(wrong):  # below a list key that does not exist a hint could name
         assert compile_files("cpus=8", word(wrong), found.hint)
 
 

@@ -258,7 +258,7 @@ def test_a_job_deleted_by_hand_stays_deleted_and_can_go_on(make: Make) -> None:
     subprocess.run(command, env=environment, check=True, capture_output=True)
     assert not job.pods()
     said = job("status.sh", "--all")[1]
-    assert "is gone, deleted by hand" in said and "not known from here" in said and "failed" not in said, said
+    assert "is gone, deleted by hand" in said and "only in the run's storage" in said and "failed" not in said, said
     said = job("status.sh")[1]
     assert "stopped early (exit 75)" in said and "deleted by hand" in said, "as its nodes have said on the storage"
     code, said = job("submit.sh", "--resume", job.run.name)
@@ -277,7 +277,7 @@ def test_a_job_that_ended_and_went_unseen_is_told_by_its_storage(make: Make, pro
     command = [KUBECTL, "delete", "job", job.name, "--cascade=foreground"]
     subprocess.run(command, env=environment, check=True, capture_output=True)
     said = job("status.sh", "--all")[1]
-    assert "not known from here" in said and "failed" not in said, said
+    assert "only in the run's storage" in said and "failed" not in said, said
     said = job("status.sh")[1]
     assert ended in said, said
     assert ended in job("status.sh", "--all")[1], "it is in the record now"

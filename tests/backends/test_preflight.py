@@ -70,7 +70,7 @@ def test_good_nodes_are_ready(cluster: Cluster, tmp_path: Path) -> None:
         code, rows, said = Job(cluster, tmp_path / way, way, "launcher=spawn", "network=ethernet").table()
         assert code == 0 and "\nready: 4 nodes\n" in said, said
         assert {level for level, _, _ in rows} == {"ok"}
-        assert ("ok", "node[2-4]", "reached from node 0") in rows, said
+        assert ("ok", "node[2-4]", "reachable from node 0") in rows, said
         assert ("ok", "node[1-4]", "the same on all nodes: GPU Fake GPU") in rows
         assert not list((tmp_path / way).glob("runs/*/*")), "the temporary run is removed"
 

@@ -176,6 +176,6 @@ def test_a_run_that_ended_unseen_is_told_from_its_bucket(
     with monkeypatch.context() as without_keys:
         without_keys.delenv("AWS_SECRET_ACCESS_KEY")
         said = job("status.sh", "--all")[1]
-        assert "its result is not known from here; exit/ and logs/ of the run in the bucket tell" in said, said
+        assert "its result is unknown here; see exit/ and logs/ of the run in the bucket" in said, said
     assert job("status.sh", "--all")[1].endswith(" done (exit 0)\n")
     assert "ends with" in job("logs.sh", "--rank", "0")[1]

@@ -141,7 +141,7 @@ def test_of_a_run_that_ended_unseen_nothing_is_said_that_nobody_knows(folder: Pa
     bring_down(job)
     for words in ((), ("--all",)):
         code, said = job("status.sh", *words)
-        assert code == 0 and "its result is not known from here; the disks of its nodes went with them" in said, said
+        assert code == 0 and "its result is unknown here; the disks were deleted with the nodes" in said, said
         assert "failed" not in said and "done" not in said, said
     for words in ((), ("--node", "0"), ("--rank", "0")):
         code, said = job("logs.sh", *words)

@@ -50,7 +50,7 @@ def test_a_silent_controller_is_no_end_of_a_run(cluster: Cluster, tmp_path: Path
     for script, *words in (["submit.sh", "--resume", job.run.name], ["stop.sh"], ["logs.sh", "--follow"]):
         code, said = job(script, *words, PATH=path, T="abc")
         assert code == 1 and said.startswith(f"error: {why}\n"), said
-    assert f"attempt 0: not known, for {why}" in job("status.sh", PATH=path)[1]
+    assert f"attempt 0: unknown, because {why}" in job("status.sh", PATH=path)[1]
     assert not (job.run / "control" / "STOP").exists() and len(cluster.jobs()) == 1
     assert list(cluster.login.home.glob(".jobc/secrets/*"))
     code, said = job("stop.sh")

@@ -109,7 +109,7 @@ def test_stopping_a_sweep_starts_none_of_those_that_wait(cluster: Cluster, tmp_p
     job = sweep(cluster, tmp_path / "job", *words, command=("program.py", "-", "300"))
     assert job("submit.sh", T="abc")[0] == 0
     wait_for(lambda: bool(cluster.processes("program.py")), "the first point")
-    assert "other points of the sweep come first" in job("status.sh")[1]
+    assert "it waits for other points of the sweep" in job("status.sh")[1]
     code, said = job("stop.sh")
     assert code == 0 and said.count("stopped by stop.sh") == 3, said
     assert len(list(job.project.glob("runs/*/*/logs/rank_00.log"))) == 1

@@ -1,4 +1,4 @@
-"""Slurm on the test bed: what the tasks of srun get, and runs in an allocation that is there already."""
+"""Slurm on the test bed: what the tasks of srun get, and runs in an allocation that already exists."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ def words_of(hint: str) -> list[str]:
         words = shlex.split(END.split(hint.removeprefix("did you mean "))[0])
     except ValueError:
         return []
-    if words[:2] == ["leave", "out"]:
-        words[:2] = []
+    if words[:1] == ["remove"]:
+        words[:1] = []
         words = [f"~{key_of(word)}" for word in words]
     is_line = bool(words) and (words[0] == "jobc" or all(re.match(r"[~+]*[\w./@]+=|~\w|--?[a-z]", w) for w in words))
     return words if is_line else []

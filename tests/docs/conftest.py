@@ -65,7 +65,7 @@ MASKS = (
     (r"\b\d+(?=  artifacts/)", "N"),  # the same in the table of a sweep
     (r"\b[0-9a-f]{16,64}\b", "DIGEST"),
     (r"on \S+ at TIME", "on HOST at TIME"),
-    (r"on \S+; they meet at \S+:\d+", "on HOST; they meet at HOST:PORT"),
+    (r"on \S+; rendezvous at \S+:\d+", "on HOST; rendezvous at HOST:PORT"),
     (r"(loss|bits/byte|accuracy) [0-9.]+", r"\1 X"),
     (r"[0-9,]+ (tok|samples)/s", r"N \1/s"),
     (r"eta [0-9:]+", "eta T"),

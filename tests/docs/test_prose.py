@@ -41,6 +41,20 @@ def test_the_start_of_a_docstring_is_checked_and_comments_are_not(tmp_path: Path
     assert lint(source).stdout == f"{source}:3: docstring begins with 'Of': begin with a verb or a noun\n"
 
 
+@pytest.mark.parametrize("message", ['"x is no folder"', 'f"{x} is none of a, b"', 'f"key {x} is said twice"'])
+def test_a_phrase_in_a_message_is_found(message: str, tmp_path: Path) -> None:
+    source = tmp_path / "code.py"
+    source.write_text(f"x = 1\nraise ValueError({message})\n", encoding="utf-8")
+    done = lint(source)
+    assert done.returncode == 1 and done.stdout.startswith(f"{source}:2: ")
+
+
+def test_names_and_short_strings_are_not_checked(tmp_path: Path) -> None:
+    source = tmp_path / "code.py"
+    source.write_text('told = "told"\nthere = "there is no folder here"\n', encoding="utf-8")
+    assert lint(source).returncode == 0
+
+
 def test_a_missing_path_is_one_error(tmp_path: Path) -> None:
     done = lint(tmp_path / "none.md")
     assert done.returncode == 2 and done.stderr.count("\n") == 1

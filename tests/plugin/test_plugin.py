@@ -139,9 +139,9 @@ def test_a_plugin_that_leaves_the_process_is_an_error(step: str, code: str, acme
     ("change", "says"),
     [
         (lambda package: (package / "conf" / "backend" / "acme.yaml").unlink(), "conf/backend/acme.yaml"),
-        (lambda package: (package / "backend.py").write_text(OLD_FORM), "`honours` is no mapping"),
+        (lambda package: (package / "backend.py").write_text(OLD_FORM), "`honours` is not a mapping"),
     ],
-    ids=["no defaults", "no mapping"],
+    ids=["no defaults", "is not a mapping"],
 )
 def test_what_a_plugin_lacks_is_said(
     change: Callable[[Path], object], says: str, acme: Installed, tmp_path: Path

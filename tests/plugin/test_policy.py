@@ -100,7 +100,7 @@ def test_the_image_of_the_hint_is_one_that_kubernetes_takes(
 
 def test_a_label_that_is_asked_for_is_not_to_be_left_out(lab: Installed, tmp_path: Path) -> None:
     status, printed = lab.jobc("check", *SLURM, "labels.phase=test", folder=tmp_path)
-    assert status == 0 and "leaves out labels={phase: test}" in printed and "or leave out labels.phase\n" in printed
+    assert status == 0 and "leaves out labels={phase: test}" in printed and "or remove labels.phase\n" in printed
     assert lab.jobc(*SLURM, "name=x", "--", "true", folder=tmp_path)[0] == 0
     assert "labels={team: vision}" in (tmp_path / "artifacts" / "x" / "slurm" / "README.md").read_text()
 
@@ -123,7 +123,7 @@ def test_its_error_cannot_be_allowed_because_the_site_forbids_it(lab: Installed,
     (tmp_path / "jobc" / "experiment" / "long.yaml").write_text(f"# @package _global_\ntime: 2d  {allowed}\n")
     status, printed = lab.jobc("check", *SKY, "labels.team=vision", "+experiment=long", folder=tmp_path)
     assert (status, findings(printed)) == (1, ["error[JC3091]", "error[JC3082]"])
-    assert "because: policy lab forbids it, and no job decides what a site allows" in printed
+    assert "because: policy lab forbids it, and a job cannot override a site policy" in printed
 
 
 def test_without_the_package_nothing_is_asked(lab: Installed, tmp_path: Path) -> None:

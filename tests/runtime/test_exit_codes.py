@@ -71,7 +71,7 @@ def test_a_rank_that_left_the_others_with_0_is_named(ended, is_blamed, tmp_path)
     write_small(run.rank_exit(1), "0", {"reason": "exit status 0", "time_ns": ended})
     verdict = judge(run, 0, range(2), 1, b"", asked=False, killed=False)
     assert (verdict.code, verdict.first.rank) == (69, 0)
-    said = "rank 1 had ended with 0 before the others were done" if is_blamed else "exit status 69"
+    said = "rank 1 exited with 0 before the others finished" if is_blamed else "exit status 69"
     assert verdict.reason == f"rank 0: {said}"
 
 
@@ -79,7 +79,7 @@ def test_what_a_launcher_says_is_shown_when_no_rank_started(job):
     demo = job()
     change_program(demo.artifact / "jobctl", {"rt/spawn.py": "def main(words): raise SystemExit('no luck today')"})
     code, output = demo.run("submit.sh")
-    assert code == 1 and "no luck today\njobc: no rank started, the launcher ended with 1\n" in output
+    assert code == 1 and "no luck today\njobc: no rank started; the launcher exited with 1\n" in output
 
 
 def test_a_failed_rank_is_blamed_for_one_that_it_kept_from_starting(tmp_path):
@@ -103,7 +103,7 @@ def test_a_run_that_can_go_on_ends_with_the_command_that_does_it(job, program, g
     demo.plan.command = program if isinstance(program, tuple) else (*demo.plan.command, *words(program))
     demo.write_artifact()
     _, output = demo.run("submit.sh")
-    command = f"go on with: {demo.artifact}/submit.sh --resume {demo.only_run.name}\n"
+    command = f"resume with: {demo.artifact}/submit.sh --resume {demo.only_run.name}\n"
     assert output.endswith(f"jobc: {command}") == (command in demo.run("status.sh")[1]) == goes_on, output
 
 
@@ -178,7 +178,7 @@ def test_a_killed_wrapper_counts_as_a_crash(job):
     os.kill(int(state.read_text().split()[0].removeprefix("pid=")), signal.SIGKILL)
     output, _ = process.communicate(timeout=90)
     assert process.returncode == 1 and HEADER.search(output)[1] == "1"
-    assert "gone without a word, not by jobc" in output and "\n(it printed nothing)\n" in output
+    assert "killed by SIGKILL, not sent by jobc" in output and "\n(it printed nothing)\n" in output
 
 
 @pytest.mark.parametrize("command", [("no-such-program",), ("/etc/passwd",)], ids=["absent", "not executable"])

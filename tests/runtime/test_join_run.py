@@ -39,7 +39,7 @@ def test_a_node_that_ended_or_was_silent_or_is_of_an_older_attempt_holds_nobody(
 
 def test_a_node_without_a_last_word_is_waited_for_until_it_has_been_silent(tmp_path: Path) -> None:
     state(tmp_path, "attempt=2\n", 87)
-    assert "waiting until it has been silent for 90 s\ngoes on\n" in ask(tmp_path).communicate(timeout=30)[0]
+    assert "waiting until it has been inactive for 90 s\ngoes on\n" in ask(tmp_path).communicate(timeout=30)[0]
 
 
 def test_a_node_that_beats_ends_the_other_job(tmp_path: Path) -> None:

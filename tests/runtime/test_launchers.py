@@ -64,7 +64,7 @@ def test_the_header_says_where_the_run_is() -> None:
     environ = {f"JOBC_{name}": value for name, value in variables.items()} | {"CUDA_VISIBLE_DEVICES": "0,3"}
     first, second, third = header(environ)
     assert first == "run first of demo, attempt 2, job 4711 of the engine"
-    assert second == "4 nodes x 2 ranks = world size 8, on node[1-4]; they meet at node1:23456"
+    assert second == "4 nodes x 2 ranks = world size 8, on node[1-4]; rendezvous at node1:23456"
     assert third.startswith("GPUs of this node: 0 3")
 
 

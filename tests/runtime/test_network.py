@@ -86,7 +86,7 @@ def test_a_container_without_the_device_files_is_refused(machine: Machine) -> No
 @pytest.mark.parametrize("name", ["AWS Libfabric", "Libfabric"])
 def test_nccl_net_is_what_the_plugin_calls_itself(machine: Machine, name: str) -> None:
     machine.port("rdmap0s6", "Unspecified", driver="efa")
-    assert "no plugin of NCCL" in machine.refusal("efa")
+    assert "no NCCL plugin" in machine.refusal("efa")
     plugin = machine.file("opt/ofi/lib/libnccl-net.so", b"\x7fELF..\0" + name.encode() + b"\0..")
     assert machine.fabric("efa", LD_LIBRARY_PATH=str(plugin.parent)) == {"NCCL_NET": name}
     machine.file("etc/ld.so.conf.d/efa.conf", "# EFA\n/opt/ofi/lib\n")
@@ -121,7 +121,7 @@ def test_a_name_that_means_this_machine_only_is_refused_but_on_the_head(monkeypa
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [place])
     if (default := interfaces.of_default_route()) is not None:
         assert choose_interface("", "node1", is_head=True) == default
-    with pytest.raises(Lacking, match=r"node1, the name of node 0, is 127\.0\.\d\.1 on this node") as refused:
+    with pytest.raises(Lacking, match=r"node1, the name of node 0, resolves to 127\.0\.\d\.1 here") as refused:
         choose_interface("", "node1", is_head=False)
     assert refused.value.code == exit_codes.RENDEZVOUS_FAILED
 
@@ -136,7 +136,7 @@ def test_a_name_that_does_not_resolve_is_said(
     monkeypatch.setenv("JOBC_NODE_RANK", "1")
     assert network.main(["--head", "no-such-host.invalid"]) == exit_codes.RENDEZVOUS_FAILED
     title, hint = capsys.readouterr().out.splitlines()
-    assert f"{NODE} finds no way to node 0, no-such-host.invalid" in title and hint
+    assert f"{NODE} cannot reach node 0, no-such-host.invalid" in title and hint
 
 
 def test_the_default_route_of_the_least_metric_counts(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def test_a_moved_artifact_belongs_to_the_folder_it_is_called_in(job, tmp_path, m
     monkeypatch.chdir(here)
     code, output = demo.run("submit.sh", "--run-id", "first", "--detach")
     run = here / "runs" / "demo" / "first"
-    assert code == 0 and output.startswith(f"this artifact was moved: its runs are in {run.parent}\n"), output
+    assert code == 0 and output.startswith(f"this artifact was moved; its runs are in {run.parent}\n"), output
     demo.wait_for_marks("1", "record.0")
     assert demo.mark("record.0").split("--\0")[1].split("\0")[0] == str(run / "code")
     assert [path.name for path in (run / "code").iterdir()] == ["train.py"]
@@ -208,7 +208,7 @@ def test_a_moved_artifact_belongs_to_the_folder_it_is_called_in(job, tmp_path, m
     assert demo.run("stop.sh")[0] == 0
 
     monkeypatch.chdir("/")
-    assert demo.run("status.sh")[1].startswith("error: this artifact was moved, and / is no project\n")
+    assert demo.run("status.sh")[1].startswith("error: this artifact was moved, and / is not a project folder\n")
     assert not Path("/runs").exists() and demo.runs_made() == []
 
 

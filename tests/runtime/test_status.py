@@ -95,7 +95,7 @@ def test_of_several_nodes_the_first_failure_is_the_reason(tmp_path: Path) -> Non
     run, job = make_run(tmp_path, **texts, **exits), make_job(tmp_path, nodes=2)
     (job.artifact / "hosts.txt").write_text("a\nb\n")
     found = lines(Engine(job), run)
-    assert found[0].endswith("failed (exit 65: data or configuration broken: starting it again will not help)")
+    assert found[0].endswith("failed (exit 65: invalid data or configuration: a restart will not help)")
     assert found[1] == "  reason: node 1: bad data"
 
 
@@ -106,7 +106,7 @@ def test_a_node_without_an_exit_code_is_a_crash(tmp_path: Path) -> None:
     )
     (job.artifact / "hosts.txt").write_text("a\nb\n")
     state = Engine(job).state(run)
-    assert (state.exit_code, state.reason) == (1, "not all nodes have left word how they ended")
+    assert (state.exit_code, state.reason) == (1, "not all nodes recorded an exit code")
 
 
 def test_a_run_that_ended_early_goes_on_with_the_submit_script_of_the_artifact(tmp_path: Path) -> None:
@@ -168,19 +168,24 @@ def slurm(tmp_path: Path, printed: str = "", errors: str = "", code: int = 0, **
 @pytest.mark.parametrize(
     ("printed", "record", "more", "text"),
     [
-        ("7 PENDING Resources\n", "", {}, "queued as job 7: it is next, and waits until nodes are free"),
+        ("7 PENDING Resources\n", "", {}, "queued as job 7: it is next and waits for free nodes"),
         ("7 RUNNING None\n", "", {}, "live, job 7"),
         ("7 RUNNING None\n", "", {"control__STOP": ""}, "stopping, job 7"),
         ("7 SUSPENDED None\n", "", {}, "job 7 is SUSPENDED"),
         ("7 COMPLETED None\n", "exit=0\n", {}, "done (exit 0)"),
-        ("7 CANCELLED None\n", "exit=75\n", {}, "job 7 was cancelled by hand, and saved; submit.sh --resume r goes on"),
+        (
+            "7 CANCELLED None\n",
+            "exit=75\n",
+            {},
+            "job 7 was cancelled by hand, after it saved; resume with submit.sh --resume r",
+        ),
         ("", "exit=1\n", {}, "failed (exit 1: crashed)"),
         ("", "", {"control__STOP": ""}, "stopped by stop.sh before it had started, job 7"),
         (
             "7 NODE_FAIL None\n",
             "",
             {},
-            "failed: job 7 ended without a word as NODE_FAIL: cancelled by hand, or its node was lost",
+            "failed: job 7 ended without recording an exit code as NODE_FAIL: cancelled by hand, or node lost",
         ),
         ("7 RUNNING None\n", "here=yes\nexit=0\n", {}, "done (exit 0)"),
     ],
@@ -197,7 +202,7 @@ def test_slurm_that_does_not_answer_leaves_the_state_unknown(tmp_path: Path) -> 
     run = make_run(tmp_path, state__job_0="job_id=7\n")
     engine = slurm(tmp_path, errors="slurm_load_jobs error: Unable to contact slurm controller", code=1)
     engine.prepare([run])
-    assert engine.state(run).text == "not known, for Slurm does not answer: Unable to contact slurm controller"
+    assert engine.state(run).text == "unknown, because Slurm does not answer: Unable to contact slurm controller"
     assert engine.state(run).is_live
 
 
@@ -294,7 +299,7 @@ def skypilot(tmp_path: Path, said: str, log: str = "") -> SkypilotEngine:
         ("PENDING", "pending, job 3 of cluster c"),
         ("SUCCEEDED", "done (exit 0)"),
         ("FAILED_SETUP", "failed (exit 65: "),
-        ("", "ended, or its cluster was brought down: SkyPilot does not know job 3 of cluster c any more"),
+        ("", "ended, or its cluster was deleted: SkyPilot no longer knows job 3 of cluster c"),
     ],
 )
 def test_a_skypilot_job_is_one_of_these(tmp_path: Path, said: str, text: str) -> None:
@@ -311,7 +316,7 @@ def test_a_skypilot_job_is_one_of_these(tmp_path: Path, said: str, text: str) ->
     assert state.text.startswith(text)
     if said.startswith("FAILED"):
         assert engine.reason_line(run, state) == "node 1 failed first: rank 3: bad data (exit 65)"
-    assert list(engine.cost()) == ["cluster c is down: nothing costs money"]
+    assert list(engine.cost()) == ["cluster c is deleted and costs nothing"]
 
 
 # ---- which run

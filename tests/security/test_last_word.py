@@ -283,6 +283,6 @@ def test_a_log_continues_when_there_is_room_again(tmp_path: Path) -> None:
     os.dup2(log, full)
     lossy.write(b"three\n")
     content = (tmp_path / "log").read_text()
-    assert content == "\njobc: 8 bytes of output were dropped here: No space left on device\nthree\n"
+    assert content == "\njobc: dropped 8 bytes of output here: No space left on device\nthree\n"
     os.close(full)
     os.close(log)

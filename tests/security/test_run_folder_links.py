@@ -84,7 +84,7 @@ def test_status_prints_the_command_of_its_own_artifact(scripts: Scripts, tmp_pat
     run = forge(tmp_path.joinpath(*ROOT), state__resume=f"command={command}\n")
     (run / "checkpoints").mkdir()
     output = scripts.run("status.sh")
-    assert re.findall("go on with: (.*)", output) == [f"{scripts.artifact}/submit.sh --resume {run}"]
+    assert re.findall("resume with: (.*)", output) == [f"{scripts.artifact}/submit.sh --resume {run}"]
 
 
 def test_the_last_words_of_a_run_name_a_submit_script_or_nothing() -> None:

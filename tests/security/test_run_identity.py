@@ -195,7 +195,7 @@ MOMENTS = [("cp", "/artifact/."), ("chmod", "a-w"), ("mkdir", "/state")]
 def test_the_id_of_a_run_whose_making_was_killed_is_free(shared_job: SharedJob, name: str, moment: str) -> None:
     call_killed(shared_job, name, moment, "--run-id", "a")
     done = shared_job.call("submit.sh", "--resume", "a")
-    assert done.code == 1 and "submit.sh --run-id a makes it anew" in done.output
+    assert done.code == 1 and "submit.sh --run-id a creates it again" in done.output
     assert shared_job.call("submit.sh", "--run-id", "a").code == 0
     assert shared_job.names() == ["a"] and statuses(shared_job)["a"] == "done (exit 0)"
 

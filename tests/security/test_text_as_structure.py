@@ -212,7 +212,7 @@ def test_a_directive_of_a_plugin_refuses_a_newline_in_one_diagnostic(acme: Insta
     status, output = acme.jobc(*words, folder=tmp_path, site=source)
     assert status == 1 and output.count("error[") == 1, output
     assert (
-        "error[JC4303 invalid-directive-text]: queue.account: 'lab\\n#PBS -W umask=000' does not fit in its #PBS line"
+        "error[JC4303 invalid-directive-text]: queue.account: 'lab\\n#PBS -W umask=000' is not valid in its #PBS line"
         in output
     )
     assert "project:job.yaml:" in output or "input:job.yaml:" in output, output

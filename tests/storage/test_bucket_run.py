@@ -61,14 +61,14 @@ def test_nodes_meet_in_the_next_attempt_until_the_limit(run: BucketRun) -> None:
     assert all_join(run, "a", 3) == [1, 1, 1], "the engine started all of them again"
     assert (run.get("exit/0/first") or b"").startswith(b"69\n"), "which nodes that still run are told"
     run.put("exit/1/node_02", b"0\nreason=\n")
-    assert join(run, "a", 3, 0) == "1 node 02 has ended well, and is not started again with this one"
+    assert join(run, "a", 3, 0) == "1 node 02 has already finished, so this node cannot restart alone"
     end(run, 1, 3)
-    assert join(run, "a", 3, 0, most=1) == "1 started again 1 times, the limit is 1"
+    assert join(run, "a", 3, 0, most=1) == "1 already restarted 1 times, which is the limit"
 
 
 def test_a_node_that_does_not_come_is_named(run: BucketRun) -> None:
     who = Submission("a", 1, 2, 3, 0.5)
-    with pytest.raises(Leave, match="these nodes have not come within 0 s: 0") as leave:
+    with pytest.raises(Leave, match="timeout: these nodes did not join within 0 s: 0") as leave:
         run.join(who, "", "job")
     assert leave.value.code == 71
 
@@ -342,7 +342,7 @@ def test_starts_that_come_no_further_are_counted_in_the_bucket(run: BucketRun, f
     reach(begin(run, folder, 0, most=2), 50)
     reach(begin(run, folder, 1, most=2), 40)
     reach(begin(run, folder, 2, most=2), 50)
-    with pytest.raises(BrokenInput, match="2 starts in a row completed no new step: none came further than step 50"):
+    with pytest.raises(BrokenInput, match="crash loop: 2 starts in a row completed no new step beyond step 50"):
         begin(run, folder, 3, most=2)
     going_on(run, RunFolder(folder.path, 3)).push(logs=True, last=True)
     reach(begin(run, folder, 4, most=2), 50)

@@ -1,6 +1,6 @@
 """Run by test_checkpoint_store.py: kill a save before each line that it executes, and look at what is left.
 
-In   a folder to work in; `replaces`: step 3 is there already, alone and with another content
+In   a folder to work in; `replaces`: step 3 already exists, alone and with another content
 Out  a JSON list on stdout: for each kill, the step found and the first letter of its weights, the damage found, and
      what a repeated save leaves
 Starts a child per line by fork; nothing but the standard library is loaded, so forking is cheap and safe.

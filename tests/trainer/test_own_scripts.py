@@ -171,7 +171,7 @@ def test_a_script_with_the_helper_goes_on_where_it_was_with_jobc_and_without(
     assert not asked.exists()
     assert re.search(r"^  node 00 .* step \d+, loss ", job.status(), re.MULTILINE), job.status()
     code, resumed = job.run("--resume", job.folder.name)
-    assert code == 0 and "begins at step 1" in resumed, resumed
+    assert code == 0 and "starts at step 1" in resumed, resumed
     steps = [json.loads(line)["step"] for line in (job.folder / "metrics/rank_01.jsonl").read_text().splitlines()]
     assert steps == list(range(1, 41))
     alone = subprocess.run(
@@ -186,12 +186,12 @@ def test_a_script_with_the_helper_goes_on_where_it_was_with_jobc_and_without(
 @pytest.mark.parametrize(
     ("work", "code", "told"),
     [
-        ("rt.save(1, {'model': torch.nn.Linear(1, 1)})", 65, "tensors, numbers and text only"),
+        ("rt.save(1, {'model': torch.nn.Linear(1, 1)})", 65, "may only contain tensors, numbers and text"),
         (
             'state = b\'{"step": 3, "world_size": 1, "identity": {}}\';'
             " store.save(rt.run_dir / 'checkpoints', 3, {'state.json': state}, keep=2); rt.load()",
             65,
-            "step_00000003 was saved by the trainer, and not by a script",
+            "step_00000003 was saved by the trainer, not by a script",
         ),
         ("1 / 0", 1, "ZeroDiv"),
     ],

@@ -110,14 +110,14 @@ def test_to_keep_no_checkpoint_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("step", ["-1", "5.0", "True", "'1'", "None"])
 def test_a_save_after_what_is_no_number_of_steps_is_refused(step: str, tmp_path: Path) -> None:
     done = alone(f"rt.save({step}, {{}})", tmp_path)
-    assert done.returncode == 65 and done.stderr.startswith(f"error: save(): {step} is no number of steps"), done.stderr
+    assert done.returncode == 65 and done.stderr.startswith(f"error: save(): {step} is not a step number"), done.stderr
     assert not (tmp_path / "run/checkpoints").exists()
 
 
 @pytest.mark.parametrize("name", ["attempt", "time", "world_size"])
 def test_no_number_takes_the_name_of_what_each_line_has(name: str, tmp_path: Path) -> None:
     done = alone(f"rt.log(1, loss=1, {name}=3.5)", tmp_path)
-    assert done.returncode == 65 and done.stderr.startswith(f"error: log(): each line has its own {name}"), done.stderr
+    assert done.returncode == 65 and done.stderr.startswith(f"error: log(): {name} is reserved"), done.stderr
 
 
 def test_a_second_finish_does_nothing(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_second_finish_does_nothing(tmp_path: Path) -> None:
 def test_what_ranks_do_together_is_refused_when_they_have_parted(call: str, tmp_path: Path) -> None:
     done = alone(f"rt.finish(); rt.{call}", tmp_path)
     assert done.returncode == 65
-    assert f"error: {call.partition('(')[0]}() after finish(): the ranks have parted" in done.stderr
+    assert f"error: {call.partition('(')[0]}() after finish(): the process group is closed" in done.stderr
 
 
 def test_every_save_refuses_what_could_not_be_read_back(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_checkpoint_that_the_disk_does_not_give_ends_with_69_and_stays(tmp_pat
     assert done.returncode == 69
     title, hint = done.stderr.splitlines()
     assert title.endswith("/step_00000009/MANIFEST.json cannot be read: Stale file handle")
-    assert hint.endswith("to go on without that checkpoint for good, move its folder away")
+    assert hint.endswith("to continue without that checkpoint, move its folder away")
     assert alone("assert rt.load() == {'w': 1}", tmp_path).returncode == 0
 
 

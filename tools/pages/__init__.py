@@ -1,1 +1,1 @@
-"""One generated page of docs/ a file: page() is its text."""
+"""Generated pages of docs/, one per file: page() returns the text."""

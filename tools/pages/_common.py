@@ -1,4 +1,4 @@
-"""What several generated pages need: where things are, a table, and what the first comment of a file says."""
+"""Helpers for several generated pages: paths, a table, and the first comment of a file."""
 
 from __future__ import annotations
 

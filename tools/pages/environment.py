@@ -31,13 +31,13 @@ True or False. Not all are set: those of torchrun only below torchrun, those of 
 
 
 OTHER_LAUNCHERS = """\
-jobc, torchrun and accelerate set the variables above. Who starts the trainer, or a program with
-[its helper](your-script.md), by srun or mpirun alone needs not: these are read where `RANK` and `WORLD_SIZE` are not
-set. Open MPI, MPICH and MVAPICH say nothing of where ranks meet: `mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500`.
-With none of them there is one process.
+jobc, torchrun and accelerate set the variables above. If you start the trainer, or a program with
+[its helper](your-script.md), with srun or mpirun alone, these are read if `RANK` and `WORLD_SIZE` are not
+set. Open MPI, MPICH and MVAPICH do not set a rendezvous endpoint: `mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500`.
+Without any of them there is one process.
 
-Two launchers that both count ranks must say the same, else the run ends with 65 and both are named: a `RANK` left from
-an earlier shell would train several times the same shard. One that started the other is no contradiction: `srun
+Two launchers that both number ranks must agree, or the run exits with 65 and names both: a `RANK` left over from
+an earlier shell would train the same shard several times. Nested launchers are allowed: `srun
 torchrun`, where srun counts agents, or mpirun in a batch job. `JOBC_LAUNCHER=srun` (`torchrun`, `mpirun`, `PMI`,
-`mvapich`, `skypilot`) takes the word of that one alone; another word is 65, and so is one that has set no rank.
+`mvapich`, `skypilot`) uses only that launcher; an unknown name, or one that has not set a rank, exits with 65.
 """

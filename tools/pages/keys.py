@@ -115,7 +115,7 @@ def read_group(folder: Path) -> list[Key]:
 
 
 def _meaning(by_option: dict[str, Key], chosen: str) -> str:
-    """One meaning, or where options differ each with its option."""
+    """Return one meaning, or one for each option where they differ."""
     used = {option: key.meaning for option, key in by_option.items() if key.meaning != "not used"}
     if len(set(used.values())) == 1 and chosen in by_option:
         return next(iter(used.values()))
@@ -133,7 +133,7 @@ def default_option(group: str) -> str:
 
 
 def type_name(hint: Any) -> str:
-    """As diagnostics say it; `or null` where that is a value."""
+    """Return the type as in diagnostics; `or null` if null is allowed."""
     optional = " or null" if type(None) in getattr(hint, "__args__", ()) else ""
     words = choices(hint)
     if words:

@@ -51,7 +51,7 @@ def page() -> str:
 
 
 def _how(pain: Pain) -> str:
-    """Where its failure is run."""
+    """Return where its failure is tested."""
     ways = [way for file, way in WAYS.items() if any(test.startswith(file) for test in pain.get("fails_in", ()))]
     return ", ".join([*["snippet"] * ("fails" in pain), *ways, *["not run"] * ("not_run" in pain)])
 

@@ -1,1 +1,1 @@
-"""From train.json to everything that a loop needs: data, model, optimizer, parallelism."""
+"""Build everything a training loop needs from train.json: data, model, optimizer, parallelism."""

@@ -46,7 +46,7 @@ from .warm_up import warm_up
 
 @dataclass(frozen=True)
 class Training:
-    """One training, ready to run.
+    """One training run, ready to start.
 
     parallel     the model and its optimizer, as the ranks share them
     total_steps  optimizer steps from the very beginning
@@ -75,12 +75,12 @@ class Training:
 
     @property
     def phases(self) -> Phases:
-        """What this rank is doing at the moment."""
+        """Return the current phase of this rank."""
         return self.group.phases
 
     @property
     def checkpoints(self) -> Path:
-        """Where this run keeps its checkpoints."""
+        """Return the checkpoint folder of this run."""
         return self.run_dir / "checkpoints"
 
 
@@ -181,7 +181,7 @@ def cast_to_float32(model: nn.Module) -> str:
     num_parameters = sum(tensor.numel() for tensor in tensors if isinstance(tensor, nn.Parameter))
     tensors_text = f"{num_parameters:,} parameters" if num_parameters else "buffers"
     hint = f"loop.precision={precision} computes in {precision}"
-    return f"model: {tensors_text} came as {dtypes} and are trained as float32; {hint}"
+    return f"model: {tensors_text} were {dtypes} and are converted to float32; {hint}"
 
 
 def restore(config: TrainConfig, env: Env, run_dir: Path, parallel: Parallel, group: Group) -> checkpoint.Start:

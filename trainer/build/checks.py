@@ -26,7 +26,7 @@ from ..recipe.recipe import Recipe
 
 
 def has_user_code(recipe: Recipe) -> bool:
-    """Whether the first pass runs code that is not the trainer's."""
+    """Return whether the first pass runs user code."""
     config = recipe.config
     return type(recipe) is not Recipe or any(
         isinstance(section, Target) for section in (config.model, config.data, config.loss)
@@ -48,23 +48,23 @@ def call_user_code(function: Callable[[], Any], recipe: Recipe, title: str) -> A
 def check_source(source: Any) -> Source:
     """Return what build_data() returned, when it is a Source."""
     if not isinstance(source, Source):
-        hint = "return self.source(train, val), which makes one of data sets"
-        raise BrokenInput(f"recipe: build_data() gave no Source, but {type(source).__name__}", hint=hint)
+        hint = "return self.source(train, val), which makes a Source from data sets"
+        raise BrokenInput(f"recipe: build_data() must return a Source, not {type(source).__name__}", hint=hint)
     return source
 
 
 def check_score(score: Any) -> None:
     """Check the name of the score that measure() returns."""
     if score is not None and not isinstance(score, str):
-        raise BrokenInput(f"recipe: score is {score!r:.60}, and names in a word what measure() gives")
+        raise BrokenInput(f"recipe: score is {score!r:.60}, but must be one word that names the score of measure()")
 
 
 def check_model(model: Any, recipe: Recipe) -> nn.Module:
     """Return what build_model() returned, when it can be trained and saved."""
     if not isinstance(model, nn.Module):
-        raise BrokenInput(f"recipe: build_model() gave no torch.nn.Module, but {type(model).__name__}")
+        raise BrokenInput(f"recipe: build_model() must return a torch.nn.Module, not {type(model).__name__}")
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise BrokenInput(f"model: {kind_of(recipe.config.model)} has no parameters that are trained")
+        raise BrokenInput(f"model: {kind_of(recipe.config.model)} has no trainable parameters")
     check_storage(model)
     refuse_what_cannot_be_read("the model's state_dict", model.state_dict())  # as each save does, before the first step
     return model
@@ -74,19 +74,19 @@ def check_storage(model: nn.Module) -> None:
     """Reject tensors into which nothing can be copied, as the first message of rank 0 and each resume would."""
     lazy = [name for name, parameter in model.named_parameters() if isinstance(parameter, UninitializedParameter)]
     if lazy:
-        hint = "give their sizes, or pass one batch through the model where it is made"
-        raise BrokenInput(f"model: parameters have no shape yet: {', '.join(lazy[:8])}", hint=hint)
+        hint = "give their sizes, or run one batch through the model after you build it"
+        raise BrokenInput(f"model: uninitialized (lazy) parameters: {', '.join(lazy[:8])}", hint=hint)
     tensors = [*model.named_parameters(), *model.named_buffers()]
     if empty := [name for name, tensor in tensors if tensor.is_meta]:
-        hint = "make it on the CPU, and not on the device `meta`; or to_empty(device='cpu') and first values there"
-        raise BrokenInput(f"model: tensors have a shape and no values: {', '.join(empty[:8])}", hint=hint)
+        hint = "build it on the CPU instead of the `meta` device; or use to_empty(device='cpu') and initialize it"
+        raise BrokenInput(f"model: tensors on the `meta` device have no values: {', '.join(empty[:8])}", hint=hint)
     if expanded := [name for name, tensor in tensors if is_expanded(tensor)]:
-        hint = "expand() makes such a tensor; .clone() gives each element a place of its own"
-        raise BrokenInput(f"model: elements share a place in memory: {', '.join(expanded[:8])}", hint=hint)
+        hint = "expand() makes such tensors; .clone() gives each element its own memory"
+        raise BrokenInput(f"model: elements of a tensor share memory: {', '.join(expanded[:8])}", hint=hint)
 
 
 def is_expanded(tensor: Tensor) -> bool:
-    """Whether all elements along one of its dimensions share memory, as expand() makes them."""
+    """Return whether elements along a dimension share memory, as after expand()."""
     if tensor.layout != torch.strided:
         return False
     return any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
@@ -96,35 +96,35 @@ def check_loss(output: Any) -> tuple[Tensor, Any]:
     """Return what loss() returned for a batch, when it is (sum, count) and something trained has an influence on it."""
     is_pair = isinstance(output, tuple) and len(output) == 2
     if not (is_pair and isinstance(output[0], Tensor) and output[0].ndim == 0):
-        raise BrokenInput("recipe: loss() gives (sum, count), the sum a tensor with one number, as sum() gives it")
+        raise BrokenInput("recipe: loss() must return (sum, count), where sum is a tensor with one element")
     if not output[0].requires_grad:
-        raise BrokenInput("loss: nothing that is trained has an influence on it")
+        raise BrokenInput("loss: it does not depend on any trainable parameter")
     return output[0], output[1]
 
 
 def check_measure(output: Any) -> None:
     """Check what measure() returned for a batch."""
     if not (isinstance(output, tuple | list) and len(output) == 3 and all(map(is_number, output))):
-        raise BrokenInput("recipe: measure() gives (loss, score, count), each added over the batch to one number")
+        raise BrokenInput("recipe: measure() must return (loss, score, count), each summed over the batch")
 
 
 def check_count(count: Any, method: str, max_dims: int = 0) -> None:
     """Check the number of items that a method of the recipe returned; None = the method does not know."""
     if count is not None and not is_number(count, max_dims):
-        raise BrokenInput(f"recipe: {method} says that a batch has {count!r:.60} items, which is no number")
+        raise BrokenInput(f"recipe: {method} returned the item count {count!r:.60}, which is not a number")
 
 
 def check_counts_agree(counted: Any, num_items: Any) -> None:
     """Check that count() and loss() agree on the items of one batch, and that one of them knows."""
     if counted is None and num_items is None:
-        raise BrokenInput("recipe: neither count() nor loss() says how many items a batch has")
+        raise BrokenInput("recipe: neither count() nor loss() returns the number of items in a batch")
     if counted is not None and num_items is not None and not math.isclose(counted, float(num_items), rel_tol=1e-6):
-        difference = f"count() says {counted:g} items, and loss() {float(num_items):g} for the same batch"
+        difference = f"count() returned {counted:g} items but loss() {float(num_items):g} for the same batch"
         raise BrokenInput(f"recipe: {difference}")
 
 
 def is_number(value: Any, max_dims: int = 0) -> bool:
-    """Whether `value` can become a tensor of one element, with at most so many dimensions."""
+    """Return whether `value` can become a tensor with one element and at most that many dimensions."""
     try:
         tensor = torch.as_tensor(value, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError):
@@ -140,5 +140,5 @@ def checked_flops(recipe: Recipe, num_parameters: int) -> float | None:
     with contextlib.suppress(OverflowError):
         if isinstance(flops, Real) and 0 < float(flops) < math.inf:
             return float(flops)
-    hint = "return None where it is not known"
-    raise BrokenInput(f"recipe: flops_per_sample() gave {flops!r:.60}, and no number above 0", hint=hint)
+    hint = "return None if it is unknown"
+    raise BrokenInput(f"recipe: flops_per_sample() returned {flops!r:.60}, not a number above 0", hint=hint)

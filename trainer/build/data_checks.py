@@ -22,17 +22,17 @@ SOURCE = "source"  # the part of a checkpoint that says of which data it is
 def check_enough_samples(order: Order, group: Group, num_held_out: int = 0) -> None:
     """Reject data with fewer samples than ranks: a rank without one would wait for the others in every step."""
     if order.num_samples < group.world_size:
-        hint = "more data, or fewer nodes and procs" if order.num_samples else "is the path of the data right?"
+        hint = "more data, or fewer nodes and procs" if order.num_samples else "check the path of the data"
         if num_held_out and order.num_samples:
             hint += f"; {num_held_out:,} more are held out"
         elif num_held_out:
-            hint = f"data.val holds out all {num_held_out:,}: more data, or a smaller share"
+            hint = f"data.val holds out all {num_held_out:,} samples: use more data or a smaller share"
         samples = f"{order.num_samples:,} sample{'s' * (order.num_samples != 1)}"
         raise BrokenInput(f"data: {samples} for {group.world_size:,} ranks", hint=hint)
     if order.steps_per_epoch == 0:
         raise BrokenInput(
             f"data: {order.num_samples:,} samples do not fill one batch of {order.batch:,}, and"
-            " loop.drop_last leaves incomplete batches out"
+            " loop.drop_last skips incomplete batches"
         )
 
 
@@ -44,7 +44,7 @@ def check_same_data(digest: str, group: Group) -> None:
         return
     ranks = {digest: [rank for rank, rank_digest in enumerate(digests) if rank_digest == digest] for digest in digests}
     raise BrokenInput(
-        f"data: the ranks see {len(ranks)} different data sets",
+        f"data: the ranks have {len(ranks)} different data sets",
         [f"{digest[:12]} on rank {', '.join(map(str, numbers[:20]))}" for digest, numbers in ranks.items()],
         hint="the standard library differs between Python patch versions: use the same Python on every node",
     )
@@ -55,12 +55,12 @@ def check_same_data_as_before(source: Source, start: Start) -> None:
     saved = start.parts.get(SOURCE)  # older checkpoints do not say
     if saved is not None and saved.get("digest") != source.digest:
         raise BrokenInput(
-            "data: they are not those that this run began with",
+            "data: the data set differs from the one this run started with",
             [
                 f"{saved.get('summary')}, digest {str(saved.get('digest'))[:12]}, in {start.words}",
                 f"{source.summary}, digest {source.digest[:12]}, now",
             ],
-            hint="put them back, or start a new run; --fork takes these weights",
+            hint="restore the data, or start a new run; --fork starts it from these weights",
         )
 
 
@@ -76,4 +76,4 @@ def digest_of_samples(recipe: Recipe, config: TrainConfig, source: Source, group
     group.phases.begin_part("data")
     read = partial(read_apart, source.train, config=config.loader, device=group.device)
     digest = partial(alike.digest_of_samples, len(source.train), read)
-    return str(call_user_code(digest, recipe, "data: its first, middle and last sample cannot be read"))
+    return str(call_user_code(digest, recipe, "data: cannot read the first, middle or last sample"))

@@ -1,4 +1,4 @@
-"""When Python looks for garbage: not while it imports, and in the loop on all ranks together."""
+"""Schedule Python's garbage collection: none during imports, and at the same step on all ranks."""
 
 import gc
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def uncollected() -> Iterator[None]:
 
 
 def stop_automatic_collection() -> None:
-    """From now on collect garbage when all ranks do; what exists by now is never looked at again."""
+    """Collect garbage on all ranks at the same time from now on, and freeze existing objects."""
     gc.collect()
     gc.freeze()
     gc.disable()

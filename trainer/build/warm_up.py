@@ -54,13 +54,15 @@ def first_batches(recipe: Recipe, config: TrainConfig, source: Source, group: Gr
     """Read a batch of training data, and one of held-out data if there are any: what cannot be read is found now."""
     read = partial(read_apart, config=config.loader, device=group.device)
     indices_B = torch.arange(config.batch.micro) % len(source.train)
-    (first,) = call_user_code(lambda: read(source.train, [all_of(indices_B)]), recipe, "data: there is no first batch")
+    (first,) = call_user_code(
+        lambda: read(source.train, [all_of(indices_B)]), recipe, "data: the loader returned no batch"
+    )
     num_held_out = len(source.validation)
     if not num_held_out:
         return first, None
     number = min(config.batch.micro, num_held_out)
     slots = all_of(torch.arange(number) * num_held_out // number)
-    title = "data: there is no first held-out batch"
+    title = "data: the loader returned no held-out batch"
     (held_out,) = call_user_code(lambda: read(source.validation, [slots]), recipe, title)
     return first, held_out
 
@@ -68,13 +70,13 @@ def first_batches(recipe: Recipe, config: TrainConfig, source: Source, group: Gr
 def first_loss(parallel: Parallel, recipe: Recipe, batch: Any) -> tuple[Tensor, Any]:
     """Return the loss of one batch and the number of its items."""
     model = kind_of(recipe.config.model) if type(recipe) is Recipe else recipe.config.recipe
-    title = f"model: the first batch does not go through {model}"
+    title = f"model: the forward pass of {model} failed on the first batch"
     return checks.check_loss(call_user_code(lambda: parallel.module(batch), recipe, title))
 
 
 def first_measure(parallel: Parallel, recipe: Recipe, batch: Any) -> None:
     """Measure one batch as a validation does: one that fails in a day would fail in each attempt."""
     with evaluating(parallel.evaluated):
-        title = "validation: the first held-out batch cannot be measured"
+        title = "validation: measure() failed on the first held-out batch"
         output = call_user_code(lambda: parallel.evaluated(batch, measure=True), recipe, title)
     checks.check_measure(output)

@@ -1,7 +1,7 @@
-"""How checkpoints are written beside the training: the state is copied between two steps, then rank 0 writes the copy.
+"""Save checkpoints in the background: copy the state between two steps, then rank 0 writes the copy.
 
 At most one is under way: the next one waits for it, and the first time it says so. A save that fails costs that
-checkpoint, not the training; when too many fail in a row, all ranks end after the same step, for nobody wants a week of
+checkpoint, not the training; when too many fail in a row, all ranks exit after the same step, to avoid a week of
 training that is saved nowhere.
 """
 
@@ -30,7 +30,7 @@ class Saver:
 
     root      in the run folder
     damaged   checkpoints that are known not to be sound; the next save removes them
-    phases    of this rank, for whoever watches it
+    phases    of this rank, for the watchdog
     replaces  a step that is saved again may be another state
     gives_up  rank 0 asks all ranks to end
     request   of people, to save now: a save that is waited for answers it
@@ -100,14 +100,14 @@ class Saver:
     def failure(self, step: int) -> TrainerError:
         """The error that ends the run when a checkpoint could not be had; on every rank."""
         if not self._group.is_first:
-            return TrainerError(f"the state after step {step} is not saved; rank 0 says why")
+            return TrainerError(f"the state after step {step} was not saved; rank 0 printed the reason")
         times = f", {self._failures} saves in a row" if self._failures > 1 else ""
         return TrainerError(
-            f"{self._why}{times}", hint=f"see to the disk of {self._root}; --resume goes on from what is there"
+            f"{self._why}{times}", hint=f"check the disk of {self._root}; --resume continues from the last checkpoint"
         )
 
     def finish(self) -> None:
-        """What is under way is written; also for another thread of a rank that hangs, and may get on after all."""
+        """Finish the current save. Also called by the watchdog thread of a hung rank, which may recover."""
         under_way = self._under_way
         if under_way is not None and not under_way[1].done():
             print(f"waiting for the save of step {under_way[0]}", flush=True)
@@ -121,7 +121,7 @@ class Saver:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the last save did, as far as rank 0 knows after close()."""
+        """Return whether the last save failed, as far as rank 0 knows after close()."""
         return self._failures > 0
 
     def wait(self) -> bool:
@@ -146,8 +146,11 @@ class Saver:
     def _tell_stall(self, former: int, step: int, waited_s: float) -> None:
         """The first time that training waits for a disk, though saves are in the background."""
         if not self._stall_is_told:
-            waited = f"all ranks waited {waited_s:.1f} s for the save of step {former}, before that of step {step}"
-            print(f"warning: {waited}: save less often (checkpoint.every_steps); this is told once", flush=True)
+            waited = f"all ranks waited {waited_s:.1f} s for the save of step {former} before saving step {step}"
+            print(
+                f"warning: {waited}: save less often (checkpoint.every_steps) (this warning is printed once)",
+                flush=True,
+            )
         self._stall_is_told = True
 
     def _left(self) -> str:
@@ -155,4 +158,4 @@ class Saver:
             newest = store.newest_first(self._root)
         except OSError as error:
             return str(error)
-        return f"{newest[0].name} is kept" if newest else "nothing has been saved yet"
+        return f"{newest[0].name} is kept" if newest else "no checkpoint exists yet"

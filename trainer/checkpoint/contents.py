@@ -1,4 +1,4 @@
-"""What a checkpoint of this trainer contains, as bytes, and how a run continues from it.
+"""Serialize the trainer's checkpoints, and resume a run from them.
 
 Files  weights.pt and optimizer.pt  the state_dict of each
        rng.pt                       random states, one per rank
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run begins: steps done so far, and in words why.
+    """Start of a run: steps done so far, and a description of the source.
 
     parts    as they were given to the save
     damaged  checkpoints that this rank has passed over
@@ -107,9 +107,9 @@ def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -
     state = _state_of(newest)
     _refuse_another_run(newest.folder, state["identity"], identity(config))
     name = f"{root.name}/{newest.folder.name}"
-    _set(parallel.load_weights, newest.load("weights.pt"), f"{name} is of another model")
+    _set(parallel.load_weights, newest.load("weights.pt"), f"{name} was saved from a different model")
     load_optimizer = partial(_load_optimizer, parallel)
-    _set(load_optimizer, newest.load("optimizer.pt"), f"{name} does not fit the optimizer", OWN_OPTIMIZER)
+    _set(load_optimizer, newest.load("optimizer.pt"), f"{name} does not match the optimizer", OWN_OPTIMIZER)
     step = state["step"]
     words = name
     if newest.rank:
@@ -128,9 +128,13 @@ def fork(root: Path, parallel: Parallel, group: Group) -> Start:
     """Step 0 of a new run with the weights of another run's newest verified checkpoint under `root`."""
     newest = newest_verified(root, group)
     if newest is None:
-        raise BrokenInput(f"JOBC_INIT_FROM: no checkpoint in {root} of any node")
+        raise BrokenInput(f"JOBC_INIT_FROM: no node has a checkpoint in {root}")
     _state_of(newest)
-    _set(parallel.load_weights, newest.load("weights.pt"), f"JOBC_INIT_FROM: {newest.folder} is of another model")
+    _set(
+        parallel.load_weights,
+        newest.load("weights.pt"),
+        f"JOBC_INIT_FROM: {newest.folder} was saved from a different model",
+    )
     return Start(0, f"weights of {newest.folder}")
 
 
@@ -152,11 +156,11 @@ class Found:
 
     @property
     def passed_over(self) -> tuple[str, ...]:
-        """The names of the damaged ones, for the Saver: none of them may take the place of a sound one."""
+        """Return the names of the damaged checkpoints: the Saver must not keep one of them instead of a valid one."""
         return tuple(line.split(":")[0] for line in self.damaged)
 
     def read(self, name: str) -> bytes:
-        """Of a small file. All ranks call it, in the same order."""
+        """Read a small file. All ranks call this in the same order."""
         return bytes(self._open(name).getbuffer())
 
     def _open(self, name: str) -> io.BytesIO:
@@ -211,13 +215,13 @@ def newest_verified(root: Path, group: Group) -> Found | None:
             return Found(folder, rank, damaged, group)
         seen_by = f", as rank {rank} sees it" if rank else ""
         if verdict == NEWER_FORMAT:
-            hint = "go on with the version of jobc that saved it, or start a new run"
+            hint = "resume with the version of jobc that saved it, or start a new run"
             raise BrokenInput(
-                f"a checkpoint in {root} is of a later version of the trainer", [f"{why}{seen_by}"], hint=hint
+                f"a checkpoint in {root} was saved by a newer version of the trainer", [f"{why}{seen_by}"], hint=hint
             )
         damaged.append(f"{folder.name}: {why}{seen_by}")
     if damaged:
-        hint = "remove that folder to start from step 0, or restore it from a copy"
+        hint = "remove that folder to start from step 0, or restore it from a backup"
         raise BrokenInput(f"every checkpoint in {root} is damaged", damaged, hint=hint)
     return None
 
@@ -244,7 +248,7 @@ def _verify(folder: Path) -> tuple[int, str]:
 
 
 def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:
-    """What `rank` reads, there; None on the others, which wait for its disk as long as it needs.
+    """Return what `rank` reads; None on other ranks, which wait as long as the read takes.
 
     Raises StorageLost, on all ranks, when it cannot be read.
     """
@@ -256,7 +260,7 @@ def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:
 
 
 def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
-    """What it gives; or why the disk does not give it."""
+    """Return the result, or the reason why it cannot be read."""
     try:
         return read(), ""
     except Unreadable as error:
@@ -287,7 +291,7 @@ def _in_memory(path: Path) -> io.BytesIO:
     with store.open_own(path) as file:
         content = file_of(os.fstat(file.fileno()).st_size)
         if cast(io.BufferedReader, file).readinto(content.getbuffer()) != content.getbuffer().nbytes:
-            raise OSError(f"{path} has become shorter")
+            raise OSError(f"{path} was truncated")
     return content
 
 
@@ -295,7 +299,7 @@ def _state_of(checkpoint: Found) -> dict[str, Any]:
     """The content of state.json; all ranks call it. Raises BrokenInput when a script's own save() wrote it."""
     state = checkpoint.about()
     if "identity" not in state:
-        why, hint = "was saved by a script, and not by the trainer", "go on with that script, or start a new run"
+        why, hint = "was saved by a script, not by the trainer", "resume with that script, or start a new run"
         raise BrokenInput(f"{checkpoint.folder} {why}", hint=hint)
     parts = state.setdefault("parts", {})
     values = (state["identity"], parts, *(parts.values() if isinstance(parts, dict) else ()))
@@ -310,13 +314,15 @@ def _refuse_another_run(folder: Path, saved: dict[str, object], current: dict[st
         values = ((key, json.dumps(saved.get(key)), json.dumps(current.get(key))) for key in keys)
         another_model = any(key.startswith("model.") for key in keys)
         raise BrokenInput(
-            f"{folder.parent.name}/{folder.name} belongs to another training",
+            f"{folder.parent.name}/{folder.name} belongs to a different training job",
             [f"{key}: {was} in the checkpoint, {now} now" for key, was, now in values],
-            hint="start a new run" + ("" if another_model else "; --fork takes these weights"),
+            hint="start a new run" + ("" if another_model else "; --fork starts it from these weights"),
         )
 
 
-OWN_OPTIMIZER = "its load_state_dict() has to take what its state_dict() gave; else a new run: --fork takes the weights"
+OWN_OPTIMIZER = (
+    "load_state_dict() must accept what state_dict() returned; otherwise start a new run from the weights with --fork"
+)
 
 
 def _load_optimizer(parallel: Parallel, state: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Random streams: equal on all ranks while the model is built, then one per rank, kept in checkpoints.
 
-Those of `random`, torch, and `numpy.random` where somebody has imported NumPy, as torch does where it is installed.
+States of `random`, torch, and `numpy.random` if NumPy is imported, as torch does where it is installed.
 """
 
 import random
@@ -40,7 +40,7 @@ def _seed(number: int) -> None:
 
 @dataclass(frozen=True)
 class RandomState:
-    """One rank's states. python int64 [627], cpu and cuda uint8, numpy int64 [628]; cuda is empty on a CPU."""
+    """Random state of one rank. python int64 [627], cpu and cuda uint8, numpy int64 [628]; cuda is empty on a CPU."""
 
     python: Tensor
     cpu: Tensor
@@ -83,7 +83,7 @@ class RandomState:
 
 
 def _numpy_state() -> list[int]:
-    """That of NumPy's global generator; zeros without NumPy, and with another generator in the place of its own."""
+    """Return the state of NumPy's global generator; zeros without NumPy or with a different generator."""
     numpy = sys.modules.get("numpy")
     state: dict[str, Any] = numpy.random.get_state(legacy=False) if numpy else {"bit_generator": None}
     if state["bit_generator"] != MT19937:

@@ -1,4 +1,4 @@
-"""Whether a state can be read back from a checkpoint, which is read without running code that it might contain.
+"""Check that a state can be loaded from a checkpoint without running code from it.
 
 It is written and read in memory, with empty tensors in place of its own: what their values are makes no difference,
 and two more copies of a large model would not fit.
@@ -45,7 +45,7 @@ def refuse_what_cannot_be_read(whose: str, state: Any) -> None:
         torch.load(content, map_location="cpu", weights_only=True)
     except Exception as error:
         raise BrokenInput(
-            f"{whose}: a checkpoint may hold tensors, numbers and text only",
+            f"{whose}: a checkpoint may only contain tensors, numbers and text",
             [why_unread(error)],
             hint="save the state_dict of an object, or its numbers, instead of the object",
         ) from error
@@ -56,13 +56,13 @@ def load(path: Path, file: BinaryIO) -> Any:
     try:
         return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise BrokenInput(f"{path} holds more than tensors and is not loaded: {why_unread(error)}") from error
+        raise BrokenInput(f"{path} contains more than tensors, so it is not loaded: {why_unread(error)}") from error
     except (RuntimeError, ValueError, LookupError, EOFError, TypeError, AttributeError, OverflowError) as error:
         raise BrokenInput(f"{path} is not a torch.save file ({type(error).__name__})") from error
 
 
 def why_unread(error: Exception) -> str:
-    """What torch says, without its advice to read the file in spite of that (torch 2.13)."""
+    """Return torch's message without its advice to load the file anyway (torch 2.13)."""
     message = str(error).rpartition("WeightsUnpickler error: ")[2]
     lines = [line for line in message.splitlines() if line.strip() and not line.startswith("Weights only load failed")]
     return (lines or [type(error).__name__])[0].partition(". Please")[0]

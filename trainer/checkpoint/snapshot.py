@@ -1,4 +1,4 @@
-"""A copy of tensors as they are now, in memory of the CPU, so that training may go on while the copy is written.
+"""Snapshot of tensors in CPU memory, so that training continues while the snapshot is written.
 
 The memory is used again for the next copy: what is new each time costs page faults, and on a GPU's host to be pinned.
 """

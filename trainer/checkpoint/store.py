@@ -106,7 +106,7 @@ def _aside(target: Path) -> Path:
 
 
 def _bring_back(target: Path) -> None:
-    """What was to be replaced, when nothing has taken its place."""
+    """Restore the old folder if nothing replaced it."""
     if not target.exists():
         _aside(target).rename(target)
 
@@ -129,7 +129,7 @@ def _seal(tree: Mapping[str, object]) -> str:
 
 
 def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collection[str]) -> None:
-    """Remove what is neither among the newest, nor the best, nor kept for ever. One that is unread may be the best."""
+    """Remove checkpoints that are neither newest, nor best, nor permanent. Unread ones may be the best."""
     folders = newest_first(root)
     sound = [folder for folder in folders if folder.name not in damaged]
     losses, unread = _losses(sound)
@@ -154,7 +154,7 @@ def best(root: Path, damaged: Collection[str] = ()) -> Path | None:
 
 
 def _losses(folders: Iterable[Path]) -> tuple[dict[Path, float], list[Path]]:
-    """Of those whose loss was measured; and the folders of which the disk does not say whether."""
+    """Return the losses of the measured checkpoints, and the folders that cannot be read."""
     losses: dict[Path, float] = {}
     unread = []
     for folder in folders:
@@ -168,12 +168,12 @@ def _losses(folders: Iterable[Path]) -> tuple[dict[Path, float], list[Path]]:
 
 
 def _lowest(losses: Mapping[Path, float]) -> Path | None:
-    """Of equal ones the first."""
+    """Return the folder with the lowest loss; the first of equal ones."""
     return min(losses, key=losses.__getitem__, default=None)
 
 
 def _val_loss(folder: Path) -> float | None:
-    """None when it was not measured, or is not there. Raises OSError when the disk does not say."""
+    """Return the validation loss; None if not measured or missing. Raises OSError if the file cannot be read."""
     try:
         loss = parsed(MANIFEST, read_manifest(folder / MANIFEST)).get("val_loss")
     except (*NOT_THERE, untrusted_files.Unreadable, AttributeError):
@@ -243,7 +243,7 @@ def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
 
 
 def problem(folder: Path) -> str | None:
-    """What is wrong with a checkpoint, naming the file; None when it is exactly what was saved.
+    """Return what is wrong with a checkpoint, naming the file; None if it is exactly as saved.
 
     Raises NewerFormat, and Unreadable for a file that is there and may be sound.
     """
@@ -251,12 +251,12 @@ def problem(folder: Path) -> str | None:
         tree = parsed(MANIFEST, patiently(read_manifest, folder / MANIFEST))
         sound = tree[SEAL] == _seal(tree)
         if sound and tree["format"] > FORMAT:
-            raise NewerFormat(f"{folder.name} has format {tree['format']}, this trainer reads {FORMAT}")
+            raise NewerFormat(f"{folder.name} has format {tree['format']}, but this trainer reads format {FORMAT}")
         entries = {str(name): Written(entry["size"], entry["sha256"]) for name, entry in tree["files"].items()}
         if path := next((name for name in entries if not is_file_name(name)), None):
             return f"{MANIFEST} names {path[:100]!r}, which is not a file of that folder"
         if tree["step"] != step_of(folder):
-            return f"{MANIFEST} is of step {tree['step']}"
+            return f"{MANIFEST} belongs to step {tree['step']}"
     except NOT_THERE as error:
         return f"{MANIFEST} cannot be read ({error.strerror})"
     except untrusted_files.Unreadable as error:
@@ -269,7 +269,7 @@ def problem(folder: Path) -> str | None:
 
 
 def _difference(path: Path, expected: Written) -> str | None:
-    """Of a file from what the manifest says about it, in words. Raises Unreadable."""
+    """Return how a file differs from its manifest entry. Raises Unreadable."""
     try:
         actual = patiently(lambda file: _as_written(file, expected.size), path)
     except NOT_THERE as error:
@@ -278,11 +278,11 @@ def _difference(path: Path, expected: Written) -> str | None:
         return f"{path.name} {error.reason}"
     if actual.size != expected.size:
         return f"{path.name} has {actual.size:,} bytes instead of {expected.size:,}"
-    return None if actual == expected else f"{path.name} does not have the bytes that were saved"
+    return None if actual == expected else f"{path.name} is corrupt: its checksum differs from the saved one"
 
 
 def _as_written(path: Path, size: int) -> Written:
-    """What a file is now. One of another size than `size` is not read to its end, and has no hash."""
+    """Return size and hash of a file. A file of the wrong size is not read in full and has no hash."""
     with open_own(path) as file:
         actual_size = os.fstat(file.fileno()).st_size
         return Written(actual_size, sha256_of(file) if actual_size == size else "")

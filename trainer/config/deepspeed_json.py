@@ -49,7 +49,7 @@ DOCUMENT: Mapping[str, Leaf | Mapping[str, Leaf]] = {
 
 
 def engine_config(train: Tree) -> dict[str, Any]:
-    """What `deepspeed.initialize` takes."""
+    """Return the config for `deepspeed.initialize`."""
 
     def walk(node: Mapping[str, Any]) -> dict[str, Any]:
         values = {key: walk(leaf) if isinstance(leaf, Mapping) else leaf(train) for key, leaf in node.items()}
@@ -68,7 +68,7 @@ SAID_BY: Mapping[str, str] = {
 
 
 def disagreements(given: object, train: Tree) -> list[str]:
-    """Where a deepspeed.json says another thing than train.json, `path: a, not b` each; what it has more is its own."""
+    """Yield contradictions between deepspeed.json and train.json as `path: a, not b`; extra keys are ignored."""
     tree = given if isinstance(given, Mapping) else {}
     ours, theirs = dict(_leaves(engine_config(train), "")), dict(_leaves(tree, ""))
     wrong = [
@@ -81,7 +81,7 @@ def disagreements(given: object, train: Tree) -> list[str]:
 
 
 def _left_out(train: Tree) -> Iterator[tuple[str, ...]]:
-    """What train.json decides, and leaves out."""
+    """Return the keys that train.json decides and deepspeed.json must omit."""
     config = engine_config(train)
     yield from ((name,) for name in SAID_BY if name not in config)
     for name, node in DOCUMENT.items():
@@ -92,7 +92,7 @@ def _left_out(train: Tree) -> Iterator[tuple[str, ...]]:
 
 
 def _key(path: tuple[str, ...]) -> str:
-    """That says it in train.json."""
+    """Return the key of train.json for a path."""
     return "optim.clip_norm" if path == ("gradient_clipping",) else SAID_BY.get(path[0], "parallel")
 
 

@@ -19,7 +19,7 @@ _TRAINER = os.path.dirname(os.path.dirname(__file__))
 
 
 def instantiate(tree: Any, where: str, *first: Any) -> Any:
-    """What `tree` names, called with its arguments; targets among these are made before.
+    """Call what `tree` names with its arguments, instantiating nested targets first.
 
     where: the key in the config, for messages. first: arguments before the named ones
     """
@@ -44,7 +44,7 @@ def function_of(tree: Mapping[str, Any], where: str) -> Callable[..., Any]:
 
 def _refuse_what_cannot_be_called(function: Any, tree: Mapping[str, Any], path: str) -> None:
     if not callable(function):
-        raise BrokenInput(f"{path}: {tree[KEY]} is no class and no function, but {function!r:.60}")
+        raise BrokenInput(f"{path}: {tree[KEY]} is neither a class nor a function, but {function!r:.60}")
 
 
 def locate(dotted: str, where: str) -> Any:
@@ -67,13 +67,12 @@ def locate(dotted: str, where: str) -> Any:
                 raise BrokenInput(f"{where}: {has}", hint=f"did you mean {near[0]}?" if near else None)
             value = getattr(value, name)
         return value
-    hint = f"your code is {os.getcwd()}: `code.root` names its folder, and code=snapshot brings it"
-    raise BrokenInput(f"{where}: there is no module {parts[0]}, for {dotted}", hint=hint)
+    hint = f"the working directory is {os.getcwd()}: set its folder with `code.root`; code=snapshot copies it"
+    raise BrokenInput(f"{where}: no module named {parts[0]}, needed for {dotted}", hint=hint)
 
 
 def guarded(work: Callable[[], Any], what: str) -> Any:
-    """What `work` gives; an error of the user's code is one line that names the place, and code 65, unless the next
-    attempt may go well."""
+    """Return the result of `work`; turn user errors into one line and exit code 65, unless a retry may help."""
     try:
         return work()
     except Exception as error:
@@ -83,7 +82,7 @@ def guarded(work: Callable[[], Any], what: str) -> Any:
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether an error says itself what it is, such as a lost peer, or comes of want of memory or a connection."""
+    """Return whether an error explains itself, such as a lost peer, or is due to memory or connections."""
     is_passing = isinstance(error, MemoryError | ConnectionError | TimeoutError)
     return is_passing or type(error).__name__ == "OutOfMemoryError" or known_cause(error) is not None  # torch's
 

@@ -1,6 +1,6 @@
 """JSON values into frozen dataclasses and back, strictly: every problem with its path, all at once.
 
-Understands int, float, str, bool, None, Literal, tuple, dataclass, and a union of dataclasses told apart by their
+Understands int, float, str, bool, None, Literal, tuple, dataclass, and a union of dataclasses distinguished by their
 `kind: Literal[...]` field, beside which a Target is known by its `_target_`. A trailing underscore of a field name
 is not part of the JSON key (`global_`). Standard library only.
 """
@@ -109,7 +109,7 @@ def _union(tree: object, members: tuple[Any, ...], path: str, problems: list[str
 def _target(tree: Any, path: str, problems: list[str]) -> Any:
     wrong = list(target.problems(tree, path))
     if "kind" in tree:
-        wrong.append(f"{path}: has both kind and {target.KEY}: one of ours, or one of yours")
+        wrong.append(f"{path}: has both kind and {target.KEY}; keep one")
     problems += wrong
     return _BROKEN if wrong else Target(tree)
 

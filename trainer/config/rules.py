@@ -17,7 +17,7 @@ from .target import Target
 
 @dataclass(frozen=True)
 class Limit:
-    """What a number must be, in words and as a test."""
+    """Limit of a number, as text and as a test."""
 
     words: str
     holds: Callable[[float], bool]
@@ -92,7 +92,7 @@ READS = {"stdlib_bytes": "gpt", "random_tokens": "gpt", "digits": "mlp"}
 
 
 def broken_limits(tree: object) -> list[str]:
-    """Numbers of the JSON tree outside their limit. Values that are no numbers are left to strict.parse."""
+    """Yield numbers of the JSON tree outside their limit. strict.parse checks other values."""
     problems = []
     for path, limit in LIMITS.items():
         if path.startswith(("model.", "data.")) and target.is_target(_at(tree, path.partition(".")[0])):
@@ -129,15 +129,15 @@ def contradictions(config: TrainConfig) -> list[str]:
 
 def _of_observing(config: TrainConfig) -> list[str]:
     problems = [
-        f"metrics.trackers: {name} is none of {', '.join(TRACKERS)}, nor MODULE:CLASS"
+        f"metrics.trackers: {name} must be one of {', '.join(TRACKERS)}, or MODULE:CLASS"
         for name in config.metrics.trackers
         if name not in TRACKERS and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", name)
     ]
     steps, world_size = config.profile.steps, config.world_size
     if steps and steps[0] > steps[1]:
-        problems.append(f"profile.steps: the first, {steps[0]}, is after the last, {steps[1]}")
+        problems.append(f"profile.steps: the first step, {steps[0]}, is after the last, {steps[1]}")
     if steps and (strange := [rank for rank in config.profile.ranks if not 0 <= rank < world_size]):
-        problems.append(f"profile.ranks: there is no rank {strange[0]} of {world_size}")
+        problems.append(f"profile.ranks: rank {strange[0]} does not exist; world size is {world_size}")
     return problems
 
 
@@ -153,7 +153,7 @@ def _of_parallel(config: TrainConfig) -> list[str]:
     if parallel.kind == "deepspeed" and loop.precision == "fp16":
         problems.append("loop.precision: must be fp32 or bf16 with deepspeed")
     if parallel.kind == "deepspeed" and loop.on_nan == "skip":
-        problems.append("loop.on_nan: skip is not possible with deepspeed, which has updated the weights by then")
+        problems.append("loop.on_nan: skip is not possible with deepspeed, which has already updated the weights")
     return problems
 
 
@@ -164,10 +164,10 @@ def _do_not_fit(config: TrainConfig) -> Iterator[str]:
         return
     if isinstance(data, Target):
         kind = getattr(model, "kind", "")
-        yield f"model: {kind} is made for data that come with the trainer; with data of yours bring model._target_"
+        yield f"model: {kind} only works with the built-in data; with your own data set model._target_"
     elif isinstance(model, Target):
         if READS[data.kind] == "gpt" and not _is_length(model.get("context")):
-            yield f"model.context: missing; data.kind {data.kind} takes from it the length of a sample"
+            yield f"model.context: missing; it sets the sample length of data.kind {data.kind}"
     elif model.kind != READS[data.kind]:
         yield f"model.kind: {model.kind} cannot read data.kind {data.kind}, which needs {READS[data.kind]}"
 
@@ -191,7 +191,7 @@ def _of_targets(config: TrainConfig) -> Iterator[str]:
         schedule = {key: config.optim[key] for key in SCHEDULE_KEYS if key in config.optim}
         yield from (f"optim.{problem}" for problem in strict.parse(schedule, ScheduleConfig)[1])
         if config.parallel.kind == "deepspeed":
-            yield "optim: parallel.kind deepspeed saves the state of AdamW alone; take optim=adamw, or parallel=ddp"
+            yield "optim: parallel.kind deepspeed can only save the state of AdamW; use optim=adamw or parallel=ddp"
 
 
 def _at(tree: object, path: str) -> object:

@@ -1,4 +1,4 @@
-"""What to train: the dataclasses behind train.json (train_json.py reads it).
+"""Dataclasses behind train.json, which defines a training run (read by train_json.py).
 
 No field has a default: defaults live in conf/*.yaml, so every value has one visible origin.
 Standard library only.
@@ -92,7 +92,7 @@ class CrossEntropyConfig:
 
 @dataclass(frozen=True)
 class LoaderConfig:
-    """How samples are read; of no influence on what is trained.
+    """Loader settings; they do not affect what is trained.
 
     workers   processes of each rank that read samples; 0 = the rank itself
     prefetch  micro batches that each worker has ready
@@ -142,7 +142,7 @@ class OptimConfig:
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    """What the trainer itself does with any optimizer, a `_target_` too: the words of OptimConfig.
+    """Schedule and clipping that the trainer applies to any optimizer, including a `_target_`.
 
     lr, warmup_steps, schedule, min_lr_ratio, clip_norm
     """
@@ -161,18 +161,18 @@ DATA_KEYS = ("val", "collate")
 
 @dataclass(frozen=True)
 class LoopConfig:
-    """How long and how to compute. Exactly one of steps and epochs is set.
+    """Length and precision of training. Exactly one of steps and epochs is set.
 
     steps      optimizer steps in total
     epochs     passes over the training data in total
     precision  of matrix products, over fp32 weights; fp16 scales the loss, and leaves out steps that overflow
-    drop_last  leave out the incomplete last batch of an epoch; false = pad it with samples of weight 0
+    drop_last  skip the incomplete last batch of an epoch; false = pad it with samples of weight 0
     compile    torch.compile: the model with its loss, each of its blocks, or none
     deterministic  the same bits at each start on a GPU too, by slower kernels; an operation that has none is an error
     activation_checkpointing  the activations of every k-th block are computed again in the backward pass; 0 = of none
     on_nan     when the loss or its gradient is not finite, on any rank: stop, or skip the update of that step
     max_skips  steps skipped in a row, before training stops after all
-    max_fruitless  starts in a row that complete no new step, before the next one ends with 65; null = no limit
+    max_fruitless  starts in a row that complete no new step, before the next one exits with 65; null = no limit
     """
 
     steps: int | None
@@ -189,7 +189,7 @@ class LoopConfig:
 
 @dataclass(frozen=True)
 class ValidationConfig:
-    """When to measure on held-out data; always done after the last step.
+    """Validation schedule; validation always runs after the last step.
 
     every_steps  optimizer steps between two measurements
     max_samples  use at most so many held-out samples, evenly spaced; null = all
@@ -201,12 +201,12 @@ class ValidationConfig:
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """When to save; always done after the last step and when stopped.
+    """Checkpoint schedule; a checkpoint is always saved after the last step and on a stop.
 
     every_steps       optimizer steps between two saves
     keep              newest checkpoints kept, at least 2: the newest may turn out to be damaged; the best one stays too
-    keep_every_steps  those of steps that are multiples of this stay for ever; null = none
-    background        copy the state and go on training while rank 0 writes it; false = all ranks wait
+    keep_every_steps  checkpoints at multiples of this step are permanent; null = none
+    background        copy the state and continue training while rank 0 writes it; false = all ranks wait
     max_failures      saves in a row that may fail before the run ends
     """
 
@@ -219,7 +219,7 @@ class CheckpointConfig:
 
 @dataclass(frozen=True)
 class MetricsConfig:
-    """What is recorded: metrics/rank_NN.jsonl has every step of every rank, console and trackers a line per so many.
+    """Metrics settings: metrics/rank_NN.jsonl has every step of each rank; console and trackers get fewer lines.
 
     every_steps  optimizer steps between two lines on rank 0's console, and in trackers
     flush_s      seconds between two writes of a rank's file, and half a second at least for each rank of its node;
@@ -331,7 +331,7 @@ class DeepspeedConfig:
 
 @dataclass(frozen=True)
 class ProcessGroupConfig:
-    """How long to wait for other ranks, in seconds.
+    """Timeouts for other ranks, in seconds.
 
     init_timeout_s  to meet, and for one message between ranks until the first step of an attempt is done: it compiles
     step_timeout_s  for one message between ranks after that; not while rank 0 writes, for which all wait
@@ -378,7 +378,7 @@ class TrainConfig:
 
 
 def kind_of(section: Any) -> str:
-    """What a section is, for people: `gpt`, or `my_pkg.Net`."""
+    """Return a readable name of a section: `gpt`, or `my_pkg.Net`."""
     return section.name if isinstance(section, Target) else str(section.kind)
 
 

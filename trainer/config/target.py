@@ -38,12 +38,12 @@ class Target(Mapping[str, Any]):
 
 
 def is_target(tree: object) -> bool:
-    """Whether a tree names something to call."""
+    """Return whether a tree names something to call."""
     return isinstance(tree, Mapping) and KEY in tree
 
 
 def problems(tree: object, path: str) -> Iterator[str]:
-    """What is wrong with a target and the targets among its arguments, `path: what` each."""
+    """Yield errors in a target and its nested targets as `path: problem`."""
     if isinstance(tree, list | tuple):
         for i, item in enumerate(tree):
             yield from problems(item, f"{path}[{i}]")
@@ -55,12 +55,12 @@ def problems(tree: object, path: str) -> Iterator[str]:
         yield f"{path}.{KEY}: expected a dotted name such as my_pkg.Net, found {shown[:60]}"
     for key, value in tree.items():
         if KEY in tree and key.startswith("_") and key != KEY:
-            yield f"{path}.{key}: beside {KEY} no key begins with _, for an argument is passed by its name"
+            yield f"{path}.{key}: keys beside {KEY} must not start with _, because they are passed as keyword arguments"
         yield from problems(value, f"{path}.{key}")
 
 
 def names(tree: object) -> Iterator[str]:
-    """Every dotted name in a tree."""
+    """Yield every dotted name in a tree."""
     if isinstance(tree, Mapping):
         if isinstance(tree.get(KEY), str):
             yield tree[KEY]

@@ -1,1 +1,1 @@
-"""Where samples come from and in which order. One file per source, and order.py."""
+"""Data sources and sample order. One file per source, and order.py."""

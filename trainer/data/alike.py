@@ -17,7 +17,7 @@ Read = Callable[[Sequence[Slots]], Sequence[Fed]]
 
 
 def digest_of_samples(num_samples: int, read: Read) -> str:
-    """Of the first sample, the last, and one between them, in hex; "" when a second reading gives others."""
+    """Return hex digests of the first, a middle and the last sample; "" if a second read differs."""
     indices = sorted({0, num_samples // 2, num_samples - 1})
     slots = [all_of(torch.tensor([index])) for index in indices]  # one by one: they may differ in shape
     digests = [digest(fed.batch).hex() for fed in read([*slots, *slots])]
@@ -34,10 +34,10 @@ def warning(group: Group, mine: str, before: str | None) -> str:
     digest_row = torch.tensor([number, bool(mine)])
     numbers, are_known = zip(*(row.tolist() for row in group.gather(digest_row)), strict=True)
     others = [rank for rank, other_number in enumerate(numbers) if other_number != numbers[0]]
-    hint = "is an order of files one that os.listdir() or glob() gave? sorted() makes it the same everywhere"
+    hint = "sort file lists from os.listdir() or glob() with sorted(), so that the order is the same everywhere"
     if others and all(are_known):
         rank_names = f"rank{'s' * (len(others) > 1)} {listed(others)}"
-        return f"warning: data: {rank_names} and rank 0 get other bytes for the same sample numbers; {hint}"
+        return f"warning: data: {rank_names} and rank 0 read different bytes for the same sample numbers; {hint}"
     if before and mine and before != mine:
-        return f"warning: data: sample numbers stand for other bytes than when this run was saved; {hint}"
+        return f"warning: data: sample numbers refer to different bytes than when this run was saved; {hint}"
     return ""

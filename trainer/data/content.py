@@ -24,7 +24,7 @@ MOST_NAMED = 20
 
 
 class Content:
-    """What this rank was given, as digests; batches that only fill up are none of it."""
+    """Digests of the batches this rank received, without padding batches."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
@@ -52,19 +52,19 @@ class Content:
         duplicates = [ranks for ranks, different in self._alike if different >= DIFFERENT]
         if duplicates:
             raise BrokenInput(
-                f"data: {self._named(duplicates)} were given the same samples",
+                f"data: {self._named(duplicates)} got the same samples",
                 [f"the same bytes on rank {listed(ranks)} in {self._steps} steps" for ranks in duplicates[:MOST_NAMED]],
-                hint="__getitem__ must go by its index alone: the trainer gives each rank others",
+                hint="__getitem__ must depend only on its index: the trainer gives each rank different indices",
             )
 
     def doubt(self) -> str:
-        """At the end of a training, after `judge`: the warning that some may have had the same, or ""."""
+        """Return a warning that ranks may have received the same samples, or "". Call after `judge` at the end."""
         doubtful = [(ranks, different) for ranks, different in self._alike if 1 < different < DIFFERENT]
         if not doubtful:
             return ""
         named, most = self._named([ranks for ranks, _ in doubtful]), max(different for _, different in doubtful)
-        message = f"warning: data: {named} were given the same samples, as far as {most} batches can tell"
-        return f"{message}: many samples may be alike, or __getitem__ goes by more than its index"
+        message = f"warning: data: {named} seem to get the same samples, judging by {most} batches"
+        return f"{message}: many samples may be identical, or __getitem__ depends on more than its index"
 
     def _named(self, groups: list[list[int]]) -> str:
         if len(groups[0]) == self._group.world_size:
@@ -72,7 +72,7 @@ class Content:
         return " and ".join(f"ranks {listed(ranks)}" for ranks in groups[:2])
 
     def _compare(self) -> None:
-        """Whose batches so far were the same? When nobody's were, that is the end of it."""
+        """Find ranks with the same batches so far; stop comparing once there are none."""
         digest_bytes = hashlib.blake2b(b"".join(self._batches), digest_size=8).digest()
         mine = [int.from_bytes(digest_bytes, "big", signed=True), len(self._batches), len(set(self._batches))]
         by_content: dict[tuple[int, int], list[int]] = {}
@@ -87,7 +87,7 @@ class Content:
 
 
 def digest(batch: Any) -> bytes:
-    """Of every tensor in a batch."""
+    """Return the digest of every tensor in a batch."""
     hasher = hashlib.blake2b(digest_size=8)
     for tensor in tensors(batch):
         for part in stored(tensor.detach().cpu()):

@@ -39,7 +39,7 @@ class Copier:
 
 
 def _pinned(tensor: Tensor) -> Tensor:
-    """Only dense tensors in host memory can be: one of a data set that lies on the GPU, or a sparse one, is itself."""
+    """Return whether a tensor can be pinned: only dense tensors in host memory."""
     can_be = tensor.device.type == "cpu" and tensor.layout == torch.strided
     return tensor.pin_memory() if can_be and not tensor.is_pinned() else tensor
 
@@ -58,7 +58,7 @@ def changed(batch: Any, change: Callable[[Tensor], Any]) -> Any:
 
 
 def tensors(batch: Any) -> Iterator[Tensor]:
-    """Every tensor in a batch."""
+    """Yield every tensor in a batch."""
     leaves: list[Tensor] = []
     changed(batch, leaves.append)
     yield from leaves

@@ -32,7 +32,7 @@ PR_SET_PDEATHSIG = 1  # prctl(2), Linux
 
 @dataclass(frozen=True)
 class Fed:
-    """One micro batch, with what was read for it.
+    """One micro-batch with its metadata.
 
     indices_R    int64, of the samples that count
     num_padding  slots that only fill up the last batch of an epoch, and do not count
@@ -47,7 +47,7 @@ class Fed:
 def fetch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
     """The fields of Fed. Padding is marked in targets of ours, so that shapes stay; a user's batch does without it.
 
-    A rank that has nothing but padding gets samples all the same, and counts none.
+    A rank with only padding still gets samples, but none count.
     """
     indices_B, num_real, epoch = slots
     real_R, num_padding = indices_B[:num_real], len(indices_B) - num_real
@@ -186,7 +186,7 @@ def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device:
 
 class _Plain:
     """Slots as a rank sends them to its workers: of a tensor it would send a file, with a thread that serves it, and
-    a process that is forked beside such a thread may wait for ever for what that held."""
+    a process that is forked beside such a thread may wait forever for a lock that it held."""
 
     def __init__(self, slots: Iterable[Slots]) -> None:
         self._slots = slots
@@ -196,7 +196,7 @@ class _Plain:
 
 
 class _Fetching(Dataset[Any]):
-    """What a worker does for each of the slots that it gets."""
+    """Fetch samples for each slot, in a loader worker."""
 
     def __init__(self, split: Split) -> None:
         self._split = split

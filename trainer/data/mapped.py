@@ -97,13 +97,13 @@ def source_of(name: str, train: Any, validation: Any, seed: int, collate: Collat
 def _length(dataset: Any, name: str) -> int:
     missing = [method for method in ("__len__", "__getitem__") if not hasattr(dataset, method)]
     if missing:
-        because = "the trainer asks for samples by number, so that every rank and every resume gets the same ones"
+        because = "the trainer reads samples by index, so that every rank and every resume gets the same ones"
         raise BrokenInput(f"data: {name} has no {' and no '.join(missing)}", [because], "a map-style torch Dataset")
     return int(guarded(lambda: len(dataset), f"data: len({name})"))
 
 
 def seed_sample(number: int) -> None:
-    """For the draws of one sample. Not torch.manual_seed, which reaches out to CUDA."""
+    """Seed the random draws of one sample. torch.manual_seed would also reset CUDA."""
     random.seed(number)
     torch.default_generator.manual_seed(number)
     if numpy := sys.modules.get("numpy"):

@@ -24,5 +24,5 @@ def _context(config: TrainConfig) -> int:
     model = config.model
     context = model.get("context") if isinstance(model, Target) else getattr(model, "context", None)
     if not isinstance(context, int):
-        raise BrokenInput("model.context: missing; the data take from it the tokens of one sample")
+        raise BrokenInput("model.context: missing; it sets the number of tokens in one sample")
     return context

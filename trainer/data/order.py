@@ -1,7 +1,7 @@
 """Which samples belong to which step: a pure function of (seed, epoch, index), the same for every world size.
 
 Shapes: G global batch, R samples of one rank. Sample k of a global batch goes to rank k mod world size.
-Nothing here has state, so "resume in mid-epoch" is "go on with the next step".
+Nothing here has state, so a resume within an epoch just continues with the next step.
 """
 
 import functools

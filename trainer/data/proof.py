@@ -25,7 +25,7 @@ NOTED_STEPS = 256  # kept as they are before they are counted: counting one by o
 
 
 class Proof:
-    """What the ranks have really been fed in the epoch under way.
+    """Record of the samples that the ranks received in the current epoch.
 
     order       gives the samples that there should be
     first_step  the first one that is noted; an attempt without notes of the attempt before begins there
@@ -84,12 +84,12 @@ class Proof:
             + ("" if is_full_epoch else f", steps {steps.start + 1:,} to {done:,}")
         )
         if overlap or missing or num_padding != self._order.batch * len(steps) - expected:
-            hint = "a sampler of your own, or a bug of the trainer: its weights are not to be trusted"
-            raise BrokenInput("samples were not trained on exactly once each", [line], hint)
+            hint = "a custom sampler or a bug in the trainer is the cause; do not trust the weights"
+            raise BrokenInput("some samples were not trained on exactly once", [line], hint)
         return line
 
     def doubt(self) -> str:
-        """At the end of the training, after its last proof: what could not be judged of so few batches, or ""."""
+        """Return what the last proof could not decide, or ""."""
         return self._content.doubt()
 
     def state(self, done: int) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class Proof:
         self._notes.clear()
 
     def _of_all_ranks(self) -> tuple[Tensor, int, int]:
-        """How many ranks have seen each sample, how many were fed, how many slots were padding."""
+        """Return over all ranks how many saw each sample, how many were fed, and how many slots were padding."""
         self._count()
         numbers = self._group.start_sum([self._num_fed, self._num_padding])
         seen_N = self._seen_N.clamp(max=1)
@@ -130,7 +130,7 @@ BITS = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8)
 
 
 def _packed(seen_N: Tensor) -> Tensor:
-    """One bit per sample, uint8."""
+    """Return one bit per sample, uint8."""
     bits = torch.zeros(-(-len(seen_N) // 8) * 8, dtype=torch.uint8)
     bits[: len(seen_N)] = seen_N > 0
     return (bits.view(-1, 8) * BITS).sum(1, dtype=torch.uint8)

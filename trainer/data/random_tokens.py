@@ -43,7 +43,7 @@ def scrambled(numbers: Tensor) -> Tensor:
 
 
 def _shift(numbers: Tensor, bits: int) -> Tensor:
-    """To the right, as if unsigned."""
+    """Shift right as if unsigned."""
     shifted: Tensor = (numbers >> bits) & (2 ** (64 - bits) - 1)
     return shifted
 

@@ -70,7 +70,7 @@ def open_source(config: StdlibBytesConfig, context: int, root: Path | None = Non
         raise BrokenInput(
             f"data: {root} has {len(train)} training, {len(validation)} held-out samples of {context} bytes",
             [f"found {len(hashed)} Python files, used {total:,} bytes of them"],
-            hint="raise data.max_bytes or data.val_fraction, or use a Python that comes with its sources",
+            hint="raise data.max_bytes or data.val_fraction, or use a Python that includes its sources",
         )
     num_files = sum(map(len, chosen.values()))
     return Source(

@@ -5,7 +5,7 @@ Out  Env, or one BrokenInput that lists everything missing or ill-typed
 TABLE is the only place where a name is written down; docs and tests read it. Standard library only.
 
 Programs that jobc started, and those below torchrun and its like, read torchrun's names. Started by somebody's own
-srun or mpirun they are told the same things by other names, which launchers.py translates.
+srun or mpirun they get the same values under other names, which launchers.py translates.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,7 +24,7 @@ Kind = Literal["text", "path", "index", "count", "port", "flag", "launcher"]
 
 @dataclass(frozen=True)
 class Variable:
-    """One row of the contract. `kind`: index is an int >= 0, count an int >= 1, flag is True or False,
+    """One variable of the environment contract. `kind`: index is an int >= 0, count an int >= 1, flag is True or False,
     launcher a word of launchers.WORDS.
 
     like: the variable of torchrun that says the same; read only where that is not set
@@ -38,14 +38,14 @@ class Variable:
 
 
 TABLE: tuple[Variable, ...] = (
-    Variable("RANK", "launcher", "index", "this process among all processes of the job"),
-    Variable("LOCAL_RANK", "launcher", "index", "this process among those of its node"),
+    Variable("RANK", "launcher", "index", "number of this process in the job"),
+    Variable("LOCAL_RANK", "launcher", "index", "number of this process on its node"),
     Variable("WORLD_SIZE", "launcher", "count", "processes of the job"),
     Variable("LOCAL_WORLD_SIZE", "launcher", "count", "processes on this node"),
     Variable("GROUP_RANK", "launcher", "index", "this node among the nodes of the job"),
-    Variable("MASTER_ADDR", "launcher", "text", "host of rank 0, where the ranks meet"),
+    Variable("MASTER_ADDR", "launcher", "text", "host of rank 0, the rendezvous host"),
     Variable("MASTER_PORT", "launcher", "port", "TCP port on that host"),
-    Variable("TORCHELASTIC_USE_AGENT_STORE", "torchrun", "flag", "True: torchrun itself serves MASTER_PORT"),
+    Variable("TORCHELASTIC_USE_AGENT_STORE", "torchrun", "flag", "True: torchrun itself listens on MASTER_PORT"),
     Variable("TORCHELASTIC_RESTART_COUNT", "torchrun", "index", "restarts made in place by torchrun"),
     Variable("ACCELERATE_MIXED_PRECISION", "accelerate", "text", "mixed_precision of accelerate.yaml"),
     Variable("ACCELERATE_DYNAMO_BACKEND", "accelerate", "text", "dynamo_backend of accelerate.yaml"),
@@ -56,12 +56,12 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_RUN_ID", "backend", "text", "name of this run, e.g. 20260131-120000-1f2e"),
     Variable("JOBC_JOB_ID", "backend", "text", "the engine's own job id"),
     Variable("JOBC_NODE_RANK", "backend", "index", "this node among the nodes of the job"),
-    Variable("JOBC_NODE_LIST", "backend", "text", "hosts of the job, as people read them: node[1-4]"),
+    Variable("JOBC_NODE_LIST", "backend", "text", "hosts of the job as a short list: node[1-4]"),
     Variable("JOBC_HEAD_ADDR", "backend", "text", "host name or address of node 0"),
-    Variable("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node 0 chooses and tells the others"),
+    Variable("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node 0 chooses one and shares it"),
     Variable("JOBC_ATTEMPT", "backend", "index", "0 for the first start of the run, +1 for each requeue or resume"),
     Variable("JOBC_TIME_LIMIT_S", "backend", "index", "seconds until the supervisor asks the ranks to save; 0 = none"),
-    Variable("JOBC_LAUNCHER", "node.sh", "launcher", "whose variables count; jobc, torchrun: those of torchrun"),
+    Variable("JOBC_LAUNCHER", "node.sh", "launcher", "launcher whose variables are used; jobc means torchrun"),
     Variable("JOBC_JOB_NAME", "node.sh", "text", "name of the job"),
     Variable("JOBC_NODES", "node.sh", "count", "nodes of the job"),
     Variable("JOBC_PROCS", "node.sh", "count", "processes started on each node"),
@@ -70,37 +70,37 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_DEEPSPEED_JSON", "node.sh", "path", "deepspeed.json, with parallel=deepspeed: DeepSpeed's config"),
     Variable("JOBC_LIB", "node.sh", "path", "jobctl, the packed file that holds jobc_trainer"),
     Variable("JOBC_GRACE_S", "node.sh", "index", "seconds between the stop signal and the kill"),
-    Variable("JOBC_DATA_DIR", "user", "path", "folder against which a data path is resolved"),
-    Variable("JOBC_INIT_FROM", "user", "path", "run folder whose newest checkpoint gives the first weights (fork)"),
-    Variable("SLURM_PROCID", "srun", "index", "this task among all tasks of the step", "RANK"),
+    Variable("JOBC_DATA_DIR", "user", "path", "folder from which relative data paths start"),
+    Variable("JOBC_INIT_FROM", "user", "path", "run folder whose newest checkpoint provides the initial weights (fork)"),
+    Variable("SLURM_PROCID", "srun", "index", "number of this task in the step", "RANK"),
     Variable("SLURM_STEP_NUM_TASKS", "srun", "count", "tasks of the step; not set in a batch script", "WORLD_SIZE"),
-    Variable("SLURM_LOCALID", "srun", "index", "this task among those of its node", "LOCAL_RANK"),
+    Variable("SLURM_LOCALID", "srun", "index", "number of this task on its node", "LOCAL_RANK"),
     Variable("SLURM_STEP_TASKS_PER_NODE", "srun", "text", "tasks by node: 2(x3),1", "LOCAL_WORLD_SIZE"),
     Variable("SLURM_NODEID", "srun", "index", "this node among those of the step", "GROUP_RANK"),
-    Variable("SLURM_STEP_NODELIST", "srun", "text", "node[1-4]; the ranks meet on the first", "MASTER_ADDR"),
-    Variable("SLURM_JOB_ID", "srun", "index", "gives the port where the ranks meet", "MASTER_PORT"),
-    Variable("SLURM_STEP_ID", "srun", "index", "one of several of a job, with its own port", "SLURM_STEP_ID"),
-    Variable("OMPI_COMM_WORLD_RANK", "mpirun", "index", "Open MPI: this process among all", "RANK"),
+    Variable("SLURM_STEP_NODELIST", "srun", "text", "node[1-4]; the first is the rendezvous host", "MASTER_ADDR"),
+    Variable("SLURM_JOB_ID", "srun", "index", "determines the rendezvous port", "MASTER_PORT"),
+    Variable("SLURM_STEP_ID", "srun", "index", "number of the step in the job; each step has its own port", "SLURM_STEP_ID"),
+    Variable("OMPI_COMM_WORLD_RANK", "mpirun", "index", "Open MPI: rank of this process", "RANK"),
     Variable("OMPI_COMM_WORLD_SIZE", "mpirun", "count", "Open MPI: processes of the job", "WORLD_SIZE"),
-    Variable("OMPI_COMM_WORLD_LOCAL_RANK", "mpirun", "index", "Open MPI: among those of its node", "LOCAL_RANK"),
+    Variable("OMPI_COMM_WORLD_LOCAL_RANK", "mpirun", "index", "Open MPI: local rank", "LOCAL_RANK"),
     Variable("OMPI_COMM_WORLD_LOCAL_SIZE", "mpirun", "count", "Open MPI: processes on this node", "LOCAL_WORLD_SIZE"),
-    Variable("PMI_RANK", "PMI", "index", "MPICH, Intel MPI, Cray: this process among all", "RANK"),
+    Variable("PMI_RANK", "PMI", "index", "MPICH, Intel MPI, Cray: rank of this process", "RANK"),
     Variable("PMI_SIZE", "PMI", "count", "processes of the job", "WORLD_SIZE"),
-    Variable("MPI_LOCALRANKID", "PMI", "index", "MPICH's Hydra: among those of its node", "LOCAL_RANK"),
+    Variable("MPI_LOCALRANKID", "PMI", "index", "MPICH's Hydra: local rank", "LOCAL_RANK"),
     Variable("MPI_LOCALNRANKS", "PMI", "count", "MPICH's Hydra: processes on this node", "LOCAL_WORLD_SIZE"),
-    Variable("PMI_LOCAL_RANK", "PMI", "index", "Cray's PALS: among those of its node", "LOCAL_RANK"),
+    Variable("PMI_LOCAL_RANK", "PMI", "index", "Cray's PALS: local rank", "LOCAL_RANK"),
     Variable("PMI_LOCAL_SIZE", "PMI", "count", "Cray's PALS: processes on this node", "LOCAL_WORLD_SIZE"),
-    Variable("MV2_COMM_WORLD_RANK", "mvapich", "index", "MVAPICH2: this process among all", "RANK"),
+    Variable("MV2_COMM_WORLD_RANK", "mvapich", "index", "MVAPICH2: rank of this process", "RANK"),
     Variable("MV2_COMM_WORLD_SIZE", "mvapich", "count", "MVAPICH2: processes of the job", "WORLD_SIZE"),
-    Variable("MV2_COMM_WORLD_LOCAL_RANK", "mvapich", "index", "MVAPICH2: among those of its node", "LOCAL_RANK"),
+    Variable("MV2_COMM_WORLD_LOCAL_RANK", "mvapich", "index", "MVAPICH2: local rank", "LOCAL_RANK"),
     Variable("MV2_COMM_WORLD_LOCAL_SIZE", "mvapich", "count", "MVAPICH2: processes on this node", "LOCAL_WORLD_SIZE"),
-    Variable("SKYPILOT_NODE_RANK", "skypilot", "index", "this node; a task starts one process on each", "RANK"),
+    Variable("SKYPILOT_NODE_RANK", "skypilot", "index", "number of this node; a task starts one process per node", "RANK"),
     Variable("SKYPILOT_NUM_NODES", "skypilot", "count", "nodes of the task", "WORLD_SIZE"),
-    Variable("SKYPILOT_NUM_GPUS_PER_NODE", "skypilot", "index", "of each node; more want torchrun", "LOCAL_WORLD_SIZE"),
+    Variable("SKYPILOT_NUM_GPUS_PER_NODE", "skypilot", "index", "GPUs of each node; more than one needs torchrun", "LOCAL_WORLD_SIZE"),
     Variable(
-        "SKYPILOT_NODE_IPS", "skypilot", "text", "addresses, a line each; the ranks meet at the first", "MASTER_ADDR"
+        "SKYPILOT_NODE_IPS", "skypilot", "text", "addresses, one per line; the first is the rendezvous host", "MASTER_ADDR"
     ),
-    Variable("SKYPILOT_TASK_ID", "skypilot", "text", "gives the port where the ranks meet", "MASTER_PORT"),
+    Variable("SKYPILOT_TASK_ID", "skypilot", "text", "determines the rendezvous port", "MASTER_PORT"),
 )
 
 LAUNCHER_NAMES = tuple(row.name for row in TABLE if row.setter == "launcher")
@@ -198,7 +198,7 @@ def read(environ: Mapping[str, str], needed: Sequence[str] = ()) -> Env:
         if launched and not {"MASTER_ADDR", "MASTER_PORT"} <= contract.keys():
             hint = (
                 hint
-                or "mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500, or export both: the host of rank 0, a free port"
+                or "mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500, or export both: the host of rank 0 and a free port"
             )
         raise BrokenInput(f"environment: {len(problems)} problem{'s' * (len(problems) > 1)}", problems, hint)
     fields = {field_name(row.name): values[row.name] for row in TABLE if not row.like}
@@ -208,7 +208,7 @@ def read(environ: Mapping[str, str], needed: Sequence[str] = ()) -> Env:
 
 
 def _claim(setter: str, present: Collection[str], values: Mapping[str, Any]) -> launchers.Claim:
-    """What another launcher says, under torchrun's names."""
+    """Return another launcher's values under torchrun's names."""
     rows = [row for row in TABLE if row.setter == setter and row.like and row.name in present]
     rank, size = (row.name for row in TABLE if row.setter == setter and row.like in launchers.COUNTERS)
     return launchers.Claim(setter, {r.like: r.name for r in rows}, {r.like: values[r.name] for r in rows}, (rank, size))
@@ -247,7 +247,7 @@ def _out_of_range(rank: str, size: str, values: Mapping[str, Any]) -> list[str]:
     rank_value, size_value = values.get(rank), values.get(size)
     if rank_value is None or size_value is None or rank_value < size_value:
         return []
-    return [f"{rank}: {rank_value} is not below {size} {size_value}"]
+    return [f"{rank}: {rank_value} must be less than {size} {size_value}"]
 
 
 def _row(name: str) -> Variable:

@@ -1,4 +1,4 @@
-"""What ranks tell each other when they hang: a key-value store served by rank 0 or torchrun, and nothing until then.
+"""Key-value store in which ranks report hangs, served by rank 0 or torchrun; unused until then.
 
 Each that waits for too long says where it is, again and again. Rank 0 compares: who has failed says so, who says
 nothing is frozen, who is behind holds up the rest; the others ask it, which may have come to wait later than they. All
@@ -18,12 +18,12 @@ from torch.distributed import Store  # type: ignore[attr-defined]
 
 MOST_NAMED = 8
 LOOK_TICKS, ANSWER_TICKS = 3, 9  # of a rank: between two looks, of which there are at most three; until they are over
-SILENT = "no sign of life: frozen, or its machine or link is gone"
+SILENT = "not responding: frozen, or its machine or network link is down"
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Where a rank says it is. place: as of Phases; seconds: in this phase"""
+    """Position of a rank. place: as in Phases; seconds: in this phase"""
 
     place: tuple[int, int]
     phase: str
@@ -31,7 +31,7 @@ class Seen:
 
 
 class Board:
-    """As one rank sees it.
+    """Store as one rank sees it.
 
     store    by a connection of its own, made in time
     where    this rank is now
@@ -58,21 +58,21 @@ class Board:
                 self._thread.start()
 
     def ask(self) -> None:
-        """Who holds up the others? answer() has it a little later."""
+        """Ask which rank holds up the others; answer() returns it later."""
         self.tell(True)
         self._answer = ""
         self._answered.clear()
         self._asked.set()
 
     def answer(self, timeout_s: float) -> str:
-        """In words, to what was asked last; "" when none has come within timeout_s. It may come later."""
+        """Return the answer to the last ask(); "" after timeout_s. It may arrive later."""
         self._answered.wait(timeout_s)
         return self._answer
 
     @property
     def nobody(self) -> str:
-        """What it means that there is no answer: rank 0, which has the store, does not give one."""
-        return f"{self._names[0]} gives {SILENT}"
+        """Return what a missing answer means: rank 0, which runs the store, does not respond."""
+        return f"{self._names[0]} is {SILENT}"
 
     def _serve(self) -> None:
         store = self._store
@@ -90,7 +90,7 @@ class Board:
             self._asked.wait(self.tick_s)
 
     def _say(self, store: Store) -> None:
-        """Another text every time, for the seconds go on: that is the sign of life."""
+        """Write a new text with the current seconds, as a heartbeat."""
         position = self._where()
         store.set(f"at/{self._rank}", json.dumps([position.place, position.phase, position.seconds]))
 
@@ -109,7 +109,7 @@ class Board:
         return self._compare(store, [0, self._rank])
 
     def _compare(self, store: Store, ranks: Sequence[int]) -> str:
-        """Look twice: whoever says nothing new in between is frozen, or its machine is. A busy one gets more time."""
+        """Poll twice: a rank without a new heartbeat is frozen, or its machine is. A busy one gets more time."""
         before = self._texts(store, ranks)
         for _ in range(2):
             time.sleep(LOOK_TICKS * self.tick_s)
@@ -132,10 +132,10 @@ class Board:
 
 
 def verdict(seen: Sequence[Seen | None], names: Sequence[str]) -> str:
-    """Who holds up the others, in words. seen: by rank; None = no sign of life"""
+    """Describe which rank holds up the others. seen: by rank; None = not responding"""
     failed = [name for name, status in zip(names, seen, strict=True) if status and status.phase == "failed"]
     if failed:
-        return f"{_listed(failed)} failed; logs/rank_NN.log says why"
+        return f"{_listed(failed)} failed; see logs/rank_NN.log"
     silent = [name for name, status in zip(names, seen, strict=True) if status is None]
     if silent:
         return f"{_listed(silent)} {'gives' if len(silent) == 1 else 'give'} {SILENT}"
@@ -151,16 +151,16 @@ def verdict(seen: Sequence[Seen | None], names: Sequence[str]) -> str:
 
 
 def _why_all(last: Seen) -> str:
-    """What holds up ranks that are all at the same thing. What they build, they build side by side."""
+    """Describe why all ranks are stuck in the same phase."""
     if last.phase == "validation":
-        return "each waits for its held-out data, or in measure()"
+        return "each waits for its held-out data or is in measure()"
     if last.phase == "data":
-        return "each waits for its data, and none for another"
-    return f"{'' if last.place[0] else 'work that takes long, '}a link, or a collective that not all of them call"
+        return "each waits for its own data"
+    return f"{'' if last.place[0] else 'slow work, '}a network link, or a collective that not all ranks call"
 
 
 def of_step(step: int) -> str:
-    """In words: the step of a place, as of Phases."""
+    """Return the step of a place as text, as in Phases."""
     return f"of step {step}" if step else "before the first step"
 
 

@@ -1,4 +1,4 @@
-"""Who holds up the others? A thread in each rank that sees how long its rank has been at one thing.
+"""Watchdog thread in each rank: detects when the rank makes no progress and reports which rank holds up the others.
 
 Nothing is sent while training goes on. A rank whose step, validation, save or part of the build lasts longer than half
 of the timeout says so on the board (board.py). Shortly before the timeout, when the ranks that wait would end, the
@@ -6,7 +6,7 @@ culprit is named, in a warning and again in their last words, and each writes th
 rank that hangs with Python's lock held has them written by faulthandler's own thread. Else nothing holds that lock
 while it writes: the log may lie on the disk that hangs.
 
-A rank that no timeout of a message ends, for it is alone, or all hang, each by itself, ends itself after ALONE
+A rank that no collective timeout stops, because it is alone or all ranks hang separately, exits after ALONE
 times that timeout: it says what it has been at, with its stacks.
 
 A disk may take as long as it needs: while one rank writes a checkpoint, or reads one, nobody ends, but it says so, and
@@ -47,8 +47,7 @@ ALONE = 6.0  # timeouts that a rank has for what no other waits for: nothing but
 
 
 class Watch:
-    """Of one rank, while it builds and trains: a context, which may be entered once more within itself. The first exit
-    ends it.
+    """Watch one rank while it builds and trains. A reentrant context; the first exit ends it.
 
     names         what people call each rank, by rank: rank 3 on node7
     timeout_s     of one message between ranks, as of now
@@ -88,7 +87,7 @@ class Watch:
         ]
 
     def use_timeout(self, timeout_s: float) -> None:
-        """From now on."""
+        """Set the timeout from now on."""
         self.timeout_s, self._is_first = timeout_s, False
         self.tick_s = min(MOST_TICK_S, timeout_s / 30)
         self.alarm_s = timeout_s - min(MOST_MARGIN_S, timeout_s / 3)
@@ -96,7 +95,7 @@ class Watch:
             self._board.tick_s = self.tick_s
 
     def where(self) -> Seen:
-        """This rank, now."""
+        """Return the position of this rank."""
         return Seen(self.phases.place, self.phases.phase, time.perf_counter() - self.phases.since)
 
     def __enter__(self) -> "Watch":
@@ -106,7 +105,7 @@ class Watch:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Raises PeerLost that names the rank, for an exchange that timed out."""
+        """Raise PeerLost with the name of the rank if an exchange timed out."""
         if self._ended.is_set():
             return
         self._ended.set()
@@ -122,7 +121,7 @@ class Watch:
             raise PeerLost(lost.title, [self._culprit(self._board), "stacks of each rank: logs/rank_NN.log"]) from error
 
     def _culprit(self, board: Board) -> str:
-        """Who holds up the others, at last: what was asked in time may have been answered late, by a busy machine."""
+        """Return the final verdict; a busy machine may answer late."""
         was_asked = self._alarmed == self.phases.since
         if not was_asked:
             board.ask()
@@ -152,7 +151,7 @@ class Watch:
             self._alarm(position, since)
 
     def _end_when_over(self) -> None:
-        """In a thread that writes nothing."""
+        """Exit the rank from a thread that does not write."""
         self._no_progress.look(time.perf_counter(), self.tick_s)
         # what is done for the first time compiles, as in the first step
         is_first = self._is_first or self.phases.phase not in self.phases.known
@@ -173,9 +172,9 @@ class Watch:
         phase, step, spent_s = self.phases.phase, self.phases.place[0], self._no_progress.spent_s
         key = "init_timeout_s" if is_first and timeout_s == self._first_s else "step_timeout_s"
         return Hangs(
-            f"{self.name} has been in {phase} {of_step(step)} for {spent_s:.0f} s, and got no further",
+            f"{self.name} has made no progress in {phase} {of_step(step)} for {spent_s:.0f} s",
             [self.words] if self._board and self.words else [],
-            hint=f"its stacks are above; process_group.{key} is {timeout_s:g}, and it had {ALONE:g} times that",
+            hint=f"its stacks are above; the limit is {ALONE:g} times process_group.{key}={timeout_s:g}",
         )
 
     def _arm(self, since: float) -> None:
@@ -189,8 +188,8 @@ class Watch:
         doing = AT_DISK.get(position.phase, f"in {position.phase}")
         words = f"{self.name} has been {doing} {of_step(position.place[0])} for {position.seconds:.0f} s"
         if position.phase in AT_DISK:
-            words += ", and goes on; does its disk answer? The others wait for it"
-        print(f"warning: {words}; what it is doing:\n{_stacks()}", file=sys.stderr, flush=True)
+            words += ", and continues; check its disk, because the other ranks wait for it"
+        print(f"warning: {words}; its stacks:\n{_stacks()}", file=sys.stderr, flush=True)
         if position.phase in AT_DISK:
             return
         if position.phase in READING:
@@ -205,7 +204,7 @@ class Watch:
 
 
 def _stacks() -> str:
-    """Of all threads, by way of memory: faulthandler holds Python's lock until all is written."""
+    """Return the stacks of all threads through memory, because faulthandler holds the GIL while it writes."""
     with os.fdopen(os.memfd_create("stacks"), "r+b") as memory:
         faulthandler.dump_traceback(file=memory, all_threads=True)
         memory.seek(0)
@@ -213,11 +212,11 @@ def _stacks() -> str:
 
 
 def _ask_workers() -> None:
-    """Those that read data write their stacks to this log, one after the other. SIGQUIT would end any other child."""
+    """Make data workers write their stacks to this log, one after another. SIGQUIT would kill other children."""
     for child in multiprocessing.active_children():
         with suppress(OSError, ValueError):
             caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{child.pid}/status").read_text(), re.MULTILINE)
             if child.pid and caught and int(caught[1], 16) >> signal.SIGQUIT - 1 & 1:
-                print(f"its process {child.pid}, which reads for it:", file=sys.stderr, flush=True)
+                print(f"its child process {child.pid}, which reads data:", file=sys.stderr, flush=True)
                 os.kill(child.pid, signal.SIGQUIT)
                 time.sleep(0.1)

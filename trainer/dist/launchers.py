@@ -1,4 +1,4 @@
-"""Who started this process: torchrun's variables, or what srun, mpirun and others set instead. Standard library only.
+"""Detect the launcher: torchrun's variables, or those of srun, mpirun and others. Standard library only.
 
 In   what is set under torchrun's names, and the claims of other launchers, in torchrun's words
 Out  torchrun's variables as far as they are known, and every contradiction, naming both sides
@@ -20,12 +20,12 @@ STEP_STRIDE = 7919  # a prime: two steps of a job differ, and seldom meet on a p
 INNERMOST_FIRST = ("mpirun", "mvapich", "PMI", "srun", "skypilot")
 COUNTERS = ("RANK", "WORLD_SIZE")  # which of how many
 WORDS = ("jobc", "torchrun", *INNERMOST_FIRST)  # of JOBC_LAUNCHER
-HINT = "unset what is left from before, or say which one counts, such as JOBC_LAUNCHER=torchrun or =srun"
+HINT = "unset leftover variables, or select a launcher with JOBC_LAUNCHER=torchrun or =srun"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a launcher says. names, values: torchrun's name -> its own name, and the value, of what is set.
+    """Claim of one launcher. names, values: torchrun's name -> its own name, and the value, if set.
 
     counters: its own names for RANK and WORLD_SIZE, set or not; gpus: of a node
     """
@@ -38,7 +38,7 @@ class Claim:
 
     @property
     def counts(self) -> bool:
-        """It says which of how many this process is. A batch script of Slurm has a SLURM_PROCID, and is no task."""
+        """Return whether the claim numbers processes. A batch script has SLURM_PROCID but is not a task."""
         return all(self.values.get(name) is not None for name in COUNTERS)
 
     @property
@@ -85,13 +85,13 @@ def agree(
         if name in inner.names and not name.startswith("MASTER_") and own.get(name, value) != value
     ]
     if inner.launcher == "skypilot" and inner.gpus > 1:
-        wrong.append(f"SkyPilot starts one process on each node, and there are {inner.gpus} GPUs: torchrun in `run`")
+        wrong.append(f"SkyPilot starts one process per node, which has {inner.gpus} GPUs: use torchrun in `run`")
     alike = [claim for claim in outer if _same(inner.values, claim)]
     return _filled(own, [inner, *alike]), wrong, ", ".join(inner.names.values())
 
 
 def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[Claim]) -> str:
-    """What the trusted launcher has left unsaid, or "": a world of one would be a guess, and wrong in every rank.
+    """Return what the trusted launcher did not set, or "": assuming world size 1 would be wrong on every rank.
 
     A shell in a job of jobc has no launcher and is one process, unless another launcher counts several.
     """
@@ -105,7 +105,7 @@ def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[Clai
     description = (
         f"{present[0]}, but no {(set(names) - set(present)).pop()}" if present else f"neither {' nor '.join(names)}"
     )
-    return f"JOBC_LAUNCHER={trusted}, but there is {description}"
+    return f"JOBC_LAUNCHER={trusted}, but found {description}"
 
 
 def _same(values: Mapping[str, Any], claim: Claim) -> bool:
@@ -116,21 +116,21 @@ def _same(values: Mapping[str, Any], claim: Claim) -> bool:
 
 
 def _counts_agents(environment: Mapping[str, Any], claim: Claim, below_agent: bool) -> bool:
-    """As in `srun torchrun`: each task became LOCAL_WORLD_SIZE ranks. torchrun may number nodes as they come."""
+    """Return whether tasks are agents, as in `srun torchrun`: each became LOCAL_WORLD_SIZE ranks."""
     local_size = environment.get("LOCAL_WORLD_SIZE") or 0
     in_order = environment.get("GROUP_RANK") == claim.values["RANK"]
     return bool(environment["WORLD_SIZE"] == claim.values["WORLD_SIZE"] * local_size and (below_agent or in_order))
 
 
 def _counts_nodes(inner: Claim, outer: Claim) -> bool:
-    """As in a batch job, where mpirun starts its daemons by srun, one on each node but perhaps its own."""
+    """Return whether tasks are nodes, as when mpirun starts its daemons through srun in a batch job."""
     return bool(
         outer.values.get("LOCAL_WORLD_SIZE", 1) == 1 and outer.values["WORLD_SIZE"] <= inner.values["WORLD_SIZE"]
     )
 
 
 def _filled(environment: Mapping[str, Any], claims: Sequence[Claim]) -> dict[str, Any]:
-    """What is set, and what is not from the claims, the first first."""
+    """Fill missing values from the other claims, in order."""
     filled = dict(environment)
     for claim in claims:
         for name, value in claim.values.items():

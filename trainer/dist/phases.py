@@ -1,4 +1,4 @@
-"""What this rank is doing at the moment, and how long it has been doing what. Standard library only.
+"""Track the current phase of this rank and its duration. Standard library only.
 
 The training says so at each turn, for less than a microsecond; the watch (watch.py) and the metrics read it.
 """
@@ -18,7 +18,7 @@ Phase = Literal[
 
 
 class Phases:
-    """Of one rank. Written by the training's own thread alone.
+    """Phases of one rank, written only by the training thread.
 
     place       (step, number of turns in it): equal for ranks that are at the same point; the least is behind.
                 Step 0 is all that comes before the first one of this attempt
@@ -42,7 +42,7 @@ class Phases:
         self.place = (step, 0)
 
     def enter(self, phase: Phase) -> None:
-        """From now on the rank does this."""
+        """Enter a phase."""
         now = time.perf_counter()
         self._spent[self.phase] = self._spent.get(self.phase, 0.0) + now - self.since
         self._seen.add(self.phase)
@@ -64,7 +64,7 @@ class Phases:
         self.since = self.moved = now
 
     def moves(self) -> None:
-        """The same, of a part of the phase, which lasts all the same."""
+        """Enter a part of the phase, which continues."""
         self.moved = time.perf_counter()
 
     def take(self) -> dict[Phase, float]:

@@ -64,7 +64,7 @@ class Group:
         return lambda: [float(value) for value in sums().tolist()]
 
     def start_sum_of(self, values: Tensor) -> Callable[[], Tensor]:
-        """The same for float64 values on the rank's device, where the sums are: a GPU's stream waits, not its rank."""
+        """Start the sum of float64 values on the rank's device; the GPU stream waits, not the rank."""
         total = values.clone()
         work = dist.all_reduce(total, async_op=True) if self.world_size > 1 else None
 
@@ -124,7 +124,7 @@ class Group:
         return bytes(self.file_from(rank, io.BytesIO(content)).getbuffer())
 
     def file_from(self, rank: int, content: io.BytesIO) -> io.BytesIO:
-        """What `rank` has in memory, on every rank, and on each of them once; what the others pass does not count."""
+        """Broadcast a file from the memory of `rank` to all ranks, once per node; other ranks' arguments are ignored."""
         if self.world_size == 1:
             return content
         size = self.from_rank(rank, content.getbuffer().nbytes)
@@ -150,7 +150,7 @@ class Group:
                 tensor.detach().copy_(content.view(tensor.dtype).view(tensor.shape))
 
     def use_timeout(self, seconds: int) -> None:
-        """From now on a message between ranks, in whatever group of them, that takes longer is a lost peer."""
+        """Treat any message between ranks that takes longer than this as a lost peer."""
         if self.world_size > 1:
             for group in list(_world.pg_map):
                 _set_pg_timeout(timedelta(seconds=seconds), group)
@@ -170,7 +170,7 @@ def file_of(size: int) -> io.BytesIO:
 
 
 def choose_device(env: Env) -> torch.device:
-    """One GPU per rank when the job asks for GPUs, else the CPU; whoever does not say gets what is there.
+    """Choose one GPU per rank if the job requests GPUs, else the CPU; without a request, use what exists.
 
     Raises BrokenInput when this node has fewer than asked for: on the CPU it would train for weeks.
     """
@@ -208,7 +208,7 @@ def join(
     if env.rank != 0:
         wait_for_master(env.master_addr, env.master_port, init_timeout_s, stopped)
     if stopped():
-        raise StoppedEarly("asked to stop before the ranks met")
+        raise StoppedEarly("stopped before the rendezvous was complete")
     store = _open_store(env, timeout)
     try:
         store.set(f"here/{env.rank}", "1")
@@ -223,9 +223,9 @@ def join(
         )
     except RuntimeError as error:
         if _comes_true(stopped, STOP_S):  # the others, and rank 0 with the store, are ending as well
-            raise StoppedEarly("asked to stop before the ranks met") from error
+            raise StoppedEarly("stopped before the rendezvous was complete") from error
         raise RendezvousFailed(
-            f"rank {env.rank}: not all {env.world_size} ranks met within {init_timeout_s} s",
+            f"rank {env.rank}: rendezvous timeout: not all {env.world_size} ranks joined within {init_timeout_s} s",
             [_who_is_missing(store, env.world_size), str(error).splitlines()[0]],
         ) from error
     keep_groups()
@@ -262,12 +262,12 @@ def _open_store(env: Env, timeout: timedelta) -> Store:
 
 
 def _open_board(env: Env, timeout: timedelta) -> Store | None:
-    """A connection of its own to that store, whose operations do not wait for those of the training."""
+    """Open a separate connection to the store, so that its operations do not wait for those of the training."""
     try:
         store = TCPStore(env.master_addr, env.master_port, env.world_size, timeout=timeout, wait_for_workers=False)
     except RuntimeError as error:
         why = str(error).splitlines()[0]
-        print(f"warning: a rank that hangs will not be named: {why}", file=sys.stderr, flush=True)
+        print(f"warning: hung ranks cannot be named: {why}", file=sys.stderr, flush=True)
         return None
     store.set_timeout(timedelta(seconds=BOARD_TIMEOUT_S))
     return PrefixStore(f"{_prefix(env)}/board", store)
@@ -286,9 +286,9 @@ def _wait_for_all(store: Store, env: Env, timeout_s: float, stopped: Callable[[]
     num_here = store.add("num_here", 1)
     while num_here < env.world_size:
         if stopped():
-            raise StoppedEarly("asked to stop before the ranks met")
+            raise StoppedEarly("stopped before the rendezvous was complete")
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{num_here} of {env.world_size} came")
+            raise RuntimeError(f"{num_here} of {env.world_size} joined")
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         num_here = store.add("num_here", 0)
@@ -305,5 +305,5 @@ def _who_is_missing(store: Store, world_size: int) -> str:
     try:
         missing = [str(rank) for rank in range(world_size) if not store.check([f"here/{rank}"])]
     except RuntimeError:
-        return "the rendezvous itself no longer answers"
-    return f"never seen: rank {', '.join(missing[:20])}" if missing else "all were seen, but not all could connect"
+        return "the rendezvous store no longer answers"
+    return f"missing: rank {', '.join(missing[:20])}" if missing else "all ranks joined the store, but not all could connect"

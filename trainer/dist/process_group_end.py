@@ -18,7 +18,7 @@ LONGEST_S = 5.0  # such a thread has microseconds of work left, on however busy 
 
 
 def keep_groups() -> None:
-    """Give every process group a reference that nobody takes back: it is there until the process has ended."""
+    """Keep every process group alive until the process exits, with a permanent reference."""
     for group in list(_world.pg_map):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 

@@ -1,4 +1,4 @@
-"""Who is here: where each rank runs and with what, told by all to all, once, when they have met.
+"""Collect where each rank runs and with which versions, once, after the rendezvous.
 
 Names of hosts are what later messages call a rank by. Versions and hardware that differ are warned of: sums of other
 kernels have other last bits, and a slow node holds up all.
@@ -20,7 +20,7 @@ BYTES = 768  # of one rank's answer; its values are cut to fit
 
 
 def answer(device: torch.device) -> dict[str, str]:
-    """This rank's own."""
+    """Return the answer of this rank."""
     is_gpu = device.type == "cuda"
     facts = {
         "host": os.uname().nodename,
@@ -54,7 +54,7 @@ def differences(answers: Sequence[dict[str, str]]) -> list[str]:
 
 
 def scattered(answers: Sequence[dict[str, str]], shards: int) -> str:
-    """A copy of the model that is on more hosts than it needs, in words; "" when there is none.
+    """Describe a copy of the model that spans more hosts than necessary; "" if there is none.
 
     shards: ranks that share a copy; they follow each other
     """
@@ -84,12 +84,12 @@ def ranks_text(ranks: Sequence[int]) -> str:
 
 
 def cpu_model() -> str:
-    """As the kernel names it; "" where it does not."""
+    """Return the CPU model from the kernel; "" if unknown."""
     return _found("/proc/cpuinfo", r"^model name\s*:\s*(.*)$")
 
 
 def gpu_driver() -> str:
-    """Version of NVIDIA's kernel module; "" where there is none."""
+    """Return the version of NVIDIA's kernel module; "" without one."""
     return _found("/proc/driver/nvidia/version", r"Kernel Module.*?\s(\d+\.[\d.]+)\s")
 
 

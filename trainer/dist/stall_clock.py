@@ -1,4 +1,4 @@
-"""How long has a rank got no further? Asked again and again, by a thread that sees it. Standard library only.
+"""Measure how long a rank has made no progress, polled by a thread. Standard library only.
 
 No message between ranks, with its timeout, ends a rank that waits for no other: it is alone, or all of them hang, each
 by itself. Time in which the process was stopped, or the thread had no turn, does not count: a suspended job hangs in
@@ -13,7 +13,7 @@ ENDLESS = ("start", "save", "write", "read", "failed")
 
 
 class NoProgress:
-    """With one rank.
+    """Detector for a single rank.
 
     spent_s  in this phase, as far as it was seen, since there was a sign that it gets on
     """
@@ -34,5 +34,5 @@ class NoProgress:
         return self._phases.moved != self._moved
 
     def is_over(self, timeout_s: float) -> bool:
-        """As of the last look."""
+        """Return whether the time was over at the last poll."""
         return self.spent_s > timeout_s and self._phases.phase not in ENDLESS and not self.has_moved()

@@ -17,7 +17,7 @@ Content = bytes | Callable[[BinaryIO], object]
 
 @dataclass(frozen=True)
 class Written:
-    """What a reader will find: bytes, and their hash in hex."""
+    """Written content: bytes and their hash in hex."""
 
     size: int
     sha256: str
@@ -73,7 +73,7 @@ def sha256_of(file: BinaryIO) -> str:
 
 
 class _Sink(io.RawIOBase):
-    """Hashes what passes through to `file`. Both release the interpreter, so that training goes on beside it."""
+    """File wrapper that hashes what it writes to `file`. Both release the GIL, so that training continues."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.digest, self.size = file, hashlib.sha256(), 0

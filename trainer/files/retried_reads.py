@@ -1,6 +1,6 @@
-"""Reads of a disk that may answer a moment later, as one across a network does: tried again, then an error of its own.
+"""Read from a disk with retries, because network storage can fail briefly; then raise Unreadable.
 
-What cannot be read may be sound. So it is no damage, nothing is removed because of it, and the rank ends with 69, after
+An unreadable file may be intact, so it does not count as damaged, nothing is removed, and the rank exits with 69 after
 which ranks may start again in place (rt/restarts.py) and a run may be resumed. Standard library only.
 """
 
@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 
 class Unreadable(OSError):
-    """In one line: which file, and what the disk said."""
+    """Describe in one line which file failed with which I/O error."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(f"{path} cannot be read: {error.strerror or error}")
 
 
 def patiently(read: Callable[[Path], T], path: Path) -> T:
-    """What `read` makes of `path`. Raises one of NOT_THERE at once, Unreadable when it does not help to try again."""
+    """Return `read(path)`, with retries. Raises one of NOT_THERE at once, Unreadable if retries do not help."""
     pauses_s = list(PAUSES_S)
     while True:
         try:

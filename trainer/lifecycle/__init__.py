@@ -1,1 +1,1 @@
-"""How a rank ends: errors, exit codes, stop signals and control files."""
+"""Shutdown of a rank: errors, exit codes, stop signals and control files."""

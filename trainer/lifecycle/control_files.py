@@ -1,4 +1,4 @@
-"""How people and scripts talk to a running job: the files control/STOP and control/SAVE in the run folder."""
+"""Control a running job with the files control/STOP and control/SAVE in the run folder."""
 
 import functools
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 
 @functools.cache  # asked for in every step
 def stop_file(run_dir: Path) -> Path:
-    """Exists = save and end for good; nobody starts the job again."""
+    """Return the stop file. If it exists, save and exit; the job is not requeued."""
     return run_dir / "control" / "STOP"
 
 
@@ -20,7 +20,7 @@ class SaveRequest:
         self._answered: tuple[int, int] | None = None
 
     def is_made(self) -> bool:
-        """Has somebody made it, who has no answer yet?"""
+        """Return whether a request is pending."""
         try:
             stat = self._file.stat()
             self._seen = stat.st_ino, stat.st_ctime_ns
@@ -29,7 +29,7 @@ class SaveRequest:
         return self._seen not in (None, self._answered)
 
     def answer(self) -> None:
-        """What is_made() saw last is served."""
+        """Remove the request that is_made() saw last."""
         if self._seen in (None, self._answered):
             return
         self._answered = self._seen
@@ -37,4 +37,4 @@ class SaveRequest:
             self._file.unlink(missing_ok=True)
         except OSError as error:
             hint = "remove it before you ask for another save"
-            print(f"warning: {self._file} is answered, but cannot be removed: {error.strerror}; {hint}", flush=True)
+            print(f"warning: {self._file} was handled but cannot be removed: {error.strerror}; {hint}", flush=True)

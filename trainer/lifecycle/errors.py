@@ -10,7 +10,7 @@ from ..rt import exit_codes
 
 
 class TrainerError(Exception):
-    """One cause, told in words. `details` are further lines, `hint` is the next step."""
+    """One error with a message. `details` are further lines, `hint` is the next step."""
 
     code = exit_codes.CRASHED
 
@@ -52,7 +52,7 @@ class StorageLost(TrainerError):
 
 
 class Hangs(TrainerError):
-    """This rank gets no further, and no other one waits for it in a message that would end."""
+    """Error of a rank that cannot continue while no other rank waits for it in a collective."""
 
     code = exit_codes.PEER_LOST
 
@@ -64,17 +64,17 @@ class StoppedEarly(TrainerError):
 
 
 class Diverged(TrainerError):
-    """The loss is no longer a number."""
+    """Raised for a NaN or Inf loss."""
 
 
 def lost_worker(pid: int | str, how: str) -> TrainerError:
     """A process that reads data is gone: seldom its own fault, so that another attempt may do better."""
-    title = f"rank {os.environ.get('RANK', '0')}: process {pid}, which read its data, is gone: {how}"
-    return TrainerError(title, hint="was it the memory? `mem` gives a node more, fewer loader.workers need less")
+    title = f"rank {os.environ.get('RANK', '0')}: data loader process {pid} died: {how}"
+    return TrainerError(title, hint="probably out of memory: raise `mem`, or lower loader.workers")
 
 
 def unreadable(why: str) -> StorageLost:
     """why: the file, and what the disk said"""
-    hint = "it may be sound, so nothing is passed over or removed: see to that disk and the way to it, then --resume;"
-    hint += " to go on without that checkpoint for good, move its folder away"
+    hint = "the checkpoint may be intact, so it is neither skipped nor removed: check the disk, then --resume;"
+    hint += " to continue without that checkpoint, move its folder away"
     return StorageLost(why, hint=hint)

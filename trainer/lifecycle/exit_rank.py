@@ -1,4 +1,4 @@
-"""How a rank ends when something went wrong: what it says last, and its exit code. Standard library only.
+"""Exit a failed rank: its last message and its exit code. Standard library only.
 
 A known cause is one short message. A lost peer is one line too, since the cause is in the other rank's log.
 Anything else keeps its full traceback.
@@ -53,7 +53,7 @@ def end(code: int) -> NoReturn:
 
 
 def tell(error: BaseException) -> int:
-    """Print `error`, unless that was done before; the exit code. Whoever still has to wait for a disk tells first."""
+    """Print `error` once, and return the exit code. Called before a rank waits for its disk."""
     attributes = vars(error)  # kept in the error itself: one of the user's may have no hash
     if TOLD not in attributes:
         sys.stdout.flush()
@@ -78,7 +78,7 @@ def _print_exit(error: SystemExit) -> int:
         print(error.code, file=sys.stderr)
     elif not code:
         traceback.print_exception(error)
-        print("error: sys.exit() was called before the training was done", file=sys.stderr)
+        print("error: sys.exit() was called before training finished", file=sys.stderr)
     return code or exit_codes.CRASHED
 
 
@@ -91,16 +91,18 @@ def known_cause(error: BaseException) -> TrainerError | None:
     if isinstance(error, RuntimeError) and (died := LOST_WORKER.search(str(error))):
         return lost_worker(died[1], died[2] or "it exited")
     if isinstance(error, RuntimeError) and GPU_ASSERTION in str(error) and not os.environ.get("CUDA_LAUNCH_BLOCKING"):
-        hint = "a target that is not below the model's number of classes, or a token not in its vocabulary, does this;"
-        hint += " CUDA_LAUNCH_BLOCKING=1 in env gives a traceback with the right place"
-        return BrokenInput(f"rank {_rank()}: an assertion failed on its GPU, it is in the lines above", hint=hint)
+        hint = "usual causes are a target >= the number of classes, or a token outside the vocabulary;"
+        hint += " set env.CUDA_LAUNCH_BLOCKING=1 for a traceback with the right line"
+        return BrokenInput(f"rank {_rank()}: an assertion failed on its GPU (see the lines above)", hint=hint)
     if isinstance(error, RuntimeError) and UNUSED in str(error) and ALLOWED not in str(error):
-        hint = "parallel.find_unused_parameters=true; in a script of your own DistributedDataParallel has that option"
-        return BrokenInput(f"rank {_rank()}: a part of the model had no influence on the loss of a batch", hint=hint)
+        hint = "parallel.find_unused_parameters=true; in your own script, pass that option to DistributedDataParallel"
+        return BrokenInput(
+            f"rank {_rank()}: unused parameters: part of the model does not affect the loss of a batch", hint=hint
+        )
     if is_lost_peer(error):
         line = (str(error).strip() or type(error).__name__).splitlines()[0]
         message = re.sub(r"^\[\S+\] ", "", line).split(". This is typically")[0]  # without the place in gloo's source
-        return PeerLost(f"rank {_rank()} lost a peer: {message}; the first rank that failed says why")
+        return PeerLost(f"rank {_rank()} lost a peer: {message}; see the log of the first rank that failed")
     return None
 
 
@@ -109,7 +111,7 @@ def _rank() -> str:
 
 
 def is_lost_peer(error: BaseException) -> bool:
-    """Whether it is torch.distributed that says so, among several ranks: a data set may lose a connection as well."""
+    """Return whether torch.distributed raised it, among several ranks: a data set can lose a connection too."""
     if not isinstance(error, RuntimeError) or os.environ.get("WORLD_SIZE") == "1":
         return False
     kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__ == OF_TORCH}

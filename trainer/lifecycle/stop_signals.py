@@ -1,4 +1,4 @@
-"""Stop requests: a signal sets a flag and does nothing else, for it may come in the middle of a collective.
+"""Stop requests: a signal only sets a flag, because it may arrive during a collective.
 
 Only while a rank builds what it trains, which may mean minutes of compiling, does it end at once.
 
@@ -20,7 +20,7 @@ REPEAT_S = 5.0  # launchers send the same request more than once; within this ti
 class StopSignals:
     """Was this process asked to stop? A second request, after REPEAT_S, ends it at once by that signal.
 
-    ends_with  there is nothing to save yet, and nobody looks at the flag: a request ends this process, after this call
+    ends_with  called when there is nothing to save yet and the flag is not polled: a request then ends this process
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Does this run get anywhere? Starts in a row that completed no new step are counted in the run folder.
 
-A crash that comes at the same step each time would otherwise be resumed and requeued for ever. Standard library only.
+Detect crash loops: a crash at the same step would otherwise be requeued forever. Standard library only.
 """
 
 from contextlib import suppress
@@ -14,9 +14,9 @@ from .metrics import last_step
 
 
 def note_start(run_dir: Path, most: int | None) -> None:
-    """Called by rank 0 at every start. Raises BrokenInput when the last `most` starts came no further than before.
+    """Record a start, on rank 0. Raises BrokenInput if the last `most` starts made no progress (a crash loop).
 
-    Whoever starts it once more, by hand, begins to count anew.
+    A manual resume resets the count.
     """
     try:
         newest = store.newest_first(run_dir / "checkpoints")
@@ -38,13 +38,13 @@ def note_start(run_dir: Path, most: int | None) -> None:
     _write(run_dir, furthest, 0 if give_up else fruitless)
     if give_up:
         raise BrokenInput(
-            f"{fruitless} starts in a row completed no new step: none came further than step {furthest}",
-            hint="logs/rank_NN.log has what ended each; --resume tries again, loop.max_fruitless=null always does",
+            f"crash loop: {fruitless} starts in a row completed no new step beyond step {furthest}",
+            hint="see logs/rank_NN.log for the causes; --resume tries again, loop.max_fruitless=null removes the limit",
         )
 
 
 def note_good_end(run_dir: Path) -> None:
-    """Done, or ended because somebody asked: no sign that the run gets nowhere."""
+    """Record a normal end or a requested stop, which do not count as a crash loop."""
     with suppress(OSError):
         (run_dir / PROGRESS).unlink(missing_ok=True)
 

@@ -9,7 +9,7 @@ from ..config.schema import TrainConfig, kind_of
 
 
 def banner(training: Training) -> str:
-    """What is about to run, where, and from which state."""
+    """Return the startup banner: job, hardware and initial state."""
     config, env, source, group = training.config, training.env, training.source, training.group
     nodes = env.nodes or max(env.world_size // env.local_world_size, 1)
     cpu_capability = torch.backends.cpu.get_cpu_capability()
@@ -31,7 +31,7 @@ def banner(training: Training) -> str:
 
 
 def begin(training: Training) -> str:
-    """Where this attempt starts, in words."""
+    """Describe where this attempt starts."""
     start = training.start
     return f"resumed from {start.words}" if start.step else f"step 0, {start.words}"
 

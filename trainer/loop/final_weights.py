@@ -19,7 +19,7 @@ def write_final(training: Training, progress: Progress, weights: Mapping[str, Te
     try:
         digest = export.write(folder, weights, training.config, training.source, step)
     except OSError as error:
-        hint = "make room there; --resume goes on from the last checkpoint"
+        hint = "free disk space; --resume continues from the last checkpoint"
         raise TrainerError(f"cannot write {folder}: {error}", hint=hint) from error
     if training.start.step < training.total_steps:
         print(progress.step_times(), flush=True)

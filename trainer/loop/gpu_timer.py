@@ -1,4 +1,4 @@
-"""How long a part of a step took on the GPU, which works behind the program's back: its own clock alone knows."""
+"""Measure the GPU time of a part of a step with CUDA events, because kernels run asynchronously."""
 
 import torch
 

@@ -28,7 +28,7 @@ VALIDATION = "validation"  # the part of a checkpoint that holds the step of the
 
 @dataclass(frozen=True)
 class ValidationOutcome:
-    """What became of a validation; nothing is set when none was due.
+    """Result of a validation; empty if none was due.
 
     is_interrupted  a request to stop ended it early
     """
@@ -39,7 +39,7 @@ class ValidationOutcome:
 
     @property
     def ends_run(self) -> bool:
-        """Whether the run saves and ends, because the validation was interrupted or failed."""
+        """Return whether the run saves and exits because validation was interrupted or failed."""
         return self.is_interrupted or self.error is not None
 
 
@@ -101,7 +101,7 @@ class Hooks:
             training.parts[VALIDATION] = {"step": done}
             self.progress.after_validation(done, result)
         elif training.group.is_first:
-            print(f"the validation after step {done} is broken off: asked to stop; --resume begins with it", flush=True)
+            print(f"validation after step {done} was interrupted by the stop; --resume starts with it", flush=True)
         return ValidationOutcome(result, is_interrupted=result is None)
 
     def checkpoint(self, done: int, requests: Requests, validation: ValidationOutcome) -> None:
@@ -150,12 +150,12 @@ class Hooks:
         self.saver.finish()
 
     def is_validation_due(self, done: int) -> bool:
-        """Whether held-out data are measured after `done` steps."""
+        """Return whether validation is due after `done` steps."""
         is_last = done == self.training.total_steps
         return self.validator.num_samples > 0 and (is_last or done % self.training.config.validation.every_steps == 0)
 
     def owes_validation(self) -> bool:
-        """Whether the validation of the checkpoint that this attempt resumes from was interrupted or failed."""
+        """Return whether the resumed checkpoint's validation was interrupted or failed."""
         step, last = self.training.start.step, self.training.start.parts.get(VALIDATION)
         return step > 0 and self.is_validation_due(step) and (last is None or last.get("step") != step)
 

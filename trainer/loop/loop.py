@@ -126,7 +126,7 @@ def validate_save_stop(hooks: Hooks, done: int, requests: Requests) -> int | Non
 
 
 def use_step_timeout(training: Training, watch: Watch) -> None:
-    """From now on a message between ranks, or a rank at one thing, may take process_group.step_timeout_s."""
+    """Switch to process_group.step_timeout_s for messages and phases."""
     timeout_s = training.config.process_group.step_timeout_s
     training.group.use_timeout(timeout_s)
     watch.use_timeout(timeout_s)

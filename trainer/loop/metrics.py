@@ -91,7 +91,7 @@ class MetricsFile:
 
     def _put_aside(self, full: int) -> int:
         """Begin a new file. Where that cannot be done all stays as it is, the full one grows, and the next write tries
-        again: a descriptor that is used is never closed, for its number would be that of the next file opened.
+        again: a used descriptor is never closed, because the next opened file would get its number.
         """
         new = self.path.with_name(f".{self.path.name}.new")
         try:
@@ -103,7 +103,7 @@ class MetricsFile:
                 new.unlink()
                 raise
         except OSError as error:
-            self._warn("a full file of metrics is not put aside", error)
+            self._warn("the full metrics file cannot be rotated", error)
             return full
         os.close(full)
         self._size, self._is_torn = 0, False
@@ -145,7 +145,7 @@ def flush_interval(flush_s: float, ranks_of_node: int) -> float:
 
 
 def older(path: Path) -> list[Path]:
-    """What was put aside of the file at `path`, oldest first."""
+    """Return the rotated files of `path`, oldest first."""
     parts = [part for part in path.parent.glob(f"{path.name}.*") if part.suffix[1:].isdigit()]
     return sorted(parts, key=_number)
 
@@ -155,7 +155,7 @@ def _number(part: Path) -> int:
 
 
 def read(path: Path) -> Iterator[dict[str, object]]:
-    """Every whole line, in the order written, also of what was put aside. Raises Unreadable."""
+    """Yield every complete line in order, including rotated files. Raises Unreadable."""
     for part in (*older(path), path):
         with open_regular(part) as lines:
             if os.fstat(lines.fileno()).st_size > MOST_BYTES:
@@ -175,7 +175,7 @@ def training_steps(path: Path) -> dict[int, dict[str, object]]:
 
 
 def last_step(path: Path) -> int:
-    """The last step that the file tells of, looked for at its end; 0 when there is none."""
+    """Return the last step in the file, searching from its end; 0 if there is none."""
     for part in (path, *reversed(older(path))):
         try:
             with open_regular(part) as file:

@@ -16,14 +16,14 @@ from .step_sums import StepSums, Totals
 def check_items(training: Training, step: int, totals: Totals) -> None:
     """Raise BrokenInput when no item of the step counts and on_nan=stop."""
     if totals.items <= 0 and training.config.loop.on_nan == "stop":
-        hint = "loop.on_nan=skip leaves such steps out; or a larger batch"
-        raise BrokenInput(f"data: step {step + 1} has no item that counts, on any rank", hint=hint)
+        hint = "loop.on_nan=skip skips such steps; or use a larger batch"
+        raise BrokenInput(f"data: step {step + 1} has no items to train on, on any rank", hint=hint)
 
 
 def skip_reason(training: Training, step: int, totals: Totals, update: Update, sums: StepSums) -> str:
     """Return why the update was skipped, or "". Raises Diverged when on_nan=stop.
 
-    An update that fp16 skipped because its loss scale was too large is no reason.
+    An update that fp16 skipped because of a too large loss scale does not count.
     """
     is_finite = math.isfinite(update.grad_norm)
     if math.isfinite(totals.mean_loss) and (is_finite or update.skipped):
@@ -31,17 +31,17 @@ def skip_reason(training: Training, step: int, totals: Totals, update: Update, s
     if training.config.loop.on_nan == "stop":
         raise diverged(training, step, sums.local_loss)
     if totals.items <= 0:
-        return "no item counts, on any rank"
+        return "no items to train on, on any rank"
     return "" if is_finite else ", ".join(nonfinite_ranks(training, sums.local_loss))
 
 
 def diverged(training: Training, step: int, local_loss: float) -> Diverged:
     """Return the error that names the step and the ranks with a NaN or Inf loss."""
     return Diverged(
-        f"the loss or its gradient is not a finite number at step {step + 1}",
+        f"NaN or Inf in the loss or its gradient at step {step + 1}",
         nonfinite_ranks(training, local_loss),
-        hint="the newest checkpoint is from before; a lower optim.lr or a smaller optim.clip_norm may help, in a new"
-        " run from its weights (--fork, from step 0); --resume with loop.on_nan=skip leaves such steps out",
+        hint="the newest checkpoint is older than this step; try a lower optim.lr or optim.clip_norm in a new"
+        " run from its weights (--fork, from step 0), or --resume with loop.on_nan=skip",
     )
 
 
@@ -68,13 +68,11 @@ class SkipCounter:
         """
         self._in_a_row = self._in_a_row + 1 if reason else 0
         if self._in_a_row > self._limit:
-            hint = (
-                "the newest checkpoint may be from before; a lower optim.lr or a smaller optim.clip_norm may help, in a"
-            )
+            hint = "the newest checkpoint may predate them; try a lower optim.lr or optim.clip_norm in a"
             hint += " new run from its weights (--fork, from step 0)"
-            title = f"more than {self._limit} steps in a row, up to {done}, have no finite gradient"
+            title = f"NaN or Inf gradients in more than {self._limit} steps in a row, up to step {done}"
             raise Diverged(title, [reason], hint)
         if not reason:
             return ""
-        row = f"{self._in_a_row} in a row, {self._limit} at most"
-        return f"warning: step {done} is skipped, the weights stay: {reason}; {row}"
+        row = f"{self._in_a_row} in a row, limit {self._limit}"
+        return f"warning: step {done} skipped without updating the weights: {reason}; {row}"

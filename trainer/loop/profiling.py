@@ -13,7 +13,7 @@ NO_PROFILE = "warning: no profile"
 
 
 class Profiling:
-    """Told before and after each step; does nothing on other ranks and in other steps. Never a reason to die.
+    """Called before and after each step; does nothing on other ranks and in other steps. Never raises.
 
     A process has one profiler, and the recipe may have one of its own: torch 2.13 lets a second one begin, ends both
     with either, and dies by a fault where the other one is written then.
@@ -36,9 +36,9 @@ class Profiling:
         if self.steps is None or any(self._folder.glob(f"rank_{self._rank:02d}_*")):
             return ""
         if self.steps[0] > total_steps:
-            return f"{NO_PROFILE}: profile.steps begins with {self.steps[0]}, and the last step is {total_steps}"
+            return f"{NO_PROFILE}: profile.steps starts at {self.steps[0]}, but the last step is {total_steps}"
         if self.steps[1] <= done < total_steps:
-            return f"{NO_PROFILE}: profile.steps ends with {self.steps[1]}, and this attempt begins with {done + 1}"
+            return f"{NO_PROFILE}: profile.steps ends at {self.steps[1]}, but this attempt starts at step {done + 1}"
         return ""
 
     def before_step(self, step: int) -> str:
@@ -49,7 +49,7 @@ class Profiling:
         self._first = step
         try:
             if _profiler_enabled():
-                raise RuntimeError("another profiler is at work in this process")
+                raise RuntimeError("another profiler is running in this process")
             profile = torch.profiler.profile(record_shapes=True)  # CPU, and the GPU where there is one
             profile.start()
         except TROUBLE as error:
@@ -59,11 +59,11 @@ class Profiling:
         return ""
 
     def after_step(self, step: int) -> str:
-        """What there is to tell, or ""."""
+        """Return a message to print, or ""."""
         return self.end() if self.steps and step >= self.steps[1] else ""
 
     def end(self) -> str:
-        """Write what was recorded, up to the last step that was begun; the range may go on behind it."""
+        """Write the profile up to the last started step, even if the range is not complete."""
         if self._profile is None:
             return ""
         step = self._step
@@ -71,7 +71,7 @@ class Profiling:
         path = self._folder / f"rank_{self._rank:02d}_steps_{self._first}-{step}.json.gz"
         try:
             if not _profiler_enabled():
-                raise RuntimeError("another profiler in this process has ended it")
+                raise RuntimeError("another profiler in this process stopped it")
             self._folder.mkdir(exist_ok=True)
             profile.stop()
             profile.export_chrome_trace(str(path))

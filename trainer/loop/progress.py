@@ -1,4 +1,4 @@
-"""What is measured along the way: metrics/rank_NN.jsonl for every rank; rank 0's console and its trackers.
+"""Metrics: metrics/rank_NN.jsonl of every rank, and rank 0's console and trackers.
 
 Each rank writes every step. Every so many steps the ranks tell each other, in one small message, how long they took for
 what; from that are the line on the console, the numbers of trackers, and the name of a rank that is slow.
@@ -186,7 +186,7 @@ class Progress:
         self._trackers.close(is_complete)
 
     def _mfu(self, samples_per_s: float) -> float | None:
-        """Of all GPUs together; None on CPUs, and for a GPU or a model that is not known."""
+        """Return the MFU over all GPUs; None on CPUs, or for an unknown GPU or model."""
         flops = self._training.flops_per_sample
         if self._peak is None or flops is None:
             return None
@@ -207,13 +207,13 @@ class Progress:
 
 
 def open_file(training: Training, config: MetricsConfig) -> MetricsFile:
-    """This rank's."""
+    """Open the metrics file of this rank."""
     flush_s = flush_interval(config.flush_s, training.env.local_world_size)
     return MetricsFile(training.run_dir, training.group.rank, flush_s, config.max_mib * MIB)
 
 
 def tracked_run(training: Training) -> TrackedRun:
-    """What trackers are told."""
+    """Return the run description for trackers."""
     run_id = training.env.run_id or training.run_dir.name
     config = plain(training.config)
     assert isinstance(config, dict)
@@ -221,7 +221,7 @@ def tracked_run(training: Training) -> TrackedRun:
 
 
 def memory_bytes(device: torch.device) -> int:
-    """At most, so far: allocated by torch on a GPU, resident of the process on a CPU."""
+    """Return the peak memory: allocated by torch on a GPU, resident on a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -11,7 +11,7 @@ from ..rt import exit_codes
 
 @dataclass(frozen=True)
 class Requests:
-    """What to do after a step: requests of one rank before the step, requests of any rank after it.
+    """Requests to act on after a step: from one rank before it, from any rank after it.
 
     give_up  saving failed too often: end the run
     """
@@ -38,7 +38,7 @@ def stop_exit_code(training: Training, signals: StopSignals, done: int) -> int:
     num_stop_files = training.group.start_sum([stop_file(training.run_dir).exists()])()[0]
     code = exit_codes.DONE if num_stop_files else exit_codes.PREEMPTED
     if training.group.is_first:
-        cause = signals.received or ("request" if num_stop_files else "a signal to another rank")
+        cause = signals.received or ("request" if num_stop_files else "a signal sent to another rank")
         purpose = "for good" if code == exit_codes.DONE else "to be resumed"
         print(f"stopped by {cause} after step {done}/{training.total_steps}, {purpose}", flush=True)
     return code

@@ -12,10 +12,10 @@ def watch_ranks(group: Group, config: TrainConfig) -> Watch:
     """Warn about ranks that differ, and return the watch that reports hung ranks."""
     answers, parallel = roll_call.call(group), config.parallel
     if group.is_first and (lines := roll_call.differences(answers)):
-        print("\n  ".join(["warning: the ranks are not alike", *lines]), flush=True)
+        print("\n  ".join(["warning: the ranks have different software or hardware", *lines]), flush=True)
     if group.is_first and parallel.kind == "hsdp" and (line := roll_call.scattered(answers, parallel.shards)):
-        hint = "start ranks that follow each other on one node: srun --distribution=block, mpirun --map-by slot"
-        print(f"warning: hsdp: {line}: weights travel between nodes in every layer\n  {hint}", flush=True)
+        hint = "place consecutive ranks on the same node: srun --distribution=block, mpirun --map-by slot"
+        print(f"warning: hsdp: {line}: every layer sends its weights between nodes\n  {hint}", flush=True)
     names = [f"rank {rank} on {answer['host']}" for rank, answer in enumerate(answers)]
     return Watch(group.phases, group.rank, names, config.process_group.init_timeout_s, group.board)
 

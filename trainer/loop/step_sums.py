@@ -65,7 +65,7 @@ class StepSums:
         return float(self._local_loss)
 
     def is_padding(self, number: int) -> bool:
-        """Whether no sample of micro batch `number` counts."""
+        """Return whether micro-batch `number` is padding only."""
         return len(self._micro_batches[number].indices_R) == 0
 
     def add(self, number: int, loss: Tensor, num_items: Any) -> None:
@@ -81,8 +81,9 @@ class StepSums:
             self._exchange = self._training.group.start_sum_of(self._local)
 
     def loss_factor(self, number: int) -> float:
-        """What to multiply the loss of micro batch `number` by before backward(); the exchange of gradients divides
-        by the world size. Padding takes part in the exchange with factor 0."""
+        """Return the factor for the loss of micro-batch `number` before backward(); the gradient exchange divides by
+        the world size. Padding takes part with factor 0.
+        """
         return 0.0 if self.is_padding(number) else self._training.group.world_size / self.expected_items
 
     def wait(self) -> None:

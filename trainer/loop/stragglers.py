@@ -1,8 +1,8 @@
-"""Which rank holds up the others, though it goes on: the one that works longer on its own before it can meet them.
+"""Detect stragglers: ranks that are slower than the others, although they make progress.
 
-What counts is the time for data and for the forward pass, before the first exchange: in the backward pass of DDP and
-FSDP all ranks wait for the slowest. Where they share weights they do so in the forward pass already, and only data are
-told. On a GPU the forward pass is timed by the GPU itself (gpu_timer.py).
+Only the time for data and for the forward pass counts, before the first exchange: in the backward pass of DDP and FSDP
+all ranks wait for the slowest. With sharded weights they already do so in the forward pass, and only data are measured.
+On a GPU the forward pass is timed by the GPU itself (gpu_timer.py).
 """
 
 import time
@@ -18,7 +18,7 @@ QUIET_S = 300.0  # before the same rank is named again for the same reason
 
 
 class OwnWork(NamedTuple):
-    """Of one rank, seconds over some steps. step: whole steps, in which all ranks wait for the slowest"""
+    """Work time of one rank in seconds over some steps. step: whole steps, in which all ranks wait for the slowest"""
 
     data: float
     forward: float

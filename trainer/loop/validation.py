@@ -104,7 +104,7 @@ class Validator:
         if is_interrupted:
             return None
         if items <= 0:
-            title = f"data: none of the {self.num_samples:,} held-out samples has an item that counts"
+            title = f"data: none of the {self.num_samples:,} held-out samples has an item to measure"
             raise Failed(BrokenInput(title))
         score = as_score(training.source.score, loss / items, score / items)
         return Validation(loss / items, score, self.num_samples, time.perf_counter() - started)
@@ -131,7 +131,7 @@ class StopPoll:
 
 
 def as_score(kind: str, loss: float, mean: float) -> float:
-    """What people read: a loss in nats per byte or token as bits, the loss itself, or the mean of a score."""
+    """Return a readable score: a loss in bits per byte or token, the loss itself, or the mean of a score."""
     if kind in ("bits_per_byte", "bits_per_token"):
         return loss / math.log(2)
     return loss if kind == "loss" else mean
@@ -145,8 +145,9 @@ def chosen(training: Training) -> Tensor:
 
 
 def my_batches(training: Training) -> Sequence[tuple[Tensor, bool]]:
-    """This rank's share, in batches of the size that training uses; the last may be smaller. And whether it counts:
-    where all ranks must do equally many passes, some do one more for nothing."""
+    """Yield this rank's batches of the training batch size, the last one smaller, and whether each counts: some ranks
+    run an extra pass so that all run equally many.
+    """
     indices_N, micro = chosen(training), training.config.batch.micro
     mine, first = (indices_N[rank :: training.group.world_size] for rank in (training.group.rank, 0))
     batches = [(indices_B, True) for indices_B in (torch.split(mine, micro) if len(mine) else ())]

@@ -13,7 +13,7 @@ from .mlp import Mlp
 
 
 class Sizes(Protocol):
-    """What a model must know of the data that it is for; a data.source.Source has it."""
+    """Data sizes that a model needs; data.source.Source has them."""
 
     @property
     def num_inputs(self) -> int: ...
@@ -27,7 +27,7 @@ def build_model(config: GptConfig | MlpConfig | Target, sizes: Sizes) -> nn.Modu
     if isinstance(config, Target):
         model = instantiate(config, "model")
         if not isinstance(model, nn.Module):
-            raise BrokenInput(f"model: {config.name} gave no torch.nn.Module, but {type(model).__name__}")
+            raise BrokenInput(f"model: {config.name} must return a torch.nn.Module, not {type(model).__name__}")
         return model
     if isinstance(config, GptConfig):
         return Gpt(config, vocabulary=sizes.num_classes)

@@ -18,7 +18,7 @@ class Mlp(nn.Module):
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """What is sharded, compiled and recomputed as one: the matrices."""
+        """Return the layers that are sharded, compiled and recomputed as units."""
         return [part for part in self.layers if isinstance(part, nn.Linear)]
 
     def forward(self, inputs_BP: Tensor) -> Tensor:

@@ -1,1 +1,1 @@
-"""How the ranks share the work of one model. One way per file; way.py says what each must do, and chooses."""
+"""Parallelism: how ranks share one model. One file per kind; way.py defines the interface."""

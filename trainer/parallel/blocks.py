@@ -40,13 +40,13 @@ def blocks_of(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
 
 
 def prepare(model: nn.Module, loop: LoopConfig, classes: Sequence[str] = ()) -> None:
-    """As loop.activation_checkpointing and loop.compile say of blocks. Raises BrokenInput when there are none."""
+    """Apply loop.activation_checkpointing and loop.compile to blocks. Raises BrokenInput if there are none."""
     blocks = blocks_of(model, classes)
     if not blocks and (loop.activation_checkpointing or loop.compile == "blocks"):
         key = "activation_checkpointing" if loop.activation_checkpointing else "compile"
         raise BrokenInput(
-            f"loop.{key} is about blocks, and {type(model).__name__} names none",
-            hint="an attribute `blocks`, a list of modules; or parallel.transformer_layer_cls_to_wrap with fsdp",
+            f"loop.{key} needs the model's blocks, and {type(model).__name__} does not name any",
+            hint="add an attribute `blocks`, a list of modules; or parallel.transformer_layer_cls_to_wrap with fsdp",
         )
     if loop.activation_checkpointing:
         for block in blocks[:: loop.activation_checkpointing]:

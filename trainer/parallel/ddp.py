@@ -50,14 +50,14 @@ class Ddp(Stepped):
         self.names = names_of(self.stepper.optimizer, model)
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """Raises BrokenInput for parameters without a gradient: the next step would wait for them, and end with 1."""
+        """Raise BrokenInput for parameters without a gradient: the next step would wait for them, and exit with 1."""
         torch.autograd.backward(loss)
         unused = [name for name, p in self.model.named_parameters() if p.requires_grad and p.grad is None]
         if unused and self.waits_for_all:
             raise BrokenInput(
-                f"model: {len(unused)} of its parameters have no influence on the loss of the first batch",
+                f"model: {len(unused)} parameters are not used in the loss of the first batch",
                 [", ".join(unused[:8]) + (", …" if len(unused) > 8 else "")],
-                hint="parallel.find_unused_parameters=true, or take them out of the model, or requires_grad_(False)",
+                hint="parallel.find_unused_parameters=true, or remove them from the model, or requires_grad_(False)",
             )
         self.stepper.optimizer.zero_grad(set_to_none=True)
 
@@ -84,6 +84,6 @@ def refuse_buffers(model: nn.Module) -> None:
     if names := [name for name, buffer in model.named_buffers() if buffer.dtype in NOT_SENT]:
         types = ", ".join(str(dtype) for dtype in NOT_SENT)
         raise BrokenInput(
-            f"model: {', '.join(names[:8])}: ranks cannot send each other buffers of {types}",
+            f"model: {', '.join(names[:8])}: DDP cannot broadcast buffers of type {types}",
             hint="a buffer of torch.int32 or torch.int64",
         )

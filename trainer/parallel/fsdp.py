@@ -106,7 +106,7 @@ class Fsdp(Stepped):
         return [parameter for group in self.stepper.optimizer.param_groups for parameter in group["params"]]
 
     def _on_first(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Whole copies on the CPU of rank 0; the others only give their share. What is no tensor, as the step of some
+        """Whole copies on the CPU of rank 0; the others only give their share. Other values, such as the step of some
         optimizers, stays as it is."""
         for name, value in values.items():
             full = whole(value)
@@ -132,7 +132,7 @@ class ShardStepper(Stepper):
                 raise
             name, message = type(self.optimizer).__name__, next(iter(str(error).strip().splitlines()), "")
             raise BrokenInput(
-                f"optim: {name} cannot step with the tensors of fsdp: {message[:300]}",
+                f"optim: step() of {name} fails on FSDP tensors: {message[:300]}",
                 hint="parallel=ddp, or an optimizer such as torch.optim.AdamW",
             ) from error
         self.has_stepped = True
@@ -143,7 +143,7 @@ def refuse_scalars(model: nn.Module) -> None:
     if scalars := [name for name, parameter in model.named_parameters() if parameter.ndim == 0]:
         are = "is a scalar" if len(scalars) == 1 else "are scalars"
         raise BrokenInput(
-            f"model: {', '.join(scalars[:8])} {are}, which fsdp cannot share",
+            f"model: {', '.join(scalars[:8])} {are}, which FSDP cannot shard",
             hint="a tensor of one element, torch.nn.Parameter(torch.ones(1)), or parallel=ddp",
         )
 
@@ -161,7 +161,7 @@ def refuse_a_ranks_own(state: Mapping[int, Mapping[str, Any]], parameters: Seque
                 is_known = not isinstance(value, Tensor) or value.numel() == 1
             if not is_known:
                 raise BrokenInput(
-                    f"optim: {name!r} in the optimizer's state is not shared as its parameter is, and cannot be saved",
+                    f"optim: {name!r} in the optimizer state is not sharded like its parameter and cannot be saved",
                     hint="parallel=ddp, or an optimizer such as torch.optim.AdamW",
                 )
 
@@ -225,7 +225,7 @@ def _shard(
 
 
 def _distributed(full: Tensor, like: DTensor) -> DTensor:
-    """This rank's share of what all ranks have whole; no message is sent."""
+    """Return this rank's shard of a tensor that all ranks have in full; sends nothing."""
     on_device = full.to(like.to_local().device)
     return distribute_tensor(on_device, like.device_mesh, like.placements, src_data_rank=None)
 

@@ -1,4 +1,4 @@
-"""What the ways have in common whose gradients torch's own optimizer takes as they are."""
+"""Shared by the kinds whose gradients go to torch's own optimizer."""
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ class Stepped:
 
     @property
     def counts_ahead(self) -> bool:
-        """Not on CPUs, whose messages tell of a lost peer all the same."""
+        """Return whether counts are exchanged ahead; not on CPUs, where messages detect lost peers anyway."""
         return self.stepper.scale.used or self.group.device.type == "cuda"
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:

@@ -20,7 +20,7 @@ from ..recipe.recipe import Recipe
 
 
 class Parallel(Protocol):
-    """One model and its optimizer, shared by all ranks. Every method but passes() is called by all of them together.
+    """One model and its optimizer, distributed over all ranks. All ranks must call every method except passes().
 
     module         the model with its loss, as training steps call it (loss.WithLoss)
     evaluated      the same, as validation calls it
@@ -53,18 +53,20 @@ class Parallel(Protocol):
         """The exchange of gradients gives their mean over the ranks."""
 
     def norm(self) -> Tensor | None:
-        """Of the gradients as the passes and the exchange left them, on the device; None: update() alone can tell."""
+        """Return the gradient norm on the device; None if only update() knows it."""
 
     def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> Update:
-        """One optimizer step, unless the gradients or the loss of all ranks are not finite. DeepSpeed makes it then
-        as well. norm: what norm() gave, read; factor: what gradients are multiplied by, before they are clipped"""
+        """Run one optimizer step, unless gradients or loss are not finite on some rank. DeepSpeed steps anyway. norm:
+        value of norm(); factor: multiplies the gradients before clipping
+        """
 
     def weights(self) -> Mapping[str, Any]:
         """The whole state_dict of the model, complete on rank 0."""
 
     def optimizer_state(self) -> Mapping[str, Any]:
-        """As the optimizer's state_dict() has it for the whole model, complete on rank 0; with fp16 also the
-        `loss_scale`."""
+        """Return the optimizer's state_dict() for the whole model, complete on rank 0; with fp16 including
+        `loss_scale`.
+        """
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
         """Raises RuntimeError for those of another model."""
@@ -88,26 +90,28 @@ def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
     0 warns of parameters left out."""
     optimizer = guarded(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
     if not isinstance(optimizer, Optimizer):
-        raise BrokenInput(f"recipe: build_optimizer() gave no torch.optim.Optimizer, but {type(optimizer).__name__}")
+        raise BrokenInput(
+            f"recipe: build_optimizer() must return a torch.optim.Optimizer, not {type(optimizer).__name__}"
+        )
     if not all(isinstance(param_group.get("lr"), (int, float, torch.Tensor)) for param_group in optimizer.param_groups):
-        hint = "lr=NUMBER, which loop's schedule then changes; one that finds its own rates takes none"
-        raise BrokenInput("recipe: the optimizer of build_optimizer() has a group without a learning rate", hint=hint)
+        hint = "set lr=NUMBER, which the schedule changes; optimizers that find their own rate are not supported"
+        raise BrokenInput("recipe: the optimizer from build_optimizer() has a parameter group without lr", hint=hint)
     optimized = {parameter for param_group in optimizer.param_groups for parameter in param_group["params"]}
     trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     left_out = [name for name, weight in model.named_parameters() if weight.requires_grad and weight not in optimized]
     shown = ", ".join(left_out[:8]) + (", …" if len(left_out) > 8 else "")
     if len(left_out) == len(trainable) and type(optimizer).__module__.startswith("torch.optim."):
-        hint = "build_optimizer(self, model) takes model.parameters(), of the model that it is given"
-        raise BrokenInput("recipe: the optimizer of build_optimizer() has no parameter of the model", hint=hint)
+        hint = "use model.parameters() of the model passed to build_optimizer(self, model)"
+        raise BrokenInput("recipe: the optimizer from build_optimizer() has none of the model's parameters", hint=hint)
     if left_out and group.is_first:
         count = f"{len(left_out)} of {len(trainable)} parameters"
-        line = f"warning: {count} are in no group of the optimizer, which leaves them as they are"
+        line = f"warning: {count} are not in the optimizer and stay unchanged"
         print(f"{line}\n  {shown}", flush=True)
     return optimizer
 
 
 def agreed_names(optimizer: Optimizer, model: nn.Module, group: Group) -> list[str]:
-    """Of the optimizer's parameters, where ranks send what it has of them in its order."""
+    """Return the names of the optimizer's parameters, in an order all ranks agree on."""
     names = names_of(optimizer, model)
     refuse_unlike(names, "the order of the optimizer's parameters", group)
     return names
@@ -119,13 +123,13 @@ def refuse_unlike(lines: Sequence[str], what: str, group: Group) -> None:
     digests = [bytes(row.tolist()) for row in group.gather(torch.tensor(list(digest), dtype=torch.uint8))]
     if unlike := [rank for rank, row in enumerate(digests) if row != digests[0]]:
         raise BrokenInput(
-            f"{what} is another one on rank {', '.join(map(str, unlike[:20]))} than on rank 0",
-            hint="make it in the same order on all ranks; a `set` has an order of its own in each process",
+            f"{what} on rank {', '.join(map(str, unlike[:20]))} differs from rank 0",
+            hint="build it in the same order on all ranks; the order of a `set` differs between processes",
         )
 
 
 def is_extra(name: str, value: Any) -> bool:
-    """Whether it is no weight in a state_dict, but what get_extra_state() of a module gives: anything, of any size."""
+    """Return whether a state_dict entry is from get_extra_state() rather than a weight."""
     return name.rpartition(".")[2] == "_extra_state" or not isinstance(value, Tensor)
 
 
@@ -137,4 +141,4 @@ def refuse_another_model(weights: Mapping[str, Any], shapes: Mapping[str, object
     """Raises RuntimeError when the names or shapes differ; its further lines are the names."""
     saved = shapes_of(weights)
     if wrong := sorted(name for name in saved.keys() | shapes if saved.get(name) != shapes.get(name)):
-        raise RuntimeError("weights of another model:\n" + "\n".join(wrong))
+        raise RuntimeError("weights of a different model:\n" + "\n".join(wrong))

@@ -35,15 +35,15 @@ MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW
 
 
 def settings(config: TrainConfig, env: Env) -> dict[str, Any]:
-    """What DeepSpeed is told: train.json, and what a deepspeed.json has more. BrokenInput when the two disagree."""
+    """Return DeepSpeed's settings: train.json, then extra keys of deepspeed.json. BrokenInput if they contradict."""
     train: Any = strict.plain(config)
     path = env.accelerate_deepspeed_config_file or env.deepspeed_json
     if path is None:
         return engine_config(train)
     document = _read(path)
     if wrong := disagreements(document, train):
-        hint = f"train.json is what the trainer follows: compile again, or put {path.name} back"
-        raise BrokenInput(f"{path} disagrees with {env.train_json}", wrong, hint=hint)
+        hint = f"the trainer follows train.json: compile again, or restore {path.name}"
+        raise BrokenInput(f"{path} contradicts {env.train_json}", wrong, hint=hint)
     return document
 
 
@@ -53,12 +53,12 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise BrokenInput(f"cannot read {path}: {error}") from error
     if not isinstance(document, dict):
-        raise BrokenInput(f"{path} holds no mapping")
+        raise BrokenInput(f"{path} is not a mapping")
     return document
 
 
 class Zero:
-    """One DeepSpeed engine; see way.Parallel for what each method is."""
+    """One DeepSpeed engine; see way.Parallel for the methods."""
 
     counts_ahead = True  # its gradients cannot be scaled
 
@@ -71,7 +71,7 @@ class Zero:
         try:
             import deepspeed
         except ImportError as error:
-            raise BrokenInput(f"parallel: deepspeed is asked for, and cannot be imported: {error}") from error
+            raise BrokenInput(f"parallel: deepspeed cannot be imported: {error}") from error
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
         self.deepspeed, self.stage, self.group, self.model = deepspeed, zero.zero_stage, group, model
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -81,20 +81,18 @@ class Zero:
         weights = model.state_dict()
         if extra := [name for name, value in weights.items() if is_extra(name, value)]:
             raise BrokenInput(
-                f"model: {', '.join(extra[:8])}: saves of ZeRO know no get_extra_state() of a module",
+                f"model: {', '.join(extra[:8])}: ZeRO checkpoints do not support get_extra_state()",
                 hint="parallel=fsdp or parallel=ddp",
             )
         self.shapes = shapes_of(weights)
         optimizer = optimizer_of(recipe, model, group)
         if self.stage > 0 and type(optimizer) not in (Adam, AdamW):  # a subclass may keep more
             raise BrokenInput(
-                f"recipe: build_optimizer() gives {type(optimizer).__name__}, and saves of ZeRO know Adam alone",
+                f"recipe: build_optimizer() gave {type(optimizer).__name__}, but ZeRO checkpoints only support Adam",
                 hint="torch.optim.AdamW, or parallel=fsdp",
             )
         if self.stage > 0 and any(group.get("amsgrad") for group in optimizer.param_groups):
-            raise BrokenInput(
-                "recipe: saves of ZeRO do not know what amsgrad keeps", hint="amsgrad=False, or parallel=fsdp"
-            )
+            raise BrokenInput("recipe: ZeRO checkpoints do not support amsgrad", hint="amsgrad=False, or parallel=fsdp")
         self.names = agreed_names(optimizer, model, group)
         # ZeRO puts flat tensors in the place of the parameters; this is how they were numbered
         self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
@@ -113,7 +111,7 @@ class Zero:
         self.gathers = self.stage > 0
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """No pass: it settles the buckets of DDP, and DeepSpeed's are settled by the order of the parameters."""
+        """Skip the warm-up pass, which settles DDP's buckets: DeepSpeed's follow from the parameter order."""
         if not counted:
             raise no_count()
 
@@ -231,6 +229,6 @@ class Zero:
 
 def no_count() -> BrokenInput:
     return BrokenInput(
-        "loss: deepspeed adds up gradients of its own, which cannot be scaled once their items are counted",
-        hint="a recipe with count(), which counts before the forward pass; or parallel=ddp",
+        "loss: deepspeed accumulates gradients itself, so they cannot be scaled by an item count from loss()",
+        hint="add count() to the recipe, which counts before the forward pass; or use parallel=ddp",
     )

@@ -1,4 +1,4 @@
-"""What is trained: the recipe of a job, its loss and its optimizer. A recipe of your own extends Recipe."""
+"""Recipe of a job: model, data, loss and optimizer. Your own recipe extends Recipe."""
 
 from .recipe import Recipe
 

@@ -1,4 +1,4 @@
-"""How fast is that: MFU against the peak of known GPUs, and percentiles of step times."""
+"""Compute MFU against the peak of known GPUs, and percentiles of step times."""
 
 from collections.abc import Sequence
 

@@ -23,7 +23,7 @@ NAMES = "parameter_names"  # beside `state` and `param_groups` in a checkpoint
 
 @dataclass(frozen=True)
 class Update:
-    """What became of one optimizer step.
+    """Result of one optimizer step.
 
     grad_norm   of all gradients before clipping; when it or the loss is not finite it is not, and nothing was updated
     skipped     unless it was left out because fp16 overflowed; the next one uses a smaller loss_scale
@@ -75,7 +75,7 @@ class Stepper:
         torch.autograd.backward(loss * self.scale.factor if self.scale.used else loss)
 
     def norm(self) -> Tensor:
-        """Of the model's gradients as the passes left them, on their device."""
+        """Return the norm of the model's gradients, on their device."""
         return self._whole(nn.utils.get_total_norm(gradients_of(self._parameters)))
 
     def update(self, lr: float, clip_norm: float | None, norm: float, factor: float, loss: float) -> Update:
@@ -113,15 +113,15 @@ def gradients_of(parameters: Sequence[Tensor]) -> list[Tensor]:
 
 
 def of_the_optimizer(state: Mapping[str, Any]) -> dict[str, Any]:
-    """What its state_dict() gave, out of a checkpoint: `state`, `param_groups`, and what one of the user's adds."""
+    """Return the optimizer's own state_dict() from a checkpoint: `state`, `param_groups`, and custom entries."""
     return {key: value for key, value in state.items() if key != PART}
 
 
 def names_of(optimizer: Optimizer, model: nn.Module) -> list[str]:
-    """Of its parameters, as its state_dict() numbers them; `not of the model 0` and so on for others."""
+    """Return the names of its parameters by state_dict() index; `not from the model 0` and so on for others."""
     names, others = {parameter: name for name, parameter in model.named_parameters()}, itertools.count()
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    return [names[item] if item in names else f"not of the model {next(others)}" for item in parameters]
+    return [names[item] if item in names else f"not from the model {next(others)}" for item in parameters]
 
 
 def by_name(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -145,8 +145,8 @@ def refuse_closure(optimizer: Optimizer) -> None:
     closure = inspect.signature(optimizer.step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise BrokenInput(
-            f"optim: the step() of {type(optimizer).__name__} needs a closure that computes the loss again",
-            hint="one that does not, as torch.optim.AdamW, or a script of your own after ` -- `",
+            f"optim: step() of {type(optimizer).__name__} needs a closure, which the trainer does not pass",
+            hint="use another optimizer, such as torch.optim.AdamW, or your own script after ` -- `",
         )
 
 
@@ -157,7 +157,9 @@ def build_optimizer(model: nn.Module, config: OptimConfig | Target) -> Optimizer
         arguments = {key: value for key, value in config.items() if key not in SCHEDULE_KEYS or key == "lr"}
         optimizer = instantiate(arguments, "optim", parameters)
         if not isinstance(optimizer, Optimizer):
-            raise BrokenInput(f"optim: {config.name} gave no torch.optim.Optimizer, but {type(optimizer).__name__}")
+            raise BrokenInput(
+                f"optim: {config.name} must return a torch.optim.Optimizer, not {type(optimizer).__name__}"
+            )
         return optimizer
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},

@@ -1,4 +1,4 @@
-"""What is trained, in one class: data, model, optimizer, loss and validation. The trainer does the rest.
+"""Recipe: data, model, optimizer, loss and validation of a training run in one class.
 
 A recipe of your own changes what it needs to: `recipe: my_pkg.MyRecipe`, with `from jobc_trainer.recipe import Recipe`.
 Order of samples, their shares, the exchange of gradients, checkpoints and resumes are not a recipe's business, so their
@@ -74,7 +74,7 @@ class Recipe:
         return summed(self.items_of(outputs(model, inputs), targets), targets, self.items_of, self.config)
 
     def measure(self, model: nn.Module, batch: Any) -> tuple[Sum, Sum | float, Count]:
-        """For held-out data: the loss, a score (see `score`) and the items, each added over a batch."""
+        """Return loss, score (see `score`) and item count of held-out data, each summed over a batch."""
         if type(self).loss is not Recipe.loss:
             loss, num_items = self.loss(model, batch)
             return loss, 0.0, self.count(batch) if num_items is None else num_items
@@ -86,7 +86,7 @@ class Recipe:
         return loss, 0.0, num_items
 
     def flops_per_sample(self, num_parameters: int) -> float | None:
-        """Floating-point operations of training on one sample, forward and backward, by which MFU is told; None: not
+        """Floating-point operations of training on one sample, forward and backward, for the MFU; None: not
         known. `num_parameters` are those of the whole model."""
         if type(self).build_model is not Recipe.build_model:  # then it is another one than the config says
             return None
@@ -104,7 +104,7 @@ def make(config: TrainConfig) -> Recipe:
     recipe_class = locate(config.recipe, "recipe")
     if not (isinstance(recipe_class, type) and issubclass(recipe_class, Recipe)):
         hint = "class MyRecipe(Recipe), with `from jobc_trainer.recipe import Recipe`"
-        raise BrokenInput(f"recipe: {config.recipe} is no subclass of Recipe", hint=hint)
+        raise BrokenInput(f"recipe: {config.recipe} is not a subclass of Recipe", hint=hint)
     recipe: Recipe = guarded(lambda: recipe_class(config), f"recipe: {config.recipe}(config)")
     return recipe
 
@@ -114,8 +114,8 @@ def pair(batch: Any) -> Any:
     if isinstance(batch, Mapping) or (isinstance(batch, list | tuple) and len(batch) != 2):
         description = ", ".join(map(str, batch)) if isinstance(batch, Mapping) else f"{len(batch)} values"
         raise BrokenInput(
-            f"data: a batch is {type(batch).__name__} ({description:.120}), and not (inputs, target)",
-            hint="a data.collate that makes (inputs, targets) of a list of samples, or a recipe with its own loss()",
+            f"data: a batch is {type(batch).__name__} ({description:.120}), not (inputs, target)",
+            hint="set data.collate to a function that returns (inputs, targets), or write a recipe with its own loss()",
         )
     return batch
 
@@ -132,8 +132,8 @@ def cross_entropy(logits: Any, targets: Tensor) -> Sum:
     if not isinstance(logits, Tensor) or logits.shape[:-1] != targets.shape or targets.is_floating_point():
         got = f"{logits.dtype} {list(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
         raise BrokenInput(
-            f"model: its outputs do not fit the targets: {got} for {targets.dtype} targets {list(targets.shape)}",
-            [f"cross-entropy takes {[*targets.shape, 'classes']}, and whole numbers as targets"],
+            f"model: outputs and targets do not match: {got} for {targets.dtype} targets {list(targets.shape)}",
+            [f"cross-entropy needs outputs {[*targets.shape, 'classes']} and integer targets"],
             hint="another model._target_, or a loss of your own: loss._target_",
         )
     try:
@@ -141,22 +141,22 @@ def cross_entropy(logits: Any, targets: Tensor) -> Sum:
     except IndexError as error:  # of torch 2.13 on a CPU; on a GPU it is an assertion of the device
         real = targets[targets != IGNORE]
         raise BrokenInput(
-            f"model: it gives {logits.shape[-1]} classes, and targets are {int(real.min())} to {int(real.max())}",
-            hint="as many outputs as there are classes, and targets that count from 0",
+            f"model: {logits.shape[-1]} output classes, but targets are {int(real.min())} to {int(real.max())}",
+            hint="the model needs one output per class, and targets start at 0",
         ) from error
 
 
 def summed(found: Any, targets: Any, items_of: Callable[..., Any], config: TrainConfig) -> tuple[Sum, Count]:
-    """What a loss gave, as a sum and a count: it is either that, or a loss for each item; 0 for targets it ignores."""
+    """Return a loss as (sum, count), given either that or a loss per item; 0 for ignored targets."""
     name = config.loss.name if isinstance(config.loss, Target) else "cross_entropy"
     if isinstance(found, tuple) and len(found) == 2:
         return found[0].sum().float(), found[1]
     if isinstance(found, Tensor) and found.ndim and found.shape[0] == len(targets):
         if isinstance(targets, Tensor) and found.shape != targets.shape[: found.ndim]:
             raise BrokenInput(
-                f"loss: {name} gave {list(found.shape)} for targets {list(targets.shape)}",
-                ["torch stretches outputs and targets of different shapes until they fit, with a warning only"],
-                hint="give the model's outputs the shape of the targets; a loss of your own may give (sum, count)",
+                f"loss: {name} returned {list(found.shape)} for targets {list(targets.shape)}",
+                ["torch broadcasts outputs and targets of different shapes, with only a warning"],
+                hint="return model outputs with the shape of the targets; a custom loss can return (sum, count)",
             )
         ignored = ignored_by(items_of)
         counts_all = ignored is None or not isinstance(targets, Tensor) or found.shape != targets.shape
@@ -164,14 +164,14 @@ def summed(found: Any, targets: Any, items_of: Callable[..., Any], config: Train
     got = f"a tensor {list(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
     if isinstance(found, Tensor) and found.ndim:
         raise BrokenInput(
-            f"loss: {name} gave {got} for a batch of {len(targets)}",
-            ["its first dimension must be that of the batch, so that it can be told which items count"],
-            hint="give a loss for each item in the shape of the targets, or (sum, count)",
+            f"loss: {name} returned {got} for a batch of {len(targets)}",
+            ["the first dimension must be the batch, so that padding can be masked"],
+            hint="return one loss per item, in the shape of the targets, or (sum, count)",
         )
     raise BrokenInput(
-        f"loss: {name} gave {got} for a batch of {len(targets)}",
-        ["a mean does not say over how many items it was taken, and ranks and micro batches may differ in that"],
-        hint="give a loss for each item (reduction: none), or (sum, count)",
+        f"loss: {name} returned {got} for a batch of {len(targets)}",
+        ["a mean does not contain its number of items, which can differ between ranks and micro-batches"],
+        hint="return one loss per item (reduction: none), or (sum, count)",
     )
 
 

@@ -9,7 +9,7 @@ from ..config.schema import kind_of
 from ..lifecycle.errors import BrokenInput
 from .recipe import Recipe
 
-INTO_THE_MODEL = "make it a part of the model, in build_model() of a recipe, whose loss() calls it"
+INTO_THE_MODEL = "make it part of the model in build_model() of a recipe, and call it in loss()"
 
 
 def place_loss(made: Recipe, device: torch.device) -> None:
@@ -20,7 +20,7 @@ def place_loss(made: Recipe, device: torch.device) -> None:
     if isinstance(made.items_of, nn.Module):
         if names := [name for name, parameter in made.items_of.named_parameters() if parameter.requires_grad]:
             raise BrokenInput(
-                f"loss: {kind_of(made.config.loss)} has parameters, which nobody would train: {', '.join(names[:8])}",
+                f"loss: {kind_of(made.config.loss)} has parameters, which would not be trained: {', '.join(names[:8])}",
                 hint=INTO_THE_MODEL,
             )
         made.items_of.to(device)
@@ -37,6 +37,6 @@ def refuse_other_buffers(made: Recipe, before: Mapping[str, Tensor]) -> None:
     after = buffers_of_loss(made)
     if changed := [name for name, buffer in before.items() if not torch.equal(buffer, after[name])]:
         raise BrokenInput(
-            f"loss: {kind_of(made.config.loss)} changes its buffers, which nobody would save: {', '.join(changed[:8])}",
+            f"loss: {kind_of(made.config.loss)} changes buffers, which would not be saved: {', '.join(changed[:8])}",
             hint=INTO_THE_MODEL,
         )

@@ -90,7 +90,7 @@ class Bucket:
         return answer.status == 200
 
     def get(self, key: str) -> bytes | None:
-        """None when there is no such object."""
+        """Return an object, or None if it does not exist."""
         answer = self._ask("GET", key, fine=(200, 404))
         return answer.body if answer.status == 200 else None
 
@@ -134,14 +134,14 @@ class Bucket:
                 answer = self._ask("GET", key, headers={"Range": f"bytes={start}-{end}"}, fine=(200, 206), most=size)
                 content = answer.body if answer.status == 206 else answer.body[start : end + 1]
                 if len(content) != end + 1 - start:
-                    raise BucketError(f"{self.url}/{key} has changed while it was read", "", exit_codes.PEER_LOST)
+                    raise BucketError(f"{self.url}/{key} changed while it was being read", "", exit_codes.PEER_LOST)
                 os.pwrite(file.fileno(), content, start)
 
             with ThreadPoolExecutor(AT_ONCE) as threads:
                 list(threads.map(get_part, range(0, size, PART_BYTES)))
 
     def delete(self, keys: Iterable[str]) -> None:
-        """In this order. What is not there is fine."""
+        """Delete objects in this order; missing ones are ignored."""
         for key in keys:
             self._ask("DELETE", key, fine=(200, 204, 404))
 
@@ -188,7 +188,7 @@ class Bucket:
             except (OSError, http.client.HTTPException) as error:
                 if isinstance(error, ssl.SSLCertVerificationError):
                     raise BucketError(
-                        f"{self._host}: {error.verify_message}", "SSL_CERT_FILE names your own certificates",
+                        f"{self._host}: {error.verify_message}", "set SSL_CERT_FILE to your own certificates",
                         exit_codes.DATA_BROKEN,
                     ) from error  # fmt: skip
                 failure = f"{type(error).__name__}: {error}"
@@ -201,8 +201,8 @@ class Bucket:
             elif answer.status not in BUSY and reason not in ("SlowDown", "RequestTimeout", "OperationAborted"):
                 raise self._error(method, path, answer)
             failure = f"HTTP {answer.status} {reason}"
-        title = f"the object store at {self._host} does not answer: {failure}, {TRIES} times"
-        raise BucketError(title, "storage.endpoint; is the network of the node well?", exit_codes.PEER_LOST)
+        title = f"the object store at {self._host} does not answer: {failure} ({TRIES} attempts)"
+        raise BucketError(title, "check storage.endpoint and the network of the node", exit_codes.PEER_LOST)
 
     def _once(
         self, method: str, path: str, query: Mapping[str, str], body: bytes, headers: Mapping[str, str], most: int
@@ -219,7 +219,7 @@ class Bucket:
             content = answer.read(most + 1)
             if len(content) > most:
                 title = f"{self.url}: the answer to {method} {path} is larger than {most >> 20} MiB"
-                raise BucketError(title, "somebody else wrote this object: remove it", exit_codes.DATA_BROKEN)
+                raise BucketError(title, "jobc did not write this object: remove it", exit_codes.DATA_BROKEN)
             return Answer(answer.status, received, content)
         finally:
             connection.close()
@@ -230,17 +230,15 @@ class Bucket:
         title = f"{self.url}: {reason or f'HTTP {answer.status}'}: {words}"
         hint = f"{method} {path} was refused"
         if reason == "NoSuchBucket":
-            hint = f"make the bucket {self.name}, or name another: storage.root=s3://BUCKET/PREFIX"
+            hint = f"create the bucket {self.name}, or set another: storage.root=s3://BUCKET/PREFIX"
         elif reason == "RequestTimeTooSkewed":
             hint = "the clock of this node is wrong"
         elif reason in ("AuthorizationHeaderMalformed", "PermanentRedirect"):
             hint = f"storage.region={answer.headers.get('x-amz-bucket-region', 'the region of the bucket')}"
         elif answer.status in (401, 403):
-            hint = (
-                "no credentials were found: secrets.AWS_ACCESS_KEY_ID and .AWS_SECRET_ACCESS_KEY, or a role of the node"
-            )
+            hint = "set secrets.AWS_ACCESS_KEY_ID and secrets.AWS_SECRET_ACCESS_KEY, or give the node a role"
             if credentials := self._wallet.open():
-                hint = f"the key {credentials.key} is not known there, or may not: {method} {path}"
+                hint = f"the key {credentials.key} is unknown or has no permission for {method} {path}"
         return BucketError(title, hint, exit_codes.DATA_BROKEN)
 
 
@@ -258,7 +256,7 @@ def _tag(element: ElementTree.Element) -> str:
 
 
 def _text(tree: ElementTree.Element, tag: str) -> str:
-    """Of the first such element below, "" without one."""
+    """Return the text of the first such element, "" if none."""
     return next((element.text or "" for element in tree.iter() if _tag(element) == tag), "")
 
 
@@ -267,6 +265,6 @@ def _exactly(file: int, start: int, length: int) -> bytes:
     while len(content) < length:
         piece = os.pread(file, length - len(content), start + len(content))
         if not piece:
-            raise OSError("the file became shorter while it was read")
+            raise OSError("the file was truncated while it was being read")
         content += piece
     return content

@@ -1,4 +1,4 @@
-"""One run in a bucket, where no folder is shared: which attempt it is, whose, and whether all nodes have come.
+"""Coordinate a run in a bucket without a shared folder: attempt number, owner, and whether all nodes joined.
 
     state/run                     made with the run: job, created, init_from (the run whose weights it begins with)
     starts/00002/owner            the engine's id of the submission that has begun attempt 2, which the first one writes
@@ -32,7 +32,7 @@ STOP, SAVE = "control/STOP", "control/SAVE"
 
 
 class Leave(Exception):
-    """This node does not start its ranks."""
+    """Raised when this node must not start its ranks."""
 
     def __init__(self, code: int, why: str, hint: str = "") -> None:
         super().__init__(why)
@@ -40,7 +40,7 @@ class Leave(Exception):
 
 
 class Submission(NamedTuple):
-    """What the engine has started. id: stays when it starts nodes again; most: times that it may do so."""
+    """One start by the engine. id: unchanged by engine restarts; most: number of allowed restarts."""
 
     id: str
     node: int
@@ -70,8 +70,9 @@ class BucketRun:
         return {listed.key[start:]: listed.age_s for listed in self.bucket.list(self.key(prefix))}
 
     def put_first(self, name: str, content: bytes) -> bool:
-        """Whether it is this one: no two writers have the same content, but for an owner's. So a put counts that was
-        repeated because its answer got lost."""
+        """Put an object unless it exists; return whether it is ours. Texts are unique, so a put repeated after a lost
+        answer still counts.
+        """
         if self.get(name) is None:
             self.bucket.put(self.key(name), content, only_new=True)
             self._pause(SETTLE_S)
@@ -122,20 +123,20 @@ class BucketRun:
         return self.put_first(f"starts/{attempt:05}/owner", submission.id.encode())
 
     def _begin_next(self, attempt: int, submission: Submission, init_from: str, job: str) -> None:
-        """This node has been in `attempt` before."""
+        """Begin the next attempt, because this node was already in `attempt`."""
         for name in self.ages(f"exit/{attempt}/node_"):
             if (self.get(name) or b"").split(b"\n")[0] == b"0":
                 node = name.rpartition("_")[2]
-                why = f"node {node} has ended well, and is not started again with this one"
-                raise Leave(exit_codes.CRASHED, why, "submit.sh --resume goes on")
+                why = f"node {node} has already finished, so this node cannot restart alone"
+                raise Leave(exit_codes.CRASHED, why, "resume with submit.sh --resume")
         began = sum(owner == submission.id for number, owner in self._attempts().items() if number <= attempt)
         if began > submission.most:
             raise Leave(
                 exit_codes.CRASHED,
-                f"started again {submission.most} times, the limit is {submission.most}",
+                f"already restarted {submission.most} times, which is the limit",
                 "lifecycle.max_requeues",
             )
-        again = f"reason=node {submission.node} was started again"
+        again = f"reason=node {submission.node} was restarted"
         word = f"{exit_codes.PEER_LOST}\nnode={submission.node}\ntime_ns={time.time_ns()}\n{again}\n"
         self.put_first(f"exit/{attempt}/first", word.encode())
         self._begin(attempt + 1, submission, init_from, job)
@@ -147,17 +148,19 @@ class BucketRun:
             name, age = min(ages.items(), key=lambda item: item[1])
             if age + GRAIN_S < time.monotonic() - began:  # written after this one came
                 run_id, node_name = self.folder.rpartition("/")[2], name.rpartition("/")[2]
-                why = f"run {run_id} is live: {node_name} of another job wrote {age:.0f} s ago"
+                why = f"run {run_id} is live: {node_name} of another job was active {age:.0f} s ago"
                 raise Leave(
-                    exit_codes.CRASHED, why, "stop that job first; submit.sh without --resume makes a run of its own"
+                    exit_codes.CRASHED,
+                    why,
+                    "stop that job first, or call submit.sh without --resume to start a new run",
                 )
             if time.monotonic() - began < LOOK_S:
-                wait = f"waiting until it has been silent for {SILENT_S:.0f} s"
-                print(f"jobc: another job of this run wrote {age:.0f} s ago: {wait}", flush=True)
+                wait = f"waiting until it has been inactive for {SILENT_S:.0f} s"
+                print(f"jobc: another job of this run was active {age:.0f} s ago: {wait}", flush=True)
             self._pause(5 * LOOK_S)
 
     def _heard(self, attempt: int) -> Mapping[str, float]:
-        """Of the nodes of an attempt that may be alive: name -> age in seconds."""
+        """Return the nodes of an attempt that may be alive: name -> seconds since their last sign."""
         starts = {name: age for name, age in self.ages(f"starts/{attempt:05}/").items() if age < SILENT_S}
         alive: dict[str, float] = {}
         spoken = set()
@@ -185,15 +188,15 @@ class BucketRun:
                 raise Leave(exit_codes.PEER_LOST, f"node {keys.get('node')}: {keys.get('reason')}")
             if reported != lacking:
                 reported = lacking
-                print(f"jobc: node {submission.node} is there, waiting for {lacking}", flush=True)
+                print(f"jobc: node {submission.node} is ready, waiting for {lacking}", flush=True)
             if time.monotonic() > deadline:
-                why = f"these nodes have not come within {submission.timeout_s:.0f} s: {lacking}"
-                raise Leave(exit_codes.RENDEZVOUS_FAILED, why, "status.sh tells what they wait for")
+                why = f"timeout: these nodes did not join within {submission.timeout_s:.0f} s: {lacking}"
+                raise Leave(exit_codes.RENDEZVOUS_FAILED, why, "status.sh shows what they wait for")
             self._pause(LOOK_S)
 
 
 def _word(submission: Submission, attempt: int) -> bytes:
-    """No two are alike, so that reading it again tells whose it is."""
+    """Return a unique text, so that a reader can identify its writer."""
     return f"attempt={attempt}\nnode={submission.node}\ntime_ns={time.time_ns()}\n".encode()
 
 

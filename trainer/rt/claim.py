@@ -1,4 +1,4 @@
-"""One supervisor for each node of a run: a lock that it holds, and nothing left of the launch before."""
+"""Ensure one supervisor per node of a run: it holds a lock and stops leftovers of earlier starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAUSE_S = 0.05
 
 
 class Refused(Exception):
-    """Nothing was started and nothing was touched."""
+    """Raised when nothing was started or changed."""
 
 
 def claim(run_folder: RunFolder, node: int, ranks: range) -> int:

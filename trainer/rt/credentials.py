@@ -1,4 +1,4 @@
-"""Who signs the requests to an object store: found as AWS' own tools find it, without any of them.
+"""Credentials for an object store, found in the same places as AWS' own tools.
 
 In    the environment of a node; the files and the services that it names
 Out   Credentials, or None: then requests go unsigned
@@ -54,7 +54,7 @@ class Wallet:
         return self._found
 
     def renew(self) -> None:
-        """What it holds was refused as expired."""
+        """Replace credentials that were rejected as expired."""
         self._asked = False
 
 
@@ -149,10 +149,10 @@ def _ask(
 
 
 def _seconds(text: str) -> float:
-    """Of an ISO 8601 time."""
+    """Return an ISO 8601 time in seconds."""
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
 def wallet(region: str) -> Wallet:
-    """Of this process' environment."""
+    """Return credentials from this process' environment."""
     return Wallet(os.environ, region)

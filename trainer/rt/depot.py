@@ -63,7 +63,7 @@ def main(argv: list[str]) -> int:
         return Node(mirror).run(words[1:])
     except Leave as leave:
         if leave.code == exit_codes.DONE:
-            print(f"jobc: {leave.why}: this node ends with 0", file=sys.stderr)
+            print(f"jobc: {leave.why}: this node exits with 0", file=sys.stderr)
         else:
             _say(leave.why, leave.hint)
         return leave.code
@@ -71,7 +71,7 @@ def main(argv: list[str]) -> int:
         _say(error.title, error.hint)
         return error.code
     except OSError as error:
-        _say(f"cannot write to the run folder of this node: {error}", "storage.scratch names another place")
+        _say(f"cannot write to the run folder of this node: {error}", "set storage.scratch to another folder")
         return exit_codes.CRASHED
 
 
@@ -119,7 +119,7 @@ def look(run: BucketRun, verb: str, words: list[str]) -> int:
 
 
 def bring_ends(run: BucketRun, to: Path) -> int:
-    """How the nodes of the newest attempt ended, so far."""
+    """Fetch the exit codes of the nodes of the newest attempt so far."""
     attempt = run.newest_attempt()
     if attempt is None:
         return exit_codes.CRASHED
@@ -164,7 +164,7 @@ class Node:
         self.has_ended.set()
         while any(thread.is_alive() for thread in threads):
             if signal.SIGQUIT in signals.wait(0.2)[0]:
-                _say("told to end at once: not all of this attempt is in the bucket", "")
+                _say("told to exit at once: the bucket does not have all files of this attempt", "")
                 return code
         return self._last_words(code)
 
@@ -183,7 +183,7 @@ class Node:
         try:
             self.mirror.push(logs=True, last=True)
         except (BucketError, OSError) as error:
-            _say(f"the end of this attempt is not in the bucket: {error}", getattr(error, "hint", ""))
+            _say(f"cannot write the result of this attempt to the bucket: {error}", getattr(error, "hint", ""))
             return code or getattr(error, "code", exit_codes.PEER_LOST)
         return code
 

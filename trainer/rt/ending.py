@@ -1,4 +1,4 @@
-"""How a node ends: the verdict over its ranks, told to the user, to the peers and to the run folder; or a restart."""
+"""End of a node: report the verdict over its ranks to user, peers and run folder; or restart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RESUME_COMMAND = re.compile(rf"(?=.*submit\.sh'? --resume ){_WORD} --resume {_WO
 
 
 class Told(NamedTuple):
-    """What came from outside before the ranks ended.
+    """External event before the ranks ended.
 
     asked:       some signal for them; killed: by the supervisor; interrupted: by Ctrl-C
     by_somebody: to end, and not because a peer failed; at_once: by SIGQUIT
@@ -48,11 +48,11 @@ def mark_stopped(run_folder: RunFolder, output: NodeOutput) -> None:
         run_folder.stop_mark.parent.mkdir(exist_ok=True)
         run_folder.stop_mark.touch()
     except OSError as error:
-        output.say(f"cannot leave the stop mark: {error}")
+        output.say(f"cannot write the stop marker: {error}")
 
 
 class Ending:
-    """Of one start of the ranks of a node. state: what its state file holds so far; grace_s: for peers to agree."""
+    """End of one start of a node's ranks. state: contents of its state file; grace_s: for peers to agree."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Ending:
         why = lost or (verdict.reason if verdict.reason.endswith(LATE) else "")
         self.output.say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {why}" if why else ""))
         if command := self._resume_command(code):
-            self.output.say(f"go on with: {command}")
+            self.output.say(f"resume with: {command}")
         self._wait_for_peers(signals, GOODBYE_S if told.at_once else float("inf"))
         self._stop_lingering()
         for file in (self.run_folder.node_state(self.node), self.run_folder.node_exit(self.node)):
@@ -176,12 +176,12 @@ class Ending:
         number = self.restarts.made + 1
         if not self.restarts.agree(self.grace_s):
             return False
-        self.output.say(f"restart {number} of {self.restarts.most}, all ranks from the newest checkpoint")
+        self.output.say(f"restart {number} of {self.restarts.most}: all ranks continue from the newest checkpoint")
         self.output.flush()
         return True
 
     def _resume_command(self, code: int) -> str:
-        """What to type, said once per run; empty when there is nothing to go on with."""
+        """Return the resume command, printed once per run; empty if nothing can be resumed."""
         saved = code == exit_codes.CRASHED and any(self.run_folder.checkpoints.glob("step_*"))
         content = read_small(self.run_folder.resume_command)
         command = content[1].get("command", "") if content else ""

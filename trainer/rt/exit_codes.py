@@ -18,15 +18,15 @@ PRIORITY = (DATA_BROKEN, RENDEZVOUS_FAILED, CRASHED, PEER_LOST, PREEMPTED, DONE)
 MEANING = {
     DONE: "done",
     CRASHED: "crashed",
-    DATA_BROKEN: "data or configuration broken: starting it again will not help",
-    PEER_LOST: "another rank, the link to it or storage was lost",
-    RENDEZVOUS_FAILED: "the ranks did not find each other",
+    DATA_BROKEN: "invalid data or configuration: a restart will not help",
+    PEER_LOST: "lost another rank, its network link or storage",
+    RENDEZVOUS_FAILED: "rendezvous timeout: the ranks did not find each other",
     PREEMPTED: "stopped early",
     INTERRUPTED: "stopped by Ctrl-C",
 }
 
 # jobc and torchrun kill the wrapper of a rank, so a rank whose wrapper lives was killed by somebody else.
-KILLED = "killed by SIGKILL, not by jobc; usually out of memory: dmesg tells"
+KILLED = "killed by SIGKILL, not sent by jobc: probably out of memory (check dmesg)"
 
 
 def worst(codes: Iterable[int]) -> int:

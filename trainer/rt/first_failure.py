@@ -1,4 +1,4 @@
-"""exit/ATTEMPT/first: which node of an attempt failed first, and why. The earliest failure stays, whoever tells later.
+"""exit/ATTEMPT/first: which node of an attempt failed first, and why. The earliest failure stays.
 
 1
 node=2
@@ -17,7 +17,7 @@ from .run_folder import RunFolder, count_of, read_small, write_small
 
 
 def keep_earliest(run: RunFolder, code: str, keys: Mapping[str, object]) -> None:
-    """Write it, unless an earlier one is known. Two nodes may write at one moment: whoever failed tells again."""
+    """Write it, unless an earlier one is known. Two nodes may write at once, so a failed node writes again."""
     recorded = read_small(run.first_failure)
     if recorded and not is_earlier(code, keys, *recorded):
         return

@@ -6,9 +6,9 @@ import re
 
 
 def is_of_type(name: str, wanted: str) -> bool:
-    """Does a product's name have every part of a type, as A100-80GB is said of `NVIDIA A100-SXM4-80GB`?
+    """Does a product's name have every part of a type, as A100-80GB matches `NVIDIA A100-SXM4-80GB`?
 
-    Letters and digits are words of their own, and a part ends where a word of the name ends: A10 is no A100, L4 and
+    Letters and digits are words of their own, and a part ends where a word of the name ends: A10 is not A100, L4 and
     L40 are no L40S, and RTX3090 is `GeForce RTX 3090`.
     """
     name = re.sub(r"(MI\d{3})([_ ]OAM)", r"\1X\2", name)  # MI325X and MI355X as their own memory names them: MI325 OAM

@@ -17,11 +17,11 @@ from .gpu_names import is_of_type
 
 TIMEOUT_S = 60  # the driver starts at the first question, where it is not kept running
 BUSY_MIB = 1024  # a GPU nobody uses has some hundred MiB in use for itself
-HINT = "is the driver loaded, and what is CUDA_VISIBLE_DEVICES? gpus=0 is for the CPU"
+HINT = "check the driver and CUDA_VISIBLE_DEVICES; to run on the CPU, set gpus=0"
 
 
 class Gpu(NamedTuple):
-    """One GPU. used_mib: memory in use by anybody; pids: processes that compute on it, as far as they are shown."""
+    """One GPU. used_mib: memory in use; pids: visible processes that use it."""
 
     id: str
     name: str
@@ -46,10 +46,10 @@ def main(argv: list[str]) -> int:
 
 
 def compare(found: list[Gpu] | None, wanted: str) -> tuple[bool, str]:
-    """Whether all that were found are of a type, and what they are, in words."""
+    """Return whether all GPUs found have the wanted type, and a description."""
     host = os.uname().nodename
     if found is None:
-        return False, f"nothing on {host} tells the type of its GPUs, neither nvidia-smi nor rocm-smi; wanted: {wanted}"
+        return False, f"cannot detect the GPU type on {host}: neither nvidia-smi nor rocm-smi works; wanted: {wanted}"
     kinds = ", ".join(sorted({gpu.name for gpu in found})) or "none"
     good = bool(found) and all(is_of_type(gpu.name, wanted) for gpu in found)
     return good, f"GPUs of {host}: {kinds}; wanted: {wanted}"
@@ -61,7 +61,7 @@ def text(seen: int, wanted: int) -> str:
 
 
 def listed(environ: Mapping[str, str]) -> list[Gpu] | None:
-    """Those that the job may use; None where there is neither nvidia-smi nor rocm-smi."""
+    """Return the GPUs that the job may use; None without nvidia-smi and rocm-smi."""
     for tool in (_nvidia, _rocm):
         try:
             gpus = list(tool())

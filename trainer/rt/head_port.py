@@ -30,10 +30,10 @@ F_OFD_SETLK = 37  # Linux: a lock of the open file, which lives as long as node.
 
 def main(argv: list[str]) -> int:
     """The exit code."""
-    parser = argparse.ArgumentParser(prog="head_port.py", description="the port where the ranks meet")
+    parser = argparse.ArgumentParser(prog="head_port.py", description="the rendezvous port")
     parser.add_argument("port", type=int, help="0 = choose one")
-    parser.add_argument("--lock-fd", type=int, help="open file in which chosen ports are locked, one byte each")
-    parser.add_argument("--timeout", type=float, default=0, help="seconds that node 0 has to name the port")
+    parser.add_argument("--lock-fd", type=int, help="open file that locks chosen ports, one byte each")
+    parser.add_argument("--timeout", type=float, default=0, help="seconds to wait for node 0 to publish the port")
     options = parser.parse_args(argv)
     try:
         print(head_port(RunFolder.from_environment(), options.port, options.lock_fd, options.timeout))
@@ -41,7 +41,11 @@ def main(argv: list[str]) -> int:
         print(error.why, error.hint, sep="\n")
         return error.code
     except OSError as error:
-        print(f"no rendezvous port on {os.uname().nodename}: {error.strerror}", "rendezvous.port names one", sep="\n")
+        print(
+            f"no rendezvous port on {os.uname().nodename}: {error.strerror}",
+            "set rendezvous.port to a free port",
+            sep="\n",
+        )
         return exit_codes.CRASHED
     return exit_codes.DONE
 
@@ -60,7 +64,7 @@ def head_port(run: RunFolder, wanted: int, lock: int | None, timeout_s: float) -
         return wanted or wait_for_head(run, timeout_s)
     if wanted and not is_free(wanted):
         why = f"rendezvous port {wanted} is in use on {os.uname().nodename}"
-        hint = f"see who has it with `ss -ltnp 'sport = :{wanted}'`, or take another: rendezvous.port"
+        hint = f"find the process with `ss -ltnp 'sport = :{wanted}'`, or set another rendezvous.port"
         raise NoPort(exit_codes.RENDEZVOUS_FAILED, why, hint)
     port = wanted or choose(f"{os.environ['JOBC_RUN_ID']}/{run.attempt}", lock)
     if int(os.environ["JOBC_NODES"]) > 1:
@@ -79,7 +83,7 @@ def choose(run: str, lock: int | None) -> int:
 
 
 def is_ours(port: int, lock: int | None) -> bool:
-    """No other run of this user on this machine has chosen the port and is about to listen there."""
+    """Lock the port; return False if another run of this user on this machine has chosen it."""
     if lock is None:
         return True
     write_lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, port, 1, 0)
@@ -102,10 +106,10 @@ def wait_for_head(run: RunFolder, timeout_s: float) -> int:
             return int(state[1]["port"])
         if first := read_small(run.first_failure):
             why = f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"
-            raise NoPort(exit_codes.PEER_LOST, why, "status.sh tells how each node ended")
+            raise NoPort(exit_codes.PEER_LOST, why, "status.sh shows the result of each node")
         time.sleep(POLL_S)
     why = f"node 0 ({os.environ.get('JOBC_HEAD_ADDR')}) has not started within {timeout_s:.0f} s"
-    hint = f"its log: {run.node_log(0)}; or wait longer: rendezvous.timeout"
+    hint = f"its log: {run.node_log(0)}; or raise rendezvous.timeout"
     raise NoPort(exit_codes.RENDEZVOUS_FAILED, why, hint)
 
 

@@ -1,7 +1,7 @@
-"""What the head of every run says first, whatever backend started it: job, nodes, meeting point, GPUs.
+"""First lines of every run, for all backends: job, nodes, rendezvous endpoint, GPUs.
 
 run 20260131-120000-1f2e of job audio, attempt 0, slurm job 4711
-4 nodes x 2 ranks = world size 8, on node[1-4]; they meet at node1:23456
+4 nodes x 2 ranks = world size 8, on node[1-4]; rendezvous at node1:23456
 GPUs of this node: 0 1 (NVIDIA H100 80GB HBM3)
 """
 
@@ -24,13 +24,13 @@ def header(environ: Mapping[str, str]) -> Iterator[str]:
     hosts = environ["JOBC_NODE_LIST"]
     meet = f"{environ['JOBC_HEAD_ADDR']}:{environ['JOBC_HEAD_PORT']}"
     size = f"{_count(nodes, 'node')} x {_count(procs, 'rank')} = world size {nodes * procs}"
-    yield f"{size}, on {hosts}; they meet at {meet}"
+    yield f"{size}, on {hosts}; rendezvous at {meet}"
     if int(environ.get("JOBC_GPUS") or 0):
         yield f"GPUs of this node: {gpus(environ) or 'none are seen'}"
 
 
 def gpus(environ: Mapping[str, str]) -> str:
-    """Those that the ranks may use: as the engine set them, else as the driver lists them; their names if known."""
+    """Return the GPUs of the ranks: as the engine set them or as the driver lists them; with names if known."""
     chosen = next((environ[v] for v in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES") if environ.get(v)), "")
     listed = chosen.replace(",", " ") or " ".join(map(str, _numbers()))
     names = sorted(set(_names()))
@@ -38,7 +38,7 @@ def gpus(environ: Mapping[str, str]) -> str:
 
 
 def _numbers() -> list[int]:
-    """Of all GPUs of this node, without asking a driver, which may hang."""
+    """Return the numbers of all GPUs of this node without calling a driver, which may hang."""
     files = [path.name.removeprefix("nvidia") for path in DEVICES.glob("nvidia[0-9]*")]
     amd = [file for file in KFD.glob("*/gpu_id") if file.read_text().strip() not in ("", "0")]
     return sorted(int(number) for number in files if number.isdigit()) or list(range(len(amd)))

@@ -124,7 +124,7 @@ wait_for_nodes() {
       said=$lacking
       echo "jobc: node $2 is there, waiting for$lacking"
     fi
-    if ((SECONDS >= until)); then fail 71 "these nodes have not come within $4 s:$lacking" 'status.sh tells what they wait for'; fi
+    if ((SECONDS >= until)); then fail 71 "these nodes have not come within $4 s:$lacking" 'status.sh shows what they wait for'; fi
     sleep 0.5
     find "$1" -maxdepth 0 -newermt @0 >/dev/null # makes a network file system look again
   done

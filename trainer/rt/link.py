@@ -1,4 +1,4 @@
-"""One end of a TCP connection that carries JSON objects, one a line, both ways, and never makes its owner wait."""
+"""One end of a TCP connection with JSON objects, one per line, in both directions; never blocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Message = dict[str, Any]
 
 
 class Link:
-    """One connection: a JSON object a line, both ways. node: who is there; -1 until that has been proved."""
+    """One connection with one JSON object per line. node: the peer; -1 until proved."""
 
     def __init__(self, connection: socket.socket, node: int = -1) -> None:
         connection.setblocking(False)
@@ -44,7 +44,7 @@ class Link:
         return not self._outgoing
 
     def receive(self) -> Iterator[Message]:
-        """What has come; notes when, and whether the other side has closed or talks nonsense."""
+        """Read available messages; record the time, and whether the peer closed or sent invalid data."""
         try:
             piece = self.connection.recv(MOST_BYTES)
         except BlockingIOError:
@@ -67,5 +67,5 @@ class Link:
 
 
 def proof(token: str, nonce: str) -> str:
-    """That one knows the token, without saying it."""
+    """Return a proof of the token without revealing it."""
     return hmac.new(token.encode(), nonce.encode(), hashlib.sha256).hexdigest()

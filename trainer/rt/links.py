@@ -1,7 +1,7 @@
 """The links between the supervisors of one attempt: a TCP connection from every node to node 0.
 
 They tell a node that has lost its power or its cable from one that is only quiet, in seconds, whatever the program of
-the ranks does; and they carry the marks of the run folder (the stop mark, who failed first, who was told to end) and
+the ranks does; and they carry the marks of the run folder (the stop mark, who failed first, who was asked to stop) and
 the command of mpirun's daemons (mpi.py) to nodes that do not see the folder in which they were left.
 
 In   state/link, where node 0 says at which port it listens, and the token that proves that somebody is of this run
@@ -37,7 +37,7 @@ JOIN_S = 30.0  # a node that fails at once waits so long for the others to start
 
 
 class Links(threading.Thread):
-    """What both sides do. A thread of its own: it may wait, and it touches nothing but its links and the marks."""
+    """Common part of both sides. Runs in its own thread, may block, and only uses its links and marks."""
 
     lost_s = LOST_S
 
@@ -56,11 +56,11 @@ class Links(threading.Thread):
         self._next_beat = 0.0
 
     def end(self) -> None:
-        """This node has ended: tell, and be done when that has been heard; node 0, when all others have ended too."""
+        """Announce that this node has ended and wait until it is received; node 0 waits for all others."""
         self._ending.set()
 
     def close(self) -> None:
-        """At once: the other side hears nothing."""
+        """Close at once, without notifying the peer."""
         self._closed.set()
         self.join()
 
@@ -82,7 +82,7 @@ class Links(threading.Thread):
         self._selector.close()
 
     def _exchange(self) -> None:
-        """One round: connections, what has come, what is to be said."""
+        """Run one round: connections, received messages, messages to send."""
         for key, _ in self._selector.select(TICK_S):
             if isinstance(key.data, Link):
                 for message in key.data.receive():
@@ -143,7 +143,7 @@ class Links(threading.Thread):
                 keep_earliest(self.run_folder, mark["code"], mark["keys"])
 
     def _look_at_marks(self) -> None:
-        """Those of this node's own run folder."""
+        """Read the marks in this node's own run folder."""
         if "stop" not in self._marks and self.run_folder.stop_mark.exists():
             self._learn("stop", {})
         if "told" not in self._marks and (stop := read_small(self.run_folder.first_stop)):

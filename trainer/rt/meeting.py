@@ -30,7 +30,7 @@ Clock = Callable[[], float]  # seconds since 1970
 
 
 class Seen(NamedTuple):
-    """What one node found. `None` is good, else why not; clock_s: of node 0 less its own, and how sure that is."""
+    """Network test result of one node. `None` is good, else the reason; clock_s: offset of node 0, and its error."""
 
     storage: str | None
     to_head: str | None
@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 
 
 def attend(folder: Path, nodes: int, port: int, clock: Clock = time.time) -> Iterator[None]:
-    """On node 0: a generator that is open for the others from its first step, and ends when they are done."""
+    """Serve the other nodes, on node 0: a generator, open from its first step until they are done."""
     with _listening(port, clock) as listens_at:
         write_small(folder / "head", keys={"port": listens_at})
         yield
@@ -62,11 +62,11 @@ def attend(folder: Path, nodes: int, port: int, clock: Clock = time.time) -> Ite
 
 
 def meet(folder: Path, rank: int, head: str) -> Seen:
-    """On any other node."""
+    """Run the test, on any node but node 0."""
     head_keys = _wait_for(folder / "head")
     if head_keys is None:
         guess = "node 0 has not started, or this is" if folder.is_dir() else "the folder does not exist: this is"
-        why = f"nothing of node 0 was seen in {folder} within {MEET_S:.0f} s; {guess} other storage"
+        why = f"found no files of node 0 in {folder} within {MEET_S:.0f} s; {guess} different storage"
         return Seen(why, None, None, None)
     port = int(head_keys["port"])
     to_head = why_unreachable(head, port, CONNECT_S)
@@ -75,12 +75,12 @@ def meet(folder: Path, rank: int, head: str) -> Seen:
         address = interfaces.address_towards(head)
         write_small(folder / f"node_{rank:02}", keys={"address": address, "port": listens_at})
         answer = _wait_for(folder / f"seen_{rank:02}")
-    from_head = f"node 0 has not tried within {MEET_S:.0f} s" if answer is None else answer["why"] or None
+    from_head = f"node 0 did not try to connect within {MEET_S:.0f} s" if answer is None else answer["why"] or None
     return Seen(None, to_head, from_head, clock_s)
 
 
 def leave(folder: Path, rank: int) -> None:
-    """On any other node, when it is done."""
+    """Report the end of the test, on any node but node 0."""
     write_small(folder / f"done_{rank:02}", keys={"rank": rank})
 
 
@@ -98,7 +98,7 @@ def clock_difference(head: str, port: int, clock: Clock = time.time) -> tuple[fl
 
 @contextmanager
 def _listening(port: int, clock: Clock) -> Iterator[int]:
-    """A port where each connection is told the time. port: 0 = any"""
+    """Serve a port that sends the time to each connection. port: 0 = any"""
     dual = socket.has_dualstack_ipv6()
     with socket.create_server(
         ("", port), family=socket.AF_INET6 if dual else socket.AF_INET, dualstack_ipv6=dual, backlog=1024
@@ -119,7 +119,7 @@ def _serve(server: socket.socket, clock: Clock) -> None:
 
 
 def _look_back(folder: Path, name: str) -> None:
-    """From node 0 to the address that a node wrote."""
+    """Connect from node 0 to the address that a node wrote."""
     content = read_small(folder / name)
     assert content is not None, "the file was listed"
     why = why_unreachable(content[1]["address"], int(content[1]["port"]), CONNECT_S)

@@ -37,7 +37,7 @@ Seen = tuple[int, int, int]  # mtime in ns, size, inode
 
 
 class Mirror:
-    """Of `folder`, on node `node`."""
+    """Mirror of `folder`, on node `node`."""
 
     def __init__(self, run: BucketRun, folder: RunFolder, node: int) -> None:
         self.run, self.folder, self.node = run, folder, node
@@ -71,7 +71,7 @@ class Mirror:
             self._fetch(source, f"{step}/{MANIFEST}", into / step / MANIFEST, sizes[f"{step}/{MANIFEST}"])
             if newest is None and self._fetch_step(source, into / step, step, sizes):
                 newest = step
-                print(f"jobc: brought {step} from {source.bucket.url}/{source.folder}", flush=True)
+                print(f"jobc: downloaded {step} from {source.bucket.url}/{source.folder}", flush=True)
             elif newest != step:
                 stubs[step] = names
         if into == self.folder.path:
@@ -80,7 +80,7 @@ class Mirror:
         return newest
 
     def bring_progress(self) -> None:
-        """On node 0, before restore(): what attempts.py counts. Of the metrics only the last step comes back."""
+        """Download the state that attempts.py counts, on node 0 before restore(). Of the metrics only the last step."""
         if (content := self.run.get(PROGRESS)) is not None:
             path = self.folder.path / PROGRESS
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ class Mirror:
                 break
 
     def _leftovers(self, ages: Mapping[str, float]) -> dict[str, list[str]]:
-        """Of checkpoints that were killed on their way, or half removed: folder -> its names.
+        """Return leftovers of interrupted or partly removed checkpoints: folder -> its names.
 
         They have no manifest, no file that those with a manifest do not have, and none of this attempt. So what a
         program of the user's keeps in such a folder stays.
@@ -115,14 +115,14 @@ class Mirror:
         }
 
     def _note(self, stubs: Mapping[str, list[str]]) -> None:
-        """For the process that sends: what is here as it is there, and what is only there."""
+        """Record for the upload process which local files are already in the bucket."""
         up = {name: version for name, version in self._look() if name.startswith("checkpoints/") or name == PROGRESS}
         path = self.folder.path / RESTORED
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps({"up": up, "stubs": stubs}))
 
     def go_on(self) -> None:
-        """From where restore() has come to. Without its note all that is here goes up once more."""
+        """Continue from the state that restore() recorded. Without it everything is uploaded again."""
         try:
             note = read_json(self.folder.path / RESTORED, LARGEST_NOTE)
         except Unreadable:
@@ -135,7 +135,7 @@ class Mirror:
         source.bucket.get_file(source.key(name), path, size)
 
     def _fetch_step(self, source: BucketRun, path: Path, step: str, sizes: dict[str, int]) -> bool:
-        """Whether all its files are there, and what was saved; else they are not here either."""
+        """Download a checkpoint if all its files exist as saved; otherwise remove it here. True: complete."""
         entries = read_entries(read_manifest(path))
         if entries is None:
             entries = {MANIFEST: (-1, "")}
@@ -170,7 +170,7 @@ class Mirror:
         self._up[name] = _seen(path)
 
     def pull_head(self) -> bool:
-        """On every node but node 0: where the ranks and the supervisors meet in this attempt. True: all is known."""
+        """Download rendezvous and link addresses of this attempt, on nodes other than 0. True: complete."""
         for name in HEAD_FILES:
             content = self.run.get(name)
             if content is None or small(content)[1].get("attempt") != str(self.folder.attempt):
@@ -185,7 +185,7 @@ class Mirror:
         return True
 
     def lacking_ends(self, nodes: int) -> int:
-        """How many nodes of this attempt have not ended, and live; brings the exit codes of the others."""
+        """Return how many live nodes of this attempt have not ended; download the exit codes of the others."""
         attempt, lacking = self.folder.attempt, 0
         exits = self.run.ages(f"exit/{attempt}/node_")
         signs = {**self.run.ages(f"starts/{attempt:05}/node_"), **self.run.ages("state/node_")}
@@ -204,7 +204,7 @@ class Mirror:
     # ---- up
 
     def push_head(self) -> bool:
-        """On node 0, before anything else: see pull_head. True: it is there."""
+        """Upload node 0's addresses before anything else, see pull_head. True: done."""
         for name in HEAD_FILES:
             path = self.folder.path / name
             try:
@@ -219,7 +219,7 @@ class Mirror:
         return True
 
     def beat(self) -> None:
-        """This node lives."""
+        """Record that this node is alive."""
         path = self.folder.node_state(self.node)
         try:
             self.run.put(f"state/{path.name}", path.read_bytes())
@@ -228,7 +228,7 @@ class Mirror:
             self.run.put(sign, self.run.get(sign) or b"")
 
     def push(self, logs: bool, last: bool) -> None:
-        """One look at the folder. logs: with their new lines; last: with what has just been written, too."""
+        """Scan and upload the folder once. logs: including new log lines; last: including files just written."""
         now = dict(self._look())
         if PROGRESS in self._up and PROGRESS not in now:
             self.run.bucket.delete([self.run.key(PROGRESS)])  # it ended well, and that counts before its last words
@@ -259,7 +259,7 @@ class Mirror:
             self._up[name] = version
 
     def _push_step(self, step: str, changed: dict[str, Seen]) -> None:
-        """What has changed of a checkpoint: large files first, the manifest last."""
+        """Upload the changed files of a checkpoint: large files first, the manifest last."""
         name = f"{step}/{MANIFEST}"
         version = changed.pop(name, None)
         manifest = self._read(name, version) if version else b""  # b"": it has not changed
@@ -273,10 +273,10 @@ class Mirror:
         if version and is_all_there and self._read(name, version) == manifest:
             self.run.put(name, manifest)
             self._up[name] = version
-            print(f"jobc: {step} is in {self.run.bucket.url}/{self.run.folder}", flush=True)
+            print(f"jobc: uploaded {step} to {self.run.bucket.url}/{self.run.folder}", flush=True)
 
     def _make_way(self, name: str, manifest: bytes, changed: dict[str, Seen]) -> None:
-        """For a checkpoint in the place of one that is in the bucket. name: of its manifest
+        """Prepare to replace a checkpoint in the bucket. name: of its manifest
 
         Files that both have stay there, and need not go. Before the first of the others goes, the former one loses its
         manifest: what has one is sound.
@@ -292,7 +292,7 @@ class Mirror:
             self._up.pop(name, None)
 
     def _read(self, name: str, version: Seen) -> bytes | None:
-        """None when it has been replaced or removed since that look, which the next one sees."""
+        """Return the content, or None if it was replaced or removed since the scan; the next scan sees it."""
         try:
             content = (self.folder.path / name).read_bytes()
             return content if _seen(self.folder.path / name) == version else None
@@ -310,7 +310,7 @@ class Mirror:
             del self._stubs[step]
 
     def _push_log(self, name: str, size: int, inode: int) -> None:
-        """What is new as one more part, NAME/ATTEMPT-NUMBER. A file that was put aside is the beginning of its log."""
+        """Upload new log lines as a part NAME/ATTEMPT-NUMBER. A rotated file is the beginning of its log."""
         log = PUT_ASIDE.sub(r"\1", name)
         start = self._sent.get((log, inode), 0)
         if size <= start:
@@ -372,8 +372,9 @@ def _is_log(name: str) -> bool:
 
 
 def _order(name: str) -> tuple[int, str, bool, str, float]:
-    """That it has begun, then checkpoints before the rest, a manifest after its folder, the node's last words at the
-    end; what was put aside of a log before the log."""
+    """Return the upload order: start marker, checkpoints with their manifest last, other files, then the node's exit
+    record; rotated logs before the current log.
+    """
     kind = {"checkpoints": 0, "exit": 2, "state": 3}.get(name.partition("/")[0], 1) if name != PROGRESS else -1
     aside = PUT_ASIDE.fullmatch(name)
     log, number = (aside[1], float(aside[2])) if aside else (name, math.inf)

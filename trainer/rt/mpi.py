@@ -71,7 +71,7 @@ def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
             if pid == child:
                 return _code(status)
         if time.monotonic() > deadline:
-            print(f"jobc: not all nodes have joined mpirun within {timeout_s:g} s", file=sys.stderr)
+            print(f"jobc: not all nodes joined mpirun within {timeout_s:g} s", file=sys.stderr)
             return exit_codes.RENDEZVOUS_FAILED
         time.sleep(POLL_S)
     return _code(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -87,7 +87,7 @@ def hand_on(host: str, words: list[str]) -> int:
     """Leave the daemon's command for the nodes; links.py takes it to those that do not see this run folder."""
     node = int(host.rpartition("-")[2])
     if words[words.index(VPID) + 1] != str(node):
-        print(f"jobc: mpirun numbers its daemons in another order than the nodes: {words}", file=sys.stderr)
+        print(f"jobc: mpirun numbers its daemons in a different order from the nodes: {words}", file=sys.stderr)
         return exit_codes.CRASHED
     if node == 1:  # it stands for all
         write_small(RunFolder.from_environment().mpi_daemon, keys={"words": json.dumps(words)}, private=True)
@@ -111,7 +111,7 @@ def become_daemon(timeout_s: float) -> int:
 
 
 def become_rank(command: list[str]) -> NoReturn:
-    """With torchrun's variables, which every launcher of jobc sets; they must be what Open MPI says."""
+    """Set torchrun's variables, as every launcher of jobc does; they must match Open MPI's."""
     variables = spawn.ranks(os.environ)[int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])]
     for name, key in (("RANK", "OMPI_COMM_WORLD_RANK"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")):
         if os.environ[key] != variables[name]:

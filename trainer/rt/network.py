@@ -1,4 +1,4 @@
-"""What the libraries must be told of this node's network: which interface, and whether the fabric is there.
+"""Configure NCCL and Gloo for this node's network: choose the interface and check the fabric.
 
 Usage  jobctl network --head HOST [--profile NAME] [--interface NAMES] [--gpus N]
 In     JOBC_NODE_RANK; a variable that is set already is left as it is
@@ -32,7 +32,7 @@ RDMA = ("infiniband", "roce", "efa", "slingshot")  # what pins memory
 
 
 class Lacking(Exception):
-    """This node has not what the job was promised. code: of exit_codes; hint: what to do."""
+    """Raised when the node lacks something the job needs. code: of exit_codes; hint: next step."""
 
     def __init__(self, title: str, hint: str, code: int = exit_codes.DATA_BROKEN) -> None:
         super().__init__(title)
@@ -41,10 +41,10 @@ class Lacking(Exception):
 
 def main(argv: list[str]) -> int:
     """The exit code."""
-    parser = argparse.ArgumentParser(prog="network.py", description="what NCCL and Gloo must know of this node")
+    parser = argparse.ArgumentParser(prog="network.py", description="network settings of this node for NCCL and Gloo")
     add_arguments(parser)
     parser.add_argument("--head", required=True, help="host of node 0")
-    parser.add_argument("--timeout", type=float, default=0, help="seconds for its name to resolve")
+    parser.add_argument("--timeout", type=float, default=0, help="seconds to wait until its name resolves")
     options = parser.parse_args(argv)
     try:
         wait_for_name(options.head, options.timeout)
@@ -62,10 +62,12 @@ def main(argv: list[str]) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What preflight.py asks as well."""
+    """Add the arguments that preflight.py shares."""
     parser.add_argument("--profile", default="auto", help="network.profile of the job")
-    parser.add_argument("--interface", default="", help="names with commas; none = what leads to node 0")
-    parser.add_argument("--gpus", type=int, default=0, help="GPUs on this node; without one there is no NCCL")
+    parser.add_argument(
+        "--interface", default="", help="comma-separated names; none = the interface that leads to node 0"
+    )
+    parser.add_argument("--gpus", type=int, default=0, help="GPUs on this node; NCCL is only used with GPUs")
 
 
 # ---- the interface
@@ -98,23 +100,23 @@ def choose_interface(wanted: str, head: str, is_head: bool) -> str:
                 available = ", ".join(
                     f"{name} ({ip})" for ip, name in local_addresses.items() if not ip.startswith(local)
                 )
-                hint = f"it has {available or 'none'}; without network.interface each node finds its own"
-                raise Lacking(f"network.interface={name}: this node has no such interface with an address", hint)
+                hint = f"available: {available or 'none'}; without network.interface each node finds its own"
+                raise Lacking(f"network.interface={name}: this node has no such interface, or it has no address", hint)
         return wanted
     if head == "localhost" or head.startswith("127.") or head == "::1":
         return "lo"  # all nodes on one machine, as whoever gives this address means it
     try:
         address = interfaces.address_towards(head)
     except OSError as error:
-        hint = "is the name in DNS or /etc/hosts of this node, and is there a route?"
-        raise Lacking(f"this node finds no way to node 0, {head}: {error.strerror}", hint,
+        hint = "check that the name is in DNS or /etc/hosts of this node, and that a route exists"
+        raise Lacking(f"this node cannot reach node 0, {head}: {error.strerror}", hint,
                       exit_codes.RENDEZVOUS_FAILED) from error  # fmt: skip
     interface = interfaces.addresses().get(address)
     if interface == "lo" and is_head:
         interface = interfaces.of_default_route()  # Debian gives a host's own name the address 127.0.1.1
     if interface is None or interface == "lo":
-        hint = f"mend the entry of {head} in /etc/hosts, or name the interface: network.interface=eth0"
-        raise Lacking(f"{head}, the name of node 0, is {address} on this node: no other node is reached there", hint,
+        hint = f"fix the entry of {head} in /etc/hosts, or set the interface: network.interface=eth0"
+        raise Lacking(f"{head}, the name of node 0, resolves to {address} here, which other nodes cannot reach", hint,
                       exit_codes.RENDEZVOUS_FAILED)  # fmt: skip
     return interface
 
@@ -144,7 +146,7 @@ def fabric_variables(profile: str, interface: str, environ: Mapping[str, str], r
         return _plugin(profile, environ, root)
     if profile == "slingshot":
         if not list(root.glob("dev/cxi*")):
-            raise Lacking(_no(profile, "no /dev/cxi*"), "in a container: bind them into it; or network=ethernet")
+            raise Lacking(_no(profile, "no /dev/cxi*"), "in a container: bind-mount them; or network=ethernet")
         return _plugin(profile, environ, root)
     if profile == "tcpx":
         return _plugin(profile, environ, root) | _tcpx_variables(interface, root)
@@ -193,7 +195,7 @@ def _rdma(profile: str, link: str, root: Path) -> dict[str, str]:
 def _need_verbs(profile: str, root: Path) -> None:
     devices = list(root.glob("dev/infiniband/uverbs*"))
     if not any(os.access(device, os.R_OK | os.W_OK) for device in devices):
-        hint = "in a container: bind /dev/infiniband into it; else load the module ib_uverbs"
+        hint = "in a container: bind-mount /dev/infiniband; otherwise load the module ib_uverbs"
         raise Lacking(_no(profile, "no /dev/infiniband/uverbs* that may be opened"), hint)
 
 
@@ -205,8 +207,8 @@ def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, s
             if f"\0{name}\0".encode() in content:
                 by_name = {"NCCL_NET_PLUGIN": "ofi"} if file.name == "libnccl-net-ofi.so" else {}
                 return {"NCCL_NET": name, **by_name}
-    hint = "put its folder in front: env.LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib, or the module that does so"
-    problem = f"no plugin of NCCL for {PLUGIN_NAMES[profile][-1]} where libraries are looked for"
+    hint = "add its folder: env.LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib, or load the module that does so"
+    problem = f"no NCCL plugin for {PLUGIN_NAMES[profile][-1]} in the library path"
     raise Lacking(_no(profile, problem), hint)
 
 

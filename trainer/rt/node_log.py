@@ -24,7 +24,7 @@ class LossyLog:
         was_dropping = self._dropped_bytes > 0
         try:
             if was_dropping:
-                note = f"\njobc: {self._dropped_bytes} bytes of output were dropped here: {self._reason}\n"
+                note = f"\njobc: dropped {self._dropped_bytes} bytes of output here: {self._reason}\n"
                 write_all(self.descriptor, note.encode())
                 self._dropped_bytes = 0
             write_all(self.descriptor, text)
@@ -61,7 +61,7 @@ class NodeLog:
         return self._log.write(text)
 
     def _note(self, offset: int) -> None:
-        """What follows at `offset` is said now."""
+        """Record that the output at `offset` is written now."""
         now_s = int(time.time())
         if self._times >= 0 and now_s != self._noted_s:
             self._noted_s = now_s

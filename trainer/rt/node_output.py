@@ -1,4 +1,4 @@
-"""What a node prints: the output of its launcher and what its supervisor says, to the log and to the console."""
+"""Output of a node: from its launcher and supervisor, to log and console."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class NodeOutput:
         return text in self._recent
 
     def copy(self, output: int) -> bool:
-        """One piece of the launcher's output; False at its end."""
+        """Copy one chunk of the launcher's output; False at its end."""
         piece = os.read(output, 65536)
         self.print(piece)
         return bool(piece)
 
     def drain(self, output: int) -> None:
-        """What is left of it."""
+        """Copy the rest of the output."""
         os.set_blocking(output, False)
         with contextlib.suppress(BlockingIOError):
             while self.copy(output):

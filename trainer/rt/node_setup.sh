@@ -77,7 +77,7 @@ secret_k8s() {
   [[ -n ${!1:-} ]] || lacking "secret $1: it is empty or not set" "kubectl get secret ${2%/*} must show the key ${2#*/}"
 }
 
-# find_network: exports what NCCL and Gloo must know of this node; dies when it has not the network that the job asks for.
+# find_network: exports network settings of this node for NCCL and Gloo; dies when it has not the network that the job asks for.
 find_network() {
   local said line status=0
   said=$("$python" -I -S "$jobctl" network --profile="$network" --interface="$interface" --gpus="$gpus" \

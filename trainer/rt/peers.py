@@ -1,10 +1,10 @@
-"""The other nodes of an attempt: has somebody stopped the run, who failed first, who was told to end, and who is lost.
+"""The other nodes of an attempt: whether the run was stopped, who failed first, who was asked to stop, and who is lost.
 
-A node that fails says so in exit/ATTEMPT/first, where the earliest failure stays; the first that is told to end says so
-in exit/ATTEMPT/stop; a person leaves the stop mark; and all others end. These are files of the run folder, which
-links.py takes to nodes that do not see it; a node whose power or cable is gone is missed by node 0, and node 0 by all
-others, because the links tell it. One that was lost before it was linked is missed by its silence, where the run folder
-is shared. A lost peer has a name: whichever host does not answer on the network.
+A failed node writes exit/ATTEMPT/first, where the earliest failure stays; the first node that is asked to stop writes
+exit/ATTEMPT/stop; a user writes the stop mark; then all others exit. These are files in the run folder, which links.py
+copies to nodes that do not share it. Node 0 detects a node that lost power or network through its link, and the other
+nodes detect node 0. Without a link, a lost node is detected by its missing heartbeat in a shared run folder. Messages
+name the host that does not answer.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Peers:
             return f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"
         stop = read_small(self.run.first_stop)
         if stop and stop[1].get("node") != str(self.node):
-            return f"node {stop[1].get('node')} was told to end ({stop[1].get('reason')})"
+            return f"node {stop[1].get('node')} was told to stop ({stop[1].get('reason')})"
         for node, host in self.links.lost.items():
-            reason = f"node {node} ({host}) does not answer: its power, its link or its supervisor is gone"
+            reason = f"node {node} ({host}) does not answer: it lost power, its network link or its supervisor"
             self.tell(exit_codes.PEER_LOST, reason)
             return reason
         if self.silent:
@@ -74,15 +74,16 @@ class Peers:
         return self.silent
 
     def _was_marked(self) -> bool:
-        """Has the stop mark been there for a moment? Then whoever left it cannot signal this process."""
+        """Has the stop mark been there for a moment? Then its writer cannot signal this process."""
         with contextlib.suppress(FileNotFoundError):
             now = self.run.node_state(self.node).stat().st_mtime
             return now - self.run.stop_mark.stat().st_mtime > MARK_S
         return False
 
     def _silent(self) -> str:
-        """Of the watched nodes without a link, one that has stopped beating. Compares file times with one another, for
-        clocks of two machines may differ."""
+        """Return a watched node without a link whose heartbeat stopped. Compares file times with each other, because
+        clocks of two machines may differ.
+        """
         now = self.run.node_state(self.node).stat().st_mtime
         for node in self.watched:
             if self.links and node in self.links.met:
@@ -92,11 +93,11 @@ class Peers:
                 continue  # not there yet: the ranks' meeting has its own deadline
             silent_s = now - self.run.node_state(node).stat().st_mtime
             if silent_s > SILENT_S:
-                return f"node {node} ({state[1].get('host')}) has been silent for {silent_s:.0f} s"
+                return f"node {node} ({state[1].get('host')}) has not responded for {silent_s:.0f} s"
         return ""
 
     def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:
-        """This node, or that rank of it, failed at `time_ns`, or now."""
+        """Announce that this node, or a rank on it, failed at `time_ns`, or now."""
         if not self.others or code in (exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.INTERRUPTED):
             return
         keys: dict[str, object] = {"node": self.node, "time_ns": time_ns or time.time_ns()}
@@ -105,18 +106,18 @@ class Peers:
         first_failure.keep_earliest(self.run, str(code), {**keys, "reason": reason})
 
     def share_stop(self, reason: str) -> None:
-        """This node ends before its time, so the others have to save as well: a program may not notice by itself."""
+        """Announce that this node stops early, so that the others save too: a program may not notice by itself."""
         if self.others and not self.run.first_stop.exists():
             with contextlib.suppress(OSError):
                 write_small(self.run.first_stop, keys={"node": self.node, "reason": reason})
 
     def leave(self) -> None:
-        """Nothing of this node runs any more."""
+        """Record that nothing runs on this node any more."""
         if self.links:
             self.links.end()
 
     def close(self) -> None:
-        """At once, with no last word."""
+        """Close at once, without a last message."""
         if self.links:
             self.links.close()
 

@@ -58,7 +58,7 @@ class Check(NamedTuple):
 
 
 class Same(NamedTuple):
-    """What should be the same on all nodes. hint: what to do when it is not."""
+    """One property that should be the same on all nodes. hint: next step if it differs."""
 
     id: str
     value: str
@@ -82,18 +82,20 @@ def parser() -> argparse.ArgumentParser:
     argument_parser.add_argument("--port", type=int, required=True, help="rendezvous port; 0 = chosen at the start")
     argument_parser.add_argument("--run-root", type=Path, required=True, help="folder that will hold the runs")
     argument_parser.add_argument(
-        "--apart", action="store_true", help="nodes share no folder where they could meet; smoke.sh does"
+        "--apart",
+        action="store_true",
+        help="nodes have no shared folder for the network test; smoke.sh tests the network",
     )
     argument_parser.add_argument("--gpu-type", default="", help="of every GPU; none = any")
     argument_parser.add_argument("--torch", action="store_true", help="torch is needed")
-    argument_parser.add_argument("--code", type=Path, help="folder of code that each node has of its own")
+    argument_parser.add_argument("--code", type=Path, help="folder with each node's own copy of the code")
     network.add_arguments(argument_parser)
     argument_parser.add_argument("command", nargs="*", help="what each rank will run")
     return argument_parser
 
 
 def record(found: Check | Same) -> str:
-    """One line."""
+    """Record one result."""
     if isinstance(found, Same):
         fields = ["same", found.id, found.value, found.hint]
     else:
@@ -137,14 +139,16 @@ def everything(asked: argparse.Namespace) -> Iterator[Check | Same]:
 
 
 def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
-    """What needs no other node."""
+    """Run the checks that need no other node."""
     version = sys.version.split()[0]
     yield Check(True, "python", f"python {version} at {sys.executable}")
     yield Same("python", "python " + ".".join(version.split(".")[:2]), SAME_ENVIRONMENT)
     yield from check_command(asked.command[:1] if asked.apart else asked.command)  # a script comes with the run
     if asked.code:
         yield Same(
-            "code", f"code {code_digest(asked.code)}", f"bring {asked.code} to the same state: code=snapshot does"
+            "code",
+            f"code {code_digest(asked.code)}",
+            f"make {asked.code} the same on all nodes, for example with code=snapshot",
         )
     yield from check_run_root(asked.run_root)
     yield from check_data(os.environ.get("JOBC_DATA_DIR"))
@@ -164,20 +168,20 @@ def check_meeting(folder: Path, rank: int, head: str) -> Iterator[Check]:
     try:
         result = meeting.meet(folder, rank, head)
     except OSError as error:
-        hint = "the run folder must be on storage that each node may write"
+        hint = "the run folder must be on storage that every node can write to"
         yield Check(False, "storage", f"run folder {folder.parent}: {error.strerror}", hint)
         return
-    hint = "storage.root=FOLDER names storage that all nodes share"
+    hint = "set storage.root to a folder that all nodes share"
     yield Check(
         result.storage is None, "storage", result.storage or f"run folder shared with node 0: {folder.parents[1]}", hint
     )
     if result.storage:
         return
-    hint = "open TCP between the nodes, in both directions; rendezvous.port fixes the port where ranks meet"
-    yield Check(result.to_head is None, "to_head", f"node 0, {head}, is reached" if not result.to_head
-                else f"node 0, {head}, is not reached: {result.to_head}", hint)  # fmt: skip
-    yield Check(result.from_head is None, "from_head", "reached from node 0" if not result.from_head
-                else f"not reached from node 0: {result.from_head}", hint)  # fmt: skip
+    hint = "open TCP between the nodes in both directions; rendezvous.port sets a fixed rendezvous port"
+    yield Check(result.to_head is None, "to_head", f"node 0, {head}, is reachable" if not result.to_head
+                else f"node 0, {head}, is unreachable: {result.to_head}", hint)  # fmt: skip
+    yield Check(result.from_head is None, "from_head", "reachable from node 0" if not result.from_head
+                else f"unreachable from node 0: {result.from_head}", hint)  # fmt: skip
     if result.clock_s is not None:
         yield check_clock(*result.clock_s)
 
@@ -187,7 +191,7 @@ def check_head(head: str) -> Check:
     why = why_unreachable(head, 1, HEAD_S)
     if why in (None, REFUSED):
         return Check(True, "to_head", f"node 0, {head}, answers")
-    hint = "does a firewall or a NetworkPolicy keep the nodes from each other? open TCP between them, on all ports"
+    hint = "check firewalls and NetworkPolicies: all TCP ports must be open between the nodes"
     return Check(False, "to_head", f"node 0, {head}, does not answer: {why}", hint)
 
 
@@ -198,7 +202,7 @@ def check_clock(ahead_s: float, unsure_s: float) -> Check:
     text = (
         f"clock within {MOST_CLOCK_S:g} s of node 0's" if good else f"clock {abs(ahead_s):.1f} s {direction} node 0's"
     )
-    return Check(good, "clock", text, "`timedatectl` or `chronyc tracking` there: is the clock synchronised?")
+    return Check(good, "clock", text, "`timedatectl` or `chronyc tracking` there: check that the clock is synchronized")
 
 
 def check_network(asked: argparse.Namespace, head: str, rank: int) -> Iterator[Check]:
@@ -248,13 +252,13 @@ def check_cores(cores: int, procs: int) -> Check:
 
 
 def check_port(port: int) -> Check:
-    """Of node 0."""
+    """Check the rendezvous port of node 0."""
     if port == 0:
         return Check(True, "port", "rendezvous port: chosen at the start")
     text = f"rendezvous port {port}"
     if head_port.is_free(port):
         return Check(True, "port", f"{text} is free")
-    hint = f"see who has it with `ss -ltnp 'sport = :{port}'`, or take another"
+    hint = f"find the process with `ss -ltnp 'sport = :{port}'`, or choose another port"
     return Check(False, "port", f"{text} is in use", hint)
 
 
@@ -265,9 +269,9 @@ def check_run_root(root: Path) -> Iterator[Check]:
         with tempfile.NamedTemporaryFile(dir=existing, prefix=".jobc-probe-") as probe:  # others may write there
             probe.write(b"\0" * PROBE_BYTES)
             probe.flush()
-        yield Check(True, "root", f"run root {root} is written")
+        yield Check(True, "root", f"run root {root} is writable")
     except OSError as error:
-        hint = "set JOBC_RUN_ROOT to a folder that you may write, with room"
+        hint = "set JOBC_RUN_ROOT to a writable folder with free space"
         yield Check(False, "root", f"run root {root}: {error.strerror} in {existing}", hint)
     space = os.statvfs(existing)
     free_gib = space.f_bavail * space.f_frsize / 2**30
@@ -286,11 +290,11 @@ def check_data(folder: str | None) -> Iterator[Check | Same]:
     try:
         entries = len(os.listdir(folder))
     except OSError as error:
-        hint = "storage.data names the folder; each node must see it"
+        hint = "set storage.data to a folder that every node can read"
         yield Check(False, "data", f"data folder {folder}: {error.strerror}", hint)
         return
-    yield Check(True, "data", f"data folder {folder} is read")
-    yield Same("data", f"data folder with {entries} entries", "bring the same data to each node, or use shared storage")
+    yield Check(True, "data", f"data folder {folder} is readable")
+    yield Same("data", f"data folder with {entries} entries", "copy the same data to every node, or use shared storage")
 
 
 def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Same]:
@@ -304,12 +308,14 @@ def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Sa
     elif len(found) < wanted:
         yield Check(False, "gpus", f"GPUs seen by the driver: {len(found)}, wanted: {wanted}", gpus.HINT)
     else:
-        hint = "`nvidia-smi` or `rocm-smi --showpids` there; take other nodes, or end what is left of an old run"
+        hint = "check `nvidia-smi` or `rocm-smi --showpids` there; use other nodes, or kill leftovers of old runs"
         yield Check(False, "gpus", f"{text}, wanted: {wanted}: {'; '.join(gpu.use for gpu in busy)}", hint)
     kinds = sorted({gpu.name for gpu in found})
     if kinds:
         yield Same(
-            "gpu", f"GPU {', '.join(kinds)}", "queue.nodelist or hosts: take nodes of one kind; the slowest one counts"
+            "gpu",
+            f"GPU {', '.join(kinds)}",
+            "choose nodes of one kind with queue.nodelist or hosts; the slowest one sets the speed",
         )
 
 
@@ -326,7 +332,10 @@ def check_torch(wanted: int) -> Iterator[Check | Same]:
         )
         version, path, devices, nccl = json.loads(process.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
-        text, hint = f"torch: `import torch` took more than {TORCH_TIMEOUT_S} s", "is the file system slow?"
+        text, hint = (
+            f"torch: `import torch` took more than {TORCH_TIMEOUT_S} s",
+            "check whether the file system is slow",
+        )
         yield Check(False, "torch", text, hint)
         return
     except (IndexError, ValueError):

@@ -26,7 +26,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent(death_signal: int = signal.SIGKILL) -> None:
-    """This process gets `death_signal` when the thread that started it ends. Survives exec, not fork."""
+    """Send this process `death_signal` when its parent thread ends. Survives exec, not fork."""
     _prctl(PR_SET_PDEATHSIG, death_signal)
 
 
@@ -100,7 +100,9 @@ def reap() -> list[tuple[int, int]]:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When `pid` started, in clock ticks since boot (proc(5), field 22 of stat); None = no such process."""
+    """Return the start time of `pid` in clock ticks since boot (proc(5), field 22 of stat); None if there is no such
+    process.
+    """
     fields = _stat(pid)
     return int(fields[19]) if fields else None
 

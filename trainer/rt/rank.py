@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
         rank = Rank(RunFolder.from_environment(), int(os.environ["RANK"]), command)
         return rank.run(signals)
     except (KeyError, ValueError) as error:
-        print(f"jobc: rank wrapper: the environment is not complete: {error}", file=sys.stderr)
+        print(f"jobc: rank wrapper: incomplete environment: {error}", file=sys.stderr)
         return exit_codes.DATA_BROKEN
     except OSError as error:
         print(f"jobc: rank {os.environ['RANK']}: cannot write to the run folder: {error}", file=sys.stderr)
@@ -60,7 +60,7 @@ def number_by_place(environment: MutableMapping[str, str]) -> None:
     if "TORCHELASTIC_RUN_ID" not in environment or node is None or group == node:
         return
     if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-        raise ValueError("this torch does not share torchrun's store with the ranks, set rendezvous.backend=static")
+        raise ValueError("this torch does not share torchrun's store with the ranks; set rendezvous.backend=static")
     rank = int(node) * int(environment["LOCAL_WORLD_SIZE"]) + int(environment["LOCAL_RANK"])
     environment.update({"GROUP_RANK": node, "RANK": str(rank), "ROLE_RANK": str(rank)})
 
@@ -118,7 +118,7 @@ class Rank:
             self._write_state()
 
     def _copy(self, pipe: int) -> bool:
-        """One piece of output to the log and to stdout; False at its end."""
+        """Copy one chunk of output to the log and to stdout; False at its end."""
         piece = os.read(pipe, 65536)
         self.lossy_log.write(piece)
         with contextlib.suppress(OSError):  # a closed terminal must not end the training
@@ -141,7 +141,7 @@ class Rank:
         return self._leave(exit_codes.DATA_BROKEN, f"cannot start the command: {error.strerror}", 127)
 
     def _leave(self, code: int, reason: str, status: int) -> int:
-        """Leave the exit file; what the launcher is told."""
+        """Write the exit file; return the exit code for the launcher."""
         raw = {"signal": -status} if status < 0 else {"status": status}
         keys = {**raw, "node": os.environ.get("JOBC_NODE_RANK", ""), "time_ns": time.time_ns(), "reason": reason}
         write_small(self.run_folder.rank_exit(self.rank), str(code), keys)

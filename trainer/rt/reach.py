@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
 def wait_until_reached(
     host: str, port: int, timeout_s: float, stopped: Callable[[], bool] = lambda: False
 ) -> str | None:
-    """None when host:port accepts a connection, or `stopped()` says that waiting is pointless; else why not."""
+    """Wait until host:port accepts a connection. Return None on success or when `stopped()`, else the reason."""
     start, pause_s, next_line_s = time.monotonic(), FIRST_PAUSE_S, SILENT_S
     while not stopped():
         left_s = timeout_s - (time.monotonic() - start)
@@ -53,7 +53,7 @@ def wait_until_reached(
 
 
 def why_unreachable(host: str, port: int, timeout_s: float) -> str | None:
-    """None when a TCP connection succeeds, else the cause in words."""
+    """Return None if a TCP connection succeeds, else the cause."""
     try:
         socket.create_connection((host, port), timeout=timeout_s).close()
     except socket.gaierror:

@@ -28,7 +28,7 @@ class Restarts:
         self.made = 0
 
     def agree(self, timeout_s: float) -> bool:
-        """Whether all nodes start again now. False: one has ended for good or does not come, or the run was stopped."""
+        """Agree with the other nodes on a restart now. False: a node ended or is silent, or the run was stopped."""
         folder = self.run.restart(self.made + 1)
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)

@@ -40,8 +40,8 @@ meaning() {
   case $1 in
     0) echo 'done' ;;
     1) echo 'crashed' ;;
-    65) echo 'data or configuration broken: starting it again will not help' ;;
-    69) echo 'another rank, the link to it or storage was lost' ;;
+    65) echo 'invalid data or configuration: a restart will not help' ;;
+    69) echo 'lost another rank, its network link or storage' ;;
     71) echo 'the ranks did not find each other' ;;
     75) echo 'stopped early' ;;
     130) echo 'stopped by Ctrl-C' ;;
@@ -97,7 +97,7 @@ find_project() {
     project=${1%/*/*/*}
   else
     cd -P . && project=$PWD moved=yes
-    if [[ $project == / ]]; then die 1 'this artifact was moved, and / is no project' 'cd to the folder of your project'; fi
+    if [[ $project == / ]]; then die 1 'this artifact was moved, and / is not a project folder' 'cd to the folder of your project'; fi
   fi
 }
 
@@ -185,7 +185,7 @@ no_run() {
     die 1 "job $job_name has no run of this user in $runs: the newest belongs to $(owner_of "$other")" \
       "--run ${other##*/} names it; status.sh --all lists all of them"
   fi
-  die 1 "job $job_name has no run in $runs" 'submit.sh makes one; JOBC_RUN_ROOT says where they are'
+  die 1 "job $job_name has no run in $runs" 'submit.sh creates one; JOBC_RUN_ROOT sets the run root'
 }
 
 # check_node NODE NODES: ends the script when there is no such node; the first is 0.

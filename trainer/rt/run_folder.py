@@ -55,12 +55,12 @@ class RunFolder:
         return self.path / "exit" / str(self.attempt) / "first"
 
     def restart(self, number: int) -> Path:
-        """Where the nodes agree on the restart in place of that number, 1 and up."""
+        """Return the file in which nodes agree on that restart, numbered from 1."""
         return self.path / "exit" / str(self.attempt) / f"restart_{number}"
 
     @property
     def first_stop(self) -> Path:
-        """Which node was told first to end before its time, and by what: written by that node, once."""
+        """Return the file with the first node that was asked to stop early, and why: written once, by that node."""
         return self.path / "exit" / str(self.attempt) / "stop"
 
     def node_log(self, node: int) -> Path:
@@ -74,12 +74,12 @@ class RunFolder:
 
     @property
     def head_state(self) -> Path:
-        """Where node 0 says at which port the ranks meet."""
+        """Return the file in which node 0 publishes the rendezvous port."""
         return self.path / "state" / "head"
 
     @property
     def link_state(self) -> Path:
-        """Where node 0 says how the other supervisors reach it: links.py."""
+        """Return the file in which node 0 publishes its supervisor's address: links.py."""
         return self.path / "state" / "link"
 
     @property
@@ -94,12 +94,12 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        """Those of the bundled trainer."""
+        """Return the checkpoint folder of jobc's own trainer."""
         return self.path / "checkpoints"
 
     @property
     def stop_mark(self) -> Path:
-        """Its existence means: stopped by a person, ends with 0, nobody starts it again."""
+        """Return the stop file. If it exists, a user stopped the run: exit with 0, do not requeue."""
         return self.path / "control" / "STOP"
 
     def open_log(self, path: Path, who: str) -> int:
@@ -117,7 +117,7 @@ class RunFolder:
 def open_for_append(path: Path, access: int = os.O_WRONLY) -> int:
     """Descriptor of a regular file, created if nothing has its name.
 
-    A symbolic link is not followed, because whoever may write to the run folder may have made it, and it may lead to
+    A symbolic link is not followed, because anyone who can write to the run folder can create it, and it may lead to
     any file of this user; a named pipe is not waited for. Both raise OSError.
     """
     descriptor = os.open(path, access | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
@@ -194,7 +194,7 @@ def read_small(path: Path) -> tuple[str, dict[str, str]] | None:
 
 
 def small(content: bytes) -> tuple[str, dict[str, str]]:
-    """What read_small reads. Only a newline ends a line: a value may hold U+0085 and others that splitlines() knows."""
+    """Read a small file as lines. Only a newline ends a line: values may contain U+0085 and similar."""
     lines = content.decode(errors="replace").split("\n")
     first_line = lines.pop(0) if "=" not in lines[0] else ""
     return first_line, dict(line.split("=", 1) for line in lines if "=" in line)

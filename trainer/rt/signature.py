@@ -18,12 +18,12 @@ UNRESERVED = "-_.~"
 
 
 def encoded_path(path: str) -> str:
-    """Each byte but A-Z a-z 0-9 - _ . ~ and the slash as %XX."""
+    """Percent-encode each byte except A-Z a-z 0-9 - _ . ~ and the slash."""
     return quote(path, safe=UNRESERVED + "/")
 
 
 def encoded_query(query: Mapping[str, str]) -> str:
-    """In the order of the names, which is that of the signature."""
+    """Encode the query, sorted by name as the signature requires."""
     return "&".join(f"{quote(k, safe=UNRESERVED)}={quote(v, safe=UNRESERVED)}" for k, v in sorted(query.items()))
 
 

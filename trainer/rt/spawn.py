@@ -24,7 +24,7 @@ MOST_GRACE_S = 30  # for the ranks that are ended because another one failed, as
 
 
 def main(argv: list[str]) -> int:
-    """The exit code. A rank that ends with 75 has saved in agreement with the others: they may finish."""
+    """Return the exit code. A rank that exits with 75 has saved together with the others, which may finish."""
     index = argv.index("--")
     parser = argparse.ArgumentParser(prog="spawn.py", description="starts the ranks of this node")
     parser.add_argument("--tasks", type=float, metavar="SECONDS", help="the engine starts the others")

@@ -179,7 +179,7 @@ class Supervisor:
 
     def _ask_to_stop(self, number: int, why: str) -> None:
         """SIGHUP becomes SIGTERM for the ranks, for few programs save on a hangup."""
-        self.output.say(f"{why}: asking the ranks to save and end, {self.grace_s} s at most")
+        self.output.say(f"{why}: asking the ranks to save and exit within {self.grace_s} s")
         self._find_ranks()
         self.asked[number] = time.monotonic()
         self.kill_at = self.asked[number] + self.grace_s
@@ -205,7 +205,7 @@ class Supervisor:
             self.peers.share_stop("a rank was stopped")
 
     def _rank_state(self, rank: int) -> dict[str, str] | None:
-        """What the wrapper of a running rank wrote."""
+        """Return the state file of a running rank's wrapper."""
         state = read_small(self.run_folder.rank_state(rank))
         if state and state[1].get("attempt") == str(self.run_folder.attempt):
             return state[1]
@@ -233,7 +233,7 @@ class Supervisor:
     def _look_at_starter(self) -> None:
         """A container outlives the `docker run` that was killed: this one does not."""
         if self.starter and not self._is_stopping() and not processes.is_running(*self.starter):
-            reason = "the process outside that started the container is gone"
+            reason = "the process that started the container has exited"
             self.peers.tell(exit_codes.PEER_LOST, reason)
             self._ask_to_stop(signal.SIGTERM, reason)
 
@@ -250,10 +250,10 @@ class Supervisor:
             self.limit_at = float("inf")
             self.told = True
             if not self._is_stopping():
-                self._ask_to_stop(signal.SIGTERM, f"the time limit of {self.time_limit_s} s is over")
+                self._ask_to_stop(signal.SIGTERM, f"time limit of {self.time_limit_s} s reached")
         if now > self.kill_at:
             runs = self._some_rank_began() and not self._all_ranks_ended()
-            self._kill(f"not ended after {self.grace_s} s" if runs else "the launcher does not end")
+            self._kill(f"not exited after {self.grace_s} s" if runs else "the launcher does not exit")
         elif self._is_stopping() and now + LAUNCHER_GRACE_S < self.kill_at and self._all_ranks_ended():
             self.kill_at = now + LAUNCHER_GRACE_S  # torchrun waits for the agents of other nodes, 300 s
 
@@ -269,10 +269,10 @@ class Supervisor:
         lost = "; work since the last checkpoint is lost" if self._some_rank_began() else ""
         self.output.say(f"{why}: killing all processes of this node{lost}")
         for pid in processes.kill_descendants(self.keeper):
-            self.output.say(f"process {pid} does not die: it hangs in the kernel")
+            self.output.say(f"cannot kill process {pid}: it hangs in the kernel")
 
     def _pause_s(self) -> float:
-        """How long nothing needs to be looked at."""
+        """Return how long the supervisor may sleep."""
         if self.output.is_behind:
             return 0.05
         changing = self._is_stopping() or time.time() - float(str(self.state["started"])) < 10

@@ -32,7 +32,7 @@ ANSWER_S = 5.0  # for a task that has connected to say which it is
 
 
 class OtherTasks:
-    """For the launcher: the tasks of this node but itself. environments: of their ranks, by local rank."""
+    """Other tasks of this node, as the launcher sees them. environments: of their ranks, by local rank."""
 
     def __init__(self, environments: Mapping[int, Mapping[str, str]], timeout_s: float) -> None:
         self.missing = dict(environments)
@@ -88,7 +88,7 @@ class OtherTasks:
 
 
 def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
-    """For the other tasks: run the rank of this one for the launcher of the node; the exit code."""
+    """Run the rank of this task for the node's launcher; return its exit code."""
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])
     processes.become_subreaper()
     launcher = _connect(timeout_s, signals)
@@ -141,7 +141,7 @@ def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket | None:
 
 
 def address() -> str:
-    """Of the node's socket: an abstract one (unix(7)), which no file and no earlier run can stand in for."""
+    """Return the node's socket address: abstract (unix(7)), so that no file or earlier run can replace it."""
     names = ("JOBC_RUN_DIR", "JOBC_ATTEMPT", "JOBC_NODE_RANK", "JOBC_JOB_ID")
     return "\0jobc-" + hashlib.sha256("\n".join(os.environ[name] for name in names).encode()).hexdigest()[:32]
 
@@ -154,7 +154,7 @@ def _is_mine(connection: socket.socket) -> bool:
 
 
 def _line(connection: socket.socket) -> bytes:
-    """One line without its end; empty when the other end has gone."""
+    """Read one line without its newline; empty if the peer closed."""
     received = b""
     with contextlib.suppress(OSError):
         while not received.endswith(b"\n") and (byte := connection.recv(1)):

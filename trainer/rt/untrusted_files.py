@@ -66,12 +66,12 @@ def open_regular(path: str | os.PathLike[str], follow: bool = True) -> BinaryIO:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a name from a manifest is that of a file in the folder itself: no path, no `..`."""
+    """Return whether a manifest's name is a plain file name: no path, no `..`."""
     return 0 < len(name) <= 255 and name not in (".", "..") and not any(c in name for c in "/\0")
 
 
 def is_below(name: str) -> bool:
-    """Whether a relative path stays in its folder: no part of it is empty, `.` or `..`."""
+    """Return whether a relative path stays inside its folder: no part is empty, `.` or `..`."""
     return all(map(is_file_name, name.split("/")))
 
 

@@ -1,4 +1,4 @@
-"""How a node ended: each rank's exit file, the code that wins, and which rank to blame.
+"""Verdict over a node: each rank's exit file, the exit code that wins, and the rank to blame.
 
 In   the run folder after everything has ended
 Out  Verdict
@@ -22,8 +22,8 @@ RANK_FILE = re.compile(r"rank_[0-9]{2,9}")
 TRACEBACK = b"Traceback (most recent call last)"
 MOST_LINES, USUAL_LINES = 100, 20  # shown of a failed rank's log: from the first traceback there, or so many
 LOG_TAIL_BYTES = 256 * 1024
-LATE = "killed, it did not end in time when told to"
-GONE = "gone without a word, not by jobc; usually out of memory: dmesg tells; or a full disk: df tells"
+LATE = "killed, because it did not exit in time"
+GONE = "killed by SIGKILL, not sent by jobc: probably out of memory (check dmesg) or disk full (check df)"
 
 # What torch 2.4 to 2.13 print when agents do not meet (torch/distributed/elastic/rendezvous, TCPStore).
 RENDEZVOUS_WORDS = re.compile(
@@ -101,10 +101,10 @@ def _of_rank(end: RankEnd, reason: str) -> str:
 
 
 def _left_before(first: RankEnd, ends: Sequence[RankEnd]) -> str:
-    """Of a rank that has lost a peer: the peer is no rank that failed, when one had ended with 0 by then; "" else."""
+    """Explain that a lost peer did not fail but had already exited with 0; "" otherwise."""
     until = first.time_ns or 0
     ranks = [end.rank for end in ends if end.code == exit_codes.DONE and (end.time_ns or until) < until]
-    return f"rank {ranks[0]} had ended with 0 before the others were done" if ranks else ""
+    return f"rank {ranks[0]} exited with 0 before the others finished" if ranks else ""
 
 
 def unplanned(run: RunFolder, node: int, planned: Sequence[int]) -> list[int]:
@@ -160,7 +160,7 @@ def _shows_stop(ranks: Sequence[RankLook]) -> bool:
 
 
 def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | None:
-    """None when the rank did not start in this attempt. stop: the code of a rank that was told to end."""
+    """Return the end of a rank; None if it did not start in this attempt. stop: the code of a stopped rank."""
     if end := left_by(run, rank):
         return end
     state = read_small(run.rank_state(rank))
@@ -172,7 +172,7 @@ def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | No
 
 
 def left_by(run: RunFolder, rank: int) -> RankEnd | None:
-    """What the wrapper of a rank wrote when the rank ended; None when it has not, or was killed with it."""
+    """Return the exit file of a rank's wrapper; None if it is running or was killed."""
     content = read_small(run.rank_exit(rank))
     try:
         return content and RankEnd(rank, int(content[0]), content[1]["reason"], int(content[1]["time_ns"]))
@@ -185,11 +185,11 @@ def _no_rank_started(status: int, launcher_output: bytes) -> Verdict:
         return Verdict(status, None, launcher_output.decode(errors="replace").splitlines()[-1].removeprefix("jobc: "))
     met = not RENDEZVOUS_WORDS.search(launcher_output)
     code = exit_codes.CRASHED if met else exit_codes.RENDEZVOUS_FAILED
-    return Verdict(code, None, f"no rank started, the launcher ended with {status}")
+    return Verdict(code, None, f"no rank started; the launcher exited with {status}")
 
 
 def said_in(run: RunFolder, path: Path) -> bytes:
-    """What a log holds of this attempt; of a long one the end."""
+    """Return this attempt's part of a log, or its tail if long."""
     try:
         with open_regular(path, follow=False) as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))

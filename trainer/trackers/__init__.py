@@ -23,7 +23,7 @@ MOST_WAITING = 1000  # numbers for a tracker that blocks; what comes after is no
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """What a tracker is told about a run.
+    """Run description for trackers.
 
     id      JOBC_RUN_ID: the same for all attempts
     job     name of the job
@@ -40,13 +40,13 @@ class TrackedRun:
 
 
 class Tracker(Protocol):
-    """One run in one tracker, open. Called from one thread."""
+    """One open run in one tracker. Called from one thread."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Numbers after optimizer step `step`, by name: train/loss, val/loss, speed/tokens_per_s, …"""
 
     def close(self, done: bool) -> None:
-        """Nothing more comes. done: the training is complete; else another attempt may go on with this run"""
+        """Close the tracker. done: training finished; otherwise a later attempt may continue this run"""
 
 
 class Trackers:
@@ -60,7 +60,7 @@ class Trackers:
             self._thread.start()
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """As Tracker.log, later."""
+        """Queue the values for Tracker.log."""
         if self._thread.is_alive() and not self._queue.full():
             self._queue.put(lambda tracker: tracker.log(step, dict(values)))  # a copy, which is the tracker's own
 
@@ -72,7 +72,7 @@ class Trackers:
             self._thread.join(CLOSE_S)
         if self._thread.is_alive():
             subject = f"tracker {self._busy}" if self._busy else "trackers"
-            warn(f"{subject} did not take everything within {CLOSE_S:.0f} s; numbers are in metrics/ all the same")
+            warn(f"{subject} did not accept everything within {CLOSE_S:.0f} s; all numbers are in metrics/")
 
     def _serve(self, names: Sequence[str], run: TrackedRun) -> None:
         opened: dict[str, Tracker] = {}
@@ -87,7 +87,7 @@ class Trackers:
 
 
 def find(name: str) -> Callable[[TrackedRun], Tracker]:
-    """What opens the tracker of that name."""
+    """Return the factory of the tracker with that name."""
     module, _, attribute = name.partition(":")
     if not attribute:
         module, attribute = f"{__name__}.{module}", "open_run"
@@ -96,15 +96,15 @@ def find(name: str) -> Callable[[TrackedRun], Tracker]:
 
 
 def with_warning(name: str, action: Callable[[], object]) -> bool:
-    """Whether it went well."""
+    """Call a function, turn an error into a warning, and return whether it succeeded."""
     try:
         action()
     except (Exception, SystemExit) as error:  # whatever a tracker, its network or its server does
-        warn(f"tracker {name} is left out from now on: {type(error).__name__}: {error}")
+        warn(f"tracker {name} is disabled from now on: {type(error).__name__}: {error}")
         return False
     return True
 
 
 def warn(text: str) -> None:
-    """One line of rank 0."""
+    """Print one warning, on rank 0."""
     print(f"warning: {text.splitlines()[0]}", file=sys.stderr, flush=True)

@@ -15,13 +15,13 @@ TAG = "jobc.run_id"
 
 
 class MlflowRun:
-    """One run; a later attempt finds it by its tag. client: mlflow.MlflowClient"""
+    """One run; later attempts find it by its tag. client: mlflow.MlflowClient"""
 
     def __init__(self, client: Any, run_id: str) -> None:
         self._client, self._run_id = client, run_id
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """In one request."""
+        """Log all values in one request."""
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
@@ -38,7 +38,7 @@ def open_run(run: TrackedRun) -> MlflowRun:
 
     uri = os.environ.get("MLFLOW_TRACKING_URI")
     if not uri and os.environ.get("JOBC_STORE"):
-        warn("tracker mlflow: each attempt will be a run of its own; MLFLOW_TRACKING_URI names a server for all")
+        warn("tracker mlflow: each attempt becomes its own run; set MLFLOW_TRACKING_URI to a server to combine them")
     uri = uri or (run.folder / "mlruns").as_uri()
     if uri.startswith("file:"):
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3.17 asks for it

@@ -17,7 +17,7 @@ POLYNOMIAL = 0x82F63B78  # of CRC-32C, reflected
 
 
 class EventFile:
-    """One file of scalars; each attempt begins another, in the same folder."""
+    """One file of scalars; each attempt adds another in the same folder."""
 
     def __init__(self, folder: Path, first_step: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -30,13 +30,13 @@ class EventFile:
         self._file.flush()
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """One event with all of them."""
+        """Write all values as one event."""
         fields = (text_field(1, name.encode()) + b"\x15" + struct.pack("<f", value) for name, value in values.items())
         self._write(step, text_field(5, b"".join(text_field(1, field) for field in fields)))  # summary, values
         self._file.flush()
 
     def close(self, done: bool) -> None:
-        """Nothing is left to write."""
+        """Close the file; nothing is buffered."""
         self._file.close()
 
     def _write(self, step: int, body: bytes) -> None:

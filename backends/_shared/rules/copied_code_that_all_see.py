@@ -1,4 +1,4 @@
-"""JC4415: code that is to be copied where all hosts see one copy."""
+"""JC4415: code=rsync although all hosts share one copy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from ....compiler.plan.launch_plan import LaunchPlan
 
 def check(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
     if plan.code.kind == "rsync" and plan.run.storage == "shared":
-        title = "code=rsync has nowhere to bring the code"
-        because = "with storage.run=shared all hosts see one copy of it"
+        title = "code=rsync has no effect with storage.run=shared"
+        because = "all hosts already share one copy of the code"
         yield Diagnostic("JC4415", title, because, "code=snapshot, or storage.run=node", key="code.kind")

@@ -13,5 +13,5 @@ def check(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
     hosts, nodes = used_hosts(plan), plan.topology.nodes
     if 0 < len(hosts) < nodes:
         title = f"{len(hosts)} host{'s' * (len(hosts) > 1)} in queue.nodelist for {nodes} nodes"
-        because = f"{name} has no other hosts than those, and each node needs one of its own"
+        because = f"{name} can only use these hosts, and each node needs its own"
         yield Diagnostic("JC4403", title, because, f"nodes={len(hosts)}, or name more hosts", key="queue.nodelist")

@@ -1,4 +1,4 @@
-"""JC4404: a first host whose name is this machine for everybody."""
+"""JC4404: a first host such as localhost, which every node resolves to itself."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from ..hosts import used_hosts
 def check(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
     hosts, nodes = used_hosts(plan), plan.topology.nodes
     if 1 < nodes <= len(hosts) and re.match(r"localhost\b|127\.", hosts[0].rpartition("@")[2]):
-        title, because = f"node 0 is {hosts[0]}", "that leads every other node to itself, so they would not meet"
-        hint = "the name of this machine as the others know it"
+        title, because = (
+            f"node 0 is {hosts[0]}",
+            "every other node would resolve that name to itself, so the rendezvous would fail",
+        )
+        hint = "the name under which the other nodes reach this machine"
         yield Diagnostic("JC4404", title, because, hint, key="hosts")

@@ -12,6 +12,6 @@ from ..hosts import used_hosts
 def check(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
     alone = here and plan.topology.nodes == 1
     if not used_hosts(plan) and not alone:
-        because = f"{name} starts processes on the hosts that it is told"
-        hint = "'hosts=node[1-4]', 'hosts=[a,b]', or hosts=@FILE with one host a line"
+        because = f"{name} starts processes on a list of hosts"
+        hint = "'hosts=node[1-4]', 'hosts=[a,b]', or hosts=@FILE with one host per line"
         yield Diagnostic("JC4401", f"backend {name} needs hosts", because, hint, key="hosts")

@@ -1,4 +1,4 @@
-"""JC4416: old runs that are to be removed where each host has its own."""
+"""JC4416: keep_runs although each host has its own runs."""
 
 from __future__ import annotations
 
@@ -11,4 +11,6 @@ from ....compiler.plan.launch_plan import LaunchPlan
 def check(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
     if plan.run.keep and plan.run.storage == "node":
         because = "clean.sh would remove old runs on the submit host, and leave them on all others"
-        yield Diagnostic("JC4416", "keep_runs does not reach the hosts", because, "keep_runs=0", key="keep_runs")
+        yield Diagnostic(
+            "JC4416", "keep_runs does not remove runs on the hosts", because, "keep_runs=0", key="keep_runs"
+        )

@@ -1,4 +1,4 @@
-"""JC4417: a restart in place where each host has a run folder of its own."""
+"""JC4417: lifecycle.max_restarts although each host has its own run folder."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from ....compiler.plan.launch_plan import LaunchPlan
 
 def check(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
     if plan.lifecycle.max_restarts and plan.topology.nodes > 1 and plan.run.storage == "node":
-        because = "the nodes agree on a restart in a run folder that all see"
+        because = "nodes coordinate a restart through a shared run folder"
         hint = "lifecycle.max_restarts=0, or storage.run=shared"
-        yield Diagnostic("JC4417", "no restart in place", because, hint, key="lifecycle.max_restarts")
+        yield Diagnostic(
+            "JC4417", "lifecycle.max_restarts is not supported here", because, hint, key="lifecycle.max_restarts"
+        )

@@ -1,1 +1,1 @@
-"""What backend accelerate is not for: check(plan, options)."""
+"""Rules of backend accelerate: check(plan, options)."""

@@ -12,5 +12,7 @@ from ..options import AccelerateOptions
 
 def check(plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
     if not hosts.used_hosts(plan) and plan.run.storage == "node":
-        because = "without hosts the one node is this machine, which sees the run folder anyway"
-        yield Diagnostic("JC4601", "no host to copy the run to", because, "storage.run=shared", key="storage.run")
+        because = "without hosts the only node is this machine, which already has the run folder"
+        yield Diagnostic(
+            "JC4601", "storage.run=node has no effect without hosts", because, "storage.run=shared", key="storage.run"
+        )

@@ -14,6 +14,8 @@ from ..options import AccelerateOptions
 
 def check(plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
     if plan.launcher != "accelerate":
-        because = "the ranks of a node are started by `accelerate launch` here; that is all it is beside ssh"
+        because = "this backend is ssh with `accelerate launch` as its launcher"
         hint = f"backend=ssh launcher={plan.launcher}, or launcher=accelerate"
-        yield Diagnostic("JC4605", f"backend accelerate with {plan.launcher}", because, hint, key="launcher")
+        yield Diagnostic(
+            "JC4605", f"backend accelerate does not support launcher={plan.launcher}", because, hint, key="launcher"
+        )

@@ -1,4 +1,4 @@
-"""What a name of an object is, for the rules on what somebody typed as one.
+"""Validity of Kubernetes object names, shared by several rules.
 
 Source: Kubernetes "Object names and IDs"
 """

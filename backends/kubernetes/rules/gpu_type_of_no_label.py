@@ -21,10 +21,10 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         vendors = [resource for resource, products in others if any(is_of_type(p, requested) for p in products)]
         similar = [product for product in PRODUCTS[key].split() if near and is_of_type(product, near[0])]
         example = f", such as {similar[-1]}" if similar else ""
-        because = f"the label {key} has the names of products{example}, and the pods would be Pending for ever"
+        because = f"the label {key} uses product names{example}, so the pods would stay Pending"
         hint = f"gpu_type={near[0]}, or {mapped}" if near else mapped
         hint = f"backend.gpu_resource={vendors[0]}" if vendors and options.gpu_label is None else hint
-        yield Diagnostic("JC4521", f"no node is labelled as having a GPU {requested}", because, hint, key="gpu_type")
+        yield Diagnostic("JC4521", f"gpu_type={requested} matches no known node label", because, hint, key="gpu_type")
 
 
 def _types(key: str) -> list[str]:

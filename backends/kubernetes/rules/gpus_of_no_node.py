@@ -19,7 +19,9 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     of = f" of type {kind}" if kind else ""
     rare = count <= most
     some = f"few machines have more than {usual}{of}" if rare else f"no machine has more than {most}{of}"
-    because = f"{some}, and pods that fit no node are Pending for ever; gpus is per node, 1 to {usual}"
+    because = f"{some}, and pods that fit on no node stay Pending; gpus is per node, 1 to {usual}"
     hint = spread(count, plan.topology.nodes, usual)
     severity = Severity.WARNING if rare else Severity.ERROR
-    yield Diagnostic("JC4505", f"{count} GPUs{of} on a node", because, hint, key="gpus", severity=severity)
+    yield Diagnostic(
+        "JC4505", f"gpus={count}{of} is too many for one node", because, hint, key="gpus", severity=severity
+    )

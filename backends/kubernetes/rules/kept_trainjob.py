@@ -1,4 +1,4 @@
-"""JC4102: lifecycle.keep of a TrainJob, which is left out.
+"""JC4102: lifecycle.keep is ignored for a TrainJob.
 
 Source: Trainer 2.3: a TrainJob has no ttlSecondsAfterFinished, and one of its JobSet would leave the TrainJob there.
 """
@@ -14,7 +14,7 @@ from ..options import KubernetesOptions
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     if options.flavor == "trainjob" and plan.lifecycle.keep_s is not None:
-        because = "a TrainJob stays until it is deleted: `submit.sh --replace` does so; the job is the same without"
+        because = "a TrainJob stays until it is deleted, for example by `submit.sh --replace`"
         hint = "backend.flavor=jobset, or lifecycle.keep=null"
-        title = "backend.flavor=trainjob leaves out lifecycle.keep"
+        title = "backend.flavor=trainjob ignores lifecycle.keep"
         yield Diagnostic("JC4102", title, because, hint, key="lifecycle.keep", severity=Severity.NOTE)

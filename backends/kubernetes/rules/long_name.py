@@ -16,6 +16,6 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     longest = longest_pod(name, options.flavor, plan.topology.nodes)
     if len(longest) > LONGEST:
         most = len(plan.name) - (len(longest) - LONGEST)
-        because = f"it becomes {longest}, and {LONGEST} characters is the most that Kubernetes takes"
+        because = f"it becomes {longest}, and Kubernetes allows {LONGEST} characters"
         hint = f"name={plan.name[:most].strip('._-')}"
-        yield Diagnostic("JC4501", f"the name is too long, {most} characters fit", because, hint, key="name")
+        yield Diagnostic("JC4501", f"name is too long: at most {most} characters", because, hint, key="name")

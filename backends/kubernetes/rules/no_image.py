@@ -11,6 +11,6 @@ from ..options import KubernetesOptions
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     if plan.container.image is None:
-        because = "a pod is a container, whose image brings bash, Python and torch"
+        because = "a pod runs a container image, which must contain bash, Python and torch"
         hint = "container=pod python=image image=pytorch/pytorch:2.9.0"
         yield Diagnostic("JC4512", "a pod needs an image", because, hint, key="image")

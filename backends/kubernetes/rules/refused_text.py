@@ -26,7 +26,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     for name in ("affinity", "anti_affinity", "topology_spread", "gpu_label"):
         key = getattr(options, name)
         if key is not None and not re.fullmatch(LABEL_KEY, key):
-            because = "it is a node label, such as topology.kubernetes.io/zone"
+            because = "it must be a node label, such as topology.kubernetes.io/zone"
             yield _refused(f"backend.{name}", key, because, f"backend.{name}={_as_key(key)}")
     yield from _labels(plan)
     yield from _selected(plan, options)
@@ -34,19 +34,21 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     if options.namespace is not None and not re.fullmatch(DNS_LABEL, options.namespace):
         instead = _as_name(options.namespace).replace(".", "-")
         yield _refused(
-            "backend.namespace", options.namespace, "it is a-z, 0-9 and dash", f"backend.namespace={instead}"
+            "backend.namespace", options.namespace, "it must be a-z, 0-9 and dash", f"backend.namespace={instead}"
         )
     workdir = plan.container.workdir
     if workdir is not None and not workdir.startswith("/"):
-        yield _refused("container.workdir", workdir, "a pod's is an absolute path", f"container.workdir=/{workdir}")
+        yield _refused(
+            "container.workdir", workdir, "in a pod it must be an absolute path", f"container.workdir=/{workdir}"
+        )
     image = plan.container.image
     if image is not None and not re.fullmatch(IMAGE, image):
-        because = "it is [REGISTRY/]NAME[:TAG][@DIGEST], the name in small letters"
+        because = "it must be [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"
         yield _refused("image", image, because, f"image={_as_image(image)}")
 
 
 def _names(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """Of every name that must be one of an object or a node."""
+    """Yield every text that must be a valid name of an object or a node."""
     single: Mapping[str, str | None] = {
         "queue.name": plan.queue.name,
         "queue.priority": plan.queue.priority,
@@ -65,27 +67,29 @@ def _names(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]
         entries += [(f"{key}.{i}", text, hint) for i, text in enumerate(names)]
     for key, text, hint in entries:
         if not is_name(text):
-            yield _refused(key, text, "a name is a-z, 0-9, dash and dot", hint)
+            yield _refused(key, text, "a name must be a-z, 0-9, dash and dot", hint)
         elif key == "queue.name" and not _is_value(text):
-            yield _refused(key, text, "it is the value of a label, at most 63 characters", f"{key}={_as_value(text)}")
+            yield _refused(
+                key, text, "it becomes the value of a label, at most 63 characters", f"{key}={_as_value(text)}"
+            )
 
 
 def _labels(plan: LaunchPlan) -> Iterator[Diagnostic]:
     for name, text in plan.labels.items():
         key = f"labels.{name}"
         if name == JOB_LABEL:
-            yield _refused(key, name, "jobc finds its own objects by this label", f"leave out {key}")
+            yield _refused(key, name, "jobc uses this label to find its own objects", f"remove {key}")
         elif not re.fullmatch(LABEL_KEY, name):
-            because = "a key is [PREFIX/]NAME, the name at most 63 of A-Za-z0-9-_."
-            yield _refused(key, name, because, f"'labels={{{_as_key(name)}: {_as_value(text)}}}', in place of it")
+            because = "a key must be [PREFIX/]NAME, with a name of at most 63 of A-Za-z0-9-_."
+            yield _refused(key, name, because, f"'labels={{{_as_key(name)}: {_as_value(text)}}}', instead")
         elif not re.fullmatch(LABEL_VALUE, text):
-            because = "a label's value is at most 63 of A-Za-z0-9-_."
+            because = "a label value must be at most 63 of A-Za-z0-9-_."
             yield _refused(key, text, because, f"{key}={_as_value(text)}")
 
 
 def _selected(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """Labels of nodes."""
-    of_label = f"it is the value of the node label {gpu_types.label(options)}"
+    of_label = f"it must be a value of the node label {gpu_types.label(options)}"
     for name, values in options.gpu_labels.items():
         hint = f"backend.gpu_labels.{name}=[{','.join(map(_as_value, values))}]"
         yield from (_refused(f"backend.gpu_labels.{name}", v, of_label, hint) for v in values if not _is_value(v))
@@ -96,7 +100,7 @@ def _selected(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnost
     hint = _listed("backend.node_selector", [f"{_as_key(key)}={_as_value(value)}" for key, _, value in pairs])
     for i, (key, equals, value) in enumerate(pairs):
         if not (equals and re.fullmatch(LABEL_KEY, key) and _is_value(value)):
-            because = "it is KEY=VALUE of a node label"
+            because = "it must be KEY=VALUE of a node label"
             yield _refused(f"backend.node_selector.{i}", options.node_selector[i], because, hint)
     yield from _said_twice(plan, options)
 
@@ -114,8 +118,8 @@ def _said_twice(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagno
     for i, text in enumerate(options.node_selector):
         key, option = text.partition("=")[0], f"backend.node_selector.{i}"
         if owners[key] != option:
-            because = "a node has one value of a label"
-            yield Diagnostic("JC4504", f"{option}: {key} is said by {owners[key]} already", because, hint, key=option)
+            because = "a node label can only have one value"
+            yield Diagnostic("JC4504", f"{option}: {key} is already set by {owners[key]}", because, hint, key=option)
 
 
 def _taints(options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -126,7 +130,10 @@ def _taints(options: KubernetesOptions) -> Iterator[Diagnostic]:
         is_valid = re.fullmatch(LABEL_KEY, key) and _is_value(value)
         if not is_valid or (colon and effect not in EFFECTS):
             yield _refused(
-                f"backend.tolerations.{i}", text, f"it is KEY[=VALUE][:EFFECT], with {', '.join(EFFECTS)}", hint
+                f"backend.tolerations.{i}",
+                text,
+                f"it must be KEY[=VALUE][:EFFECT], where EFFECT is one of {', '.join(EFFECTS)}",
+                hint,
             )
 
 
@@ -168,4 +175,4 @@ def _listed(key: str, items: Sequence[str]) -> str:
 
 
 def _refused(key: str, text: str, because: str, hint: str) -> Diagnostic:
-    return Diagnostic("JC4504", f"{key}: {text!r} is no text that Kubernetes takes", because, hint, key=key)
+    return Diagnostic("JC4504", f"{key}: {text!r} is not valid in Kubernetes", because, hint, key=key)

@@ -23,8 +23,8 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         hint = f"{mount} storage.root=/shared/runs"
     if plan.run.storage == "node":
         because = (
-            "each pod has a run folder of its own: checkpoints cannot be resumed from, a failed job is not started"
-            " again, and only kubectl logs shows what it printed"
+            "each pod has its own run folder: checkpoints cannot be resumed, a failed job is not"
+            " restarted, and only kubectl logs shows its output"
         )
         if is_kept:
             hint = "storage.run=shared"
@@ -32,9 +32,9 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         yield Diagnostic("JC4502", title, because, hint, key="storage.root", severity=Severity.WARNING)
     elif not is_kept:
         because = (
-            f"storage.root={root} is in the pod's own file system, and ends with it: it is below no mount that lasts"
+            f"storage.root={root} is in the pod's own file system and is deleted with it: no persistent mount covers it"
         )
-        yield Diagnostic("JC4502", "the runs are on no volume", because, hint, key="storage.root")
+        yield Diagnostic("JC4502", "storage.root is not on a volume", because, hint, key="storage.root")
 
 
 def _below(path: str, folder: str) -> bool:

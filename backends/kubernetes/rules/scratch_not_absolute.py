@@ -13,6 +13,6 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     scratch = plan.run.scratch
     if plan.run.storage == "object" and not scratch.startswith("/"):
         title = f"storage.scratch={scratch} is not an absolute path"
-        because = "a pod has no folder to start from: the job's own container and those beside it work in others"
+        because = "containers in a pod have different working directories, so a relative path is ambiguous"
         hint = f"storage.scratch=/tmp/{scratch.removeprefix('~/').lstrip('./') or 'jobc-runs'}"
         yield Diagnostic("JC4519", title, because, hint, key="storage.scratch")

@@ -15,7 +15,9 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     for name, secret in plan.secrets.items():
         object_, _, key = secret.ref.partition("/")
         if secret.kind == "k8s" and not (is_name(object_) and re.fullmatch(r"[-\w.]+", key)):
-            title = f"secrets.{name} names no key of a Secret"
-            because = "it is k8s:SECRET/KEY, and a Secret's name is a-z, 0-9, dash and dot"
-            hint = f"secrets.{name}=k8s:my-secret/token, of `kubectl create secret generic my-secret --from-file=token`"
+            title = f"secrets.{name} does not name a key in a Secret"
+            because = "it must be k8s:SECRET/KEY, and a Secret's name is a-z, 0-9, dash and dot"
+            hint = (
+                f"secrets.{name}=k8s:my-secret/token, from `kubectl create secret generic my-secret --from-file=token`"
+            )
             yield Diagnostic("JC4506", title, because, hint, key=f"secrets.{name}")

@@ -13,5 +13,5 @@ from ..options import KubernetesOptions
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     shm, memory = plan.resources.shm_bytes, plan.resources.mem_bytes
     if shm and memory and shm >= memory:
-        because = "/dev/shm counts into the memory of the pod, which is killed when it is full (137)"
+        because = "/dev/shm counts toward the pod's memory, and the pod is killed when that is full (137)"
         yield Diagnostic("JC4508", "shm is not less than mem", because, f"mem={show_bytes(2 * shm)}", key="shm")

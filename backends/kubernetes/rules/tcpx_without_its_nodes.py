@@ -15,14 +15,16 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         return
     if len(options.gke_networks) != tcpx.NETWORKS:
         title = f"network=tcpx needs {tcpx.NETWORKS} networks of the cluster, not {len(options.gke_networks)}"
-        because = "each card of the GPUs has its own; `kubectl get networks.networking.gke.io` lists them"
+        because = "each GPU network card has its own; `kubectl get networks.networking.gke.io` lists them"
         hint = "backend.gke_networks=[vpc1,vpc2,vpc3,vpc4]"
         yield Diagnostic("JC4518", title, because, hint, key="backend.gke_networks")
     if plan.topology.gpus != tcpx.GPUS:
-        because = "the cards are those of a3-highgpu-8g, of which a pod takes all GPUs"
+        because = "TCPX needs a3-highgpu-8g machines, with all their GPUs in one pod"
         hint = f"gpus={tcpx.GPUS}, or network=auto"
         yield Diagnostic("JC4518", f"network=tcpx with {plan.topology.gpus} GPUs on a node", because, hint, key="gpus")
     if options.host_network:
-        because = "GKE gives a pod the networks of the cards, which one on the host network has not"
+        because = "GKE attaches the card networks to the pod, which does not work on the host network"
         hint = "backend.host_network=false"
-        yield Diagnostic("JC4518", "network=tcpx on the host network", because, hint, key="backend.host_network")
+        yield Diagnostic(
+            "JC4518", "network=tcpx does not work on the host network", because, hint, key="backend.host_network"
+        )

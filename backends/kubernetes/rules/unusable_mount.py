@@ -24,21 +24,29 @@ def _mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagno
         yield Diagnostic("JC4503", f"{key}: {title}", because, hint, key="mounts")
 
     if mount.kind in ("volume", "bucket"):
-        because = "a pod mounts a claim, a host's folder, an NFS export, or an empty folder"
-        yield from refuse(f"no {mount.kind} in a pod", because, "kind: claim")
+        because = "a pod can mount a claim, a host folder, an NFS export or an empty folder"
+        yield from refuse(f"a pod cannot mount kind {mount.kind}", because, "kind: claim")
     elif mount.kind == "claim" and not is_name(mount.source):
-        because = "a claim's name is a-z, 0-9, dash and dot, at most 253 characters"
-        yield from refuse(f"no claim {mount.source!r}", because, "kubectl get persistentvolumeclaims lists them")
+        because = "a claim name must be at most 253 characters of a-z, 0-9, dash and dot"
+        yield from refuse(
+            f"{mount.source!r} is not a claim name", because, "kubectl get persistentvolumeclaims lists them"
+        )
     elif mount.kind == "nfs" and not re.fullmatch(r"[^/:\s]+:/.*", mount.source):
-        yield from refuse(f"no export {mount.source!r}", "an NFS source is a server and a path", "source: SERVER:/PATH")
+        yield from refuse(
+            f"{mount.source!r} is not an NFS export",
+            "an NFS source must be a server and a path",
+            "source: SERVER:/PATH",
+        )
     elif mount.kind == "host" and not mount.source.startswith("/"):
-        yield from refuse(f"no folder {mount.source!r}", "a folder of a node is an absolute path", "source: /PATH")
+        yield from refuse(
+            f"{mount.source!r} is not an absolute path", "a host folder must be an absolute path", "source: /PATH"
+        )
     elif mount.kind == "empty" and mount.source and not re.fullmatch(r"[1-9][0-9]*([KMGT]i)?", mount.source):
-        because = "the source of an empty folder is its most, and Kubernetes writes sizes so"
-        yield from refuse(f"no size {mount.source!r}", because, "source: 10Gi, or empty text for no limit")
+        because = "the source of an empty folder is its size limit, in Kubernetes syntax"
+        yield from refuse(f"{mount.source!r} is not a size", because, "source: 10Gi, or empty text for no limit")
     if not mount.target.startswith("/") or ":" in mount.target or is_reserved(mount.target):
-        because = "it is an absolute path without a colon, and would hide what is in the image or what jobc puts there"
-        yield from refuse(f"target {mount.target}", because, "target: /shared")
+        because = "it must be an absolute path without a colon that does not hide the image's or jobc's files"
+        yield from refuse(f"target {mount.target} is invalid", because, "target: /shared")
     elif place(mount.target) in [place(earlier.target) for earlier in mounts[:i]]:
         instead = f"target: {place(mount.target)}-{i}"
-        yield from refuse(f"target {mount.target} is taken", "a pod has one volume at a path", instead)
+        yield from refuse(f"target {mount.target} is taken", "a pod can have only one volume at a path", instead)

@@ -1,7 +1,7 @@
-"""What SkyPilot takes though it is wrong, or refuses late; said now: JC4701 to JC4721.
+"""Rules for errors that SkyPilot accepts or reports late: JC4701 to JC4721.
 
     ./       check(plan, options)  keys of the job
-    task/    check(task)           on the finished task, whoever said what stands there
+    task/    check(task)           on the finished task, after all keys are merged
     last/    check(task)           when nothing else is an error
 
 Each was tried with SkyPilot 0.14.1: `sky.Task.from_yaml`, `validate()`, `sky launch --dryrun` and a real launch.

@@ -1,4 +1,4 @@
-"""What the rules on GPUs share: the types that are asked for, each with its key and its cloud.
+"""Requested GPU types with key and cloud, shared by the GPU rules.
 
 In   plan, options
 Out  Clouds are held to what they sell (_shared/gpus.py). On Slurm, Kubernetes and pools of ssh the machines are the
@@ -35,17 +35,17 @@ class Asked(NamedTuple):
 
 
 def asked(plan: LaunchPlan, options: SkypilotOptions) -> list[Asked]:
-    """Each type once for each cloud, those of clouds before those of sites."""
+    """Return each type once per cloud, clouds before on-premises sites."""
     return sorted(dict.fromkeys(_typed(plan, options)), key=lambda request: request.is_site)
 
 
 def counted(plan: LaunchPlan, options: SkypilotOptions) -> list[Asked]:
-    """Those that are a type alone, `H100`; not `H100:8`, which is refused."""
+    """Return the plain types, such as `H100`; `H100:8` is rejected elsewhere."""
     return [request for request in asked(plan, options) if ":" not in request.type]
 
 
 def _typed(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Asked]:
-    """Of the entries of any_of and ordered, else of the job itself."""
+    """Yield the types of the entries of any_of and ordered, or else of the job."""
     gpu_type = plan.resources.gpu_type
     entries = [(f"backend.{n}", alternative) for n in ("any_of", "ordered") for alternative in getattr(options, n)]
     for key, alternative in entries:

@@ -1,4 +1,4 @@
-"""What the rules on `infra` share: what is said of it, key by key, and which kind of place it names."""
+"""Infra values with their keys and kinds, shared by the rules on `infra`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def infras(options: SkypilotOptions) -> Iterator[tuple[str, str]]:
 
 
 def is_read(infra: str) -> bool:
-    """By SkyPilot, whether there is such a place or not."""
+    """Return whether SkyPilot can parse the infra, existing or not."""
     return not schema.problems({"resources": {"infra": infra}})
 
 

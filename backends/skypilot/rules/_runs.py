@@ -1,4 +1,4 @@
-"""What the rules on storage.run=shared share: who has to see the runs, and on what they are."""
+"""Shared by the rules on storage.run=shared: who must see the runs, and which mounts hold them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..options import SkypilotOptions
 
 
 def must_be_shared(plan: LaunchPlan, options: SkypilotOptions) -> bool:
-    """By nodes, or by the machines on which a managed job goes on."""
+    """Return whether several nodes, or later machines of a managed job, must see the runs."""
     return plan.run.storage == "shared" and (plan.topology.nodes > 1 or options.managed)
 
 
@@ -17,7 +17,7 @@ def is_of_site(plan: LaunchPlan, options: SkypilotOptions) -> bool:
 
 
 def lasting_mounts(plan: LaunchPlan) -> list[Mount]:
-    """That the runs are on."""
+    """Return the persistent mounts that hold the runs."""
     return [
         mount
         for mount in plan.mounts

@@ -6,7 +6,7 @@ ALTERNATIVES = ("backend.any_of", "backend.ordered")
 
 
 def undo(key: str, instead: str) -> str:
-    """By who said it. instead: where that was a key of the job, "" for none"""
+    """Return a hint for the key that set a value. instead: the equivalent job key, "" if none"""
     if key in ALTERNATIVES:
-        return f"leave that entry of {key} out"
-    return f"leave out {key}" if key.startswith("backend.extra.") or not instead else instead
+        return f"remove that entry of {key}"
+    return f"remove {key}" if key.startswith("backend.extra.") or not instead else instead

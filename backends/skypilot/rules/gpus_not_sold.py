@@ -1,6 +1,6 @@
-"""JC4705: a number between the sizes of a cloud's machines, or a type that it has not.
+"""JC4705: a GPU count or type that no machine of the cloud has.
 
-A warning, for what clouds sell changes.
+A warning, because the offers of clouds change.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..._shared.gpus import sellers, sold
 from ..options import SkypilotOptions
 from ._gpus import Asked, counted
 
-LATE = "and SkyPilot would find none when it launches"
+LATE = "and SkyPilot would find none at launch"
 
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
@@ -30,11 +30,11 @@ def _not_sold(each: Asked, count: int) -> Iterator[Diagnostic]:
     if numbers is None or count in numbers:
         return
     if numbers:
-        because = f"there are machines with {alternatives(map(str, numbers))} of them, {LATE}"
+        because = f"machines have {alternatives(map(str, numbers))} of them, {LATE}"
         near = [*[n for n in numbers if n < count][-1:], *[n for n in numbers if n > count][:1]]
         hints = [f"gpus={number}" for number in near]
     else:
         because = f"it has other types, {LATE}"
         hints = [f"backend.infra={name}" for name in sellers(each.type)] or ["gpu_type=H100"]
-    title = f"no machine of {each.cloud} is known that has {count} {each.type}"
+    title = f"no known {each.cloud} machine has {count} {each.type}"
     yield Diagnostic("JC4705", title, because, alternatives(hints), key="gpus", severity=Severity.WARNING)

@@ -12,5 +12,5 @@ from ._gpus import asked
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     if plan.topology.gpus and not asked(plan, options) and options.instance_type is None:
-        because = "SkyPilot asks for GPUs by name, such as H100:8"
-        yield Diagnostic("JC4703", "GPUs of no type", because, "gpu_type=H100", key="gpu_type")
+        because = "SkyPilot requests GPUs by name, such as H100:8"
+        yield Diagnostic("JC4703", "gpus needs gpu_type", because, "gpu_type=H100", key="gpu_type")

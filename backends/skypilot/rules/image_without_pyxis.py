@@ -1,4 +1,4 @@
-"""JC4711: an image on Slurm takes a plugin; a note where nobody has said whether it is there."""
+"""JC4711: an image on Slurm needs Pyxis; a note if backend.pyxis is unset."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         return
     without = "image=null container=none python=venv"
     if options.pyxis is None:
-        because = "SkyPilot refuses it when it launches, unless this Slurm has the plugin Pyxis"
-        hint = f"`srun --help | grep container-image` there tells; then backend.pyxis=true, else {without}"
-        yield Diagnostic("JC4711", "an image on slurm", because, hint, key="image", severity=Severity.NOTE)
+        because = "SkyPilot rejects it at launch unless this Slurm has the Pyxis plugin"
+        hint = f"check with `srun --help | grep container-image`; then backend.pyxis=true, otherwise {without}"
+        yield Diagnostic("JC4711", "image needs Pyxis on slurm", because, hint, key="image", severity=Severity.NOTE)
     else:
-        because = "this Slurm has no plugin Pyxis (backend.pyxis=false), and SkyPilot refuses images there"
-        yield Diagnostic("JC4711", "slurm runs no image", because, without, key="image")
+        because = "this Slurm does not have Pyxis (backend.pyxis=false), and SkyPilot rejects images without it"
+        yield Diagnostic("JC4711", "image is not supported on this slurm", because, without, key="image")

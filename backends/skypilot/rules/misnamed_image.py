@@ -1,4 +1,4 @@
-"""JC4717: a name that is none of an image, or not without its `docker:`."""
+"""JC4717: an invalid image name, or one with `docker:`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     if image is None:
         return
     if image.startswith("docker:"):
-        because = "jobc says docker: itself, and SkyPilot would look for it twice"
-        yield Diagnostic("JC4717", "docker: stands before the image", because, f"image={image[7:]}", key="image")
+        because = "jobc adds docker: itself, and a second one would be part of the image name"
+        yield Diagnostic("JC4717", "image must not start with docker:", because, f"image={image[7:]}", key="image")
     elif not re.fullmatch(IMAGE, image):
-        because = "it is [REGISTRY/]NAME[:TAG][@DIGEST], the name in small letters"
-        yield Diagnostic("JC4717", f"{image!r} is no image", because, "image=pytorch/pytorch:2.9.0", key="image")
+        because = "it must be [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"
+        yield Diagnostic(
+            "JC4717", f"{image!r} is not a valid image", because, "image=pytorch/pytorch:2.9.0", key="image"
+        )

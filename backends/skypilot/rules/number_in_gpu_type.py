@@ -13,6 +13,6 @@ from ._gpus import asked
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     for request in asked(plan, options):
         if ":" in request.type:
-            because = "the number is gpus, of whole GPUs: the trainer has one for each rank"
+            because = "gpus sets the number, in whole GPUs: the trainer uses one per rank"
             hint = f"gpu_type={request.type.partition(':')[0]} gpus={max(plan.topology.gpus, 1)}"
             yield Diagnostic("JC4704", f"{request.type} is not a GPU type", because, hint, key=request.key)

@@ -11,5 +11,5 @@ from ..options import SkypilotOptions
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     if plan.run.storage != "shared" and plan.lifecycle.max_restarts and plan.topology.nodes > 1:
-        because, key = "the nodes agree on a restart in a run folder that all see", "lifecycle.max_restarts"
-        yield Diagnostic("JC4707", "no restart in place", because, f"{key}=0", key=key)
+        because, key = "nodes coordinate a restart through a shared run folder", "lifecycle.max_restarts"
+        yield Diagnostic("JC4707", "lifecycle.max_restarts is not supported here", because, f"{key}=0", key=key)

@@ -16,7 +16,7 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     if plan.run.storage == "object" or options.managed or lasting_mounts(plan):
         return
     because = (
-        f"the runs are on the machines' own disks, and {options.autostop // 60} min after the job ends the machines and"
+        f"the runs are on the machines' own disks, and {options.autostop // 60} min after the job the machines and"
         " their disks are deleted (backend.autostop, backend.down)"
     )
     hint = "backend.down=false; or storage.run=object storage.root=s3://my-bucket/runs"

@@ -1,4 +1,4 @@
-"""JC4706: runs in a folder of the nodes. A note, for whether that is one for all of them nobody asks here."""
+"""JC4706: runs in a host folder. A note, because jobc does not know whether all nodes share it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     if lasting and all(mount.kind == "host" for mount in lasting):
         target, source = lasting[0].target, lasting[0].source
         because = (
-            f"it is below {target}, which is {source} of the node that a pod comes to: all must see one file system"
+            f"it is below {target}, which is {source} on the node of each pod, and all nodes must share one file system"
         )
-        hint = f"mount that at {source} on every node; or kind: volume, of `sky volumes apply`"
-        title = f"storage.root={plan.run.root} is in a folder of each node"
+        hint = f"mount a shared file system at {source} on every node; or kind: volume, from `sky volumes apply`"
+        title = f"storage.root={plan.run.root} is on each node's own disk"
         yield Diagnostic("JC4706", title, because, hint, key="storage.root", severity=Severity.NOTE)

@@ -23,6 +23,6 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     for name, key, target in targets:
         path = normpath(target)
         if path in owners:
-            because = f"{owners[path]} is at {path}, and a node has one thing at a path"
+            because = f"{owners[path]} already uses {path}"
             yield Diagnostic("JC4708", f"{name}: target {target} is taken", because, f"target: {path}-2", key=key)
         owners.setdefault(path, name)

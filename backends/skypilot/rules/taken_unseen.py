@@ -1,4 +1,4 @@
-"""JC4721: what of a site is taken unseen, for no profile says what there is. A note."""
+"""JC4721: site resources that are not checked, because no profile lists them. A note."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ._infras import infras, is_site
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     if facts := _facts(plan, options):
-        title = f"nobody has looked for {_in_words([*facts.values()])}"
-        because = "SkyPilot finds out when it launches"
+        title = f"not checked: {_in_words([*facts.values()])}"
+        because = "SkyPilot only checks at launch"
         if "backend.qos" in facts:
-            because += ", and a job in a QOS that is none waits for ever"
+            because += ", and a job with an unknown QOS waits forever"
         hint = f"state {_in_words([*facts])} in the profile, cluster=NAME; ./preflight.sh --queue-only asks SkyPilot"
         yield Diagnostic("JC4721", title, because, hint, key="backend.infra", severity=Severity.NOTE)
 

@@ -18,4 +18,6 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
             usual = min(request.most, GPUS.get(request.type, 8))
             because = f"a machine has at most {request.most} of them, and gpus is per node"
             hint = f"nodes={-(-count * plan.topology.nodes // usual)} gpus={usual}"
-            yield Diagnostic("JC4705", f"{count} {request.type} on a node", because, hint, key="gpus")
+            yield Diagnostic(
+                "JC4705", f"gpus={count} is too many {request.type} for one node", because, hint, key="gpus"
+            )

@@ -21,18 +21,18 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
 def _unfit(mount: Mount, options: SkypilotOptions) -> tuple[str, str, str] | None:
     """Title, because, hint."""
     if not mount.target.startswith("/"):
-        return f"target {mount.target}", "a mount is at an absolute path of the nodes", "target: /shared"
+        return f"target {mount.target} is invalid", "a mount target must be an absolute path", "target: /shared"
     if mount.kind == "bucket" and not re.fullmatch(r"[a-z0-9]+://\S+", mount.source):
-        return f"no bucket {mount.source!r}", "a bucket is a URL", "source: s3://my-bucket"
+        return f"{mount.source!r} is not a bucket URL", "a bucket source must be a URL", "source: s3://my-bucket"
     if mount.kind == "host":
         elsewhere = [text for _, text in infras(options) if not has_pods(text)]
         if not elsewhere:
             return None
-        because = f"only the pods of k8s and ssh see folders of their nodes, and not the machines of {elsewhere[0]}"
-        return "no host", because, "kind: volume, of `sky volumes apply`; or backend.infra=k8s"
+        because = f"only pods on k8s and ssh can mount folders of their nodes, not machines on {elsewhere[0]}"
+        return "no host", because, "kind: volume, from `sky volumes apply`; or backend.infra=k8s"
     if mount.kind not in ("volume", "bucket"):
-        because = "SkyPilot has volumes, buckets, and on Kubernetes folders of the nodes"
-        return f"no {mount.kind}", because, "kind: volume, of `sky volumes apply`"
+        because = "SkyPilot supports volumes, buckets and, on Kubernetes, host folders"
+        return f"no {mount.kind}", because, "kind: volume, from `sky volumes apply`"
     if mount.read_only:
-        return "read_only", "SkyPilot mounts it to be written", "read_only: false"
+        return "read_only", "SkyPilot always mounts it writable", "read_only: false"
     return None

@@ -1,4 +1,4 @@
-"""JC4702: a context, cluster or pool that the site has not."""
+"""JC4702: a context, cluster or pool unknown at the site."""
 
 from __future__ import annotations
 
@@ -19,7 +19,5 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         if is_read(text):
             near = nearest(name, options.clusters) or [*options.clusters]
             hint = f"{key}={cloud}/{near[0]}" if near else f"{key}={cloud}"
-            because = (
-                f"backend.clusters has {', '.join(options.clusters) or 'none'}; SkyPilot finds out when it launches"
-            )
-            yield Diagnostic("JC4702", f"no cluster {name} at this site", because, hint, key=key)
+            because = f"backend.clusters has {', '.join(options.clusters) or 'none'}; SkyPilot only checks at launch"
+            yield Diagnostic("JC4702", f"cluster {name} does not exist at this site", because, hint, key=key)

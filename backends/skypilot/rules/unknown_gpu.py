@@ -1,4 +1,4 @@
-"""JC4704: a type of GPU that nobody knows; a warning on a site, which may have called its own so."""
+"""JC4704: an unknown GPU type; a warning on a site, which may use its own names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
             continue
         reported.add((request.key, request.type))
         near = nearest(request.type.upper(), GPUS)
-        because = "SkyPilot takes any name, and finds none when it launches"
+        because = "SkyPilot accepts any name, and would find no such GPU at launch"
         hint = f"gpu_type={near[0]}" if near else "gpu_type=H100; `sky gpus list` shows them"
         severity = Severity.WARNING if request.is_site else Severity.ERROR
-        yield Diagnostic("JC4704", f"no GPU {request.type} is known", because, hint, key=request.key, severity=severity)
+        yield Diagnostic(
+            "JC4704", f"GPU type {request.type} is unknown", because, hint, key=request.key, severity=severity
+        )

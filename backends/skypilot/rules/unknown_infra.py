@@ -14,7 +14,9 @@ from ._infras import infras, is_read
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     for key, text in infras(options):
         if not is_read(text):
-            because = "it is cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]] or ssh[/pool]"
+            because = "it must be cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]] or ssh[/pool]"
             clouds = schema.schemas()["resources"]["properties"]["cloud"]["case_insensitive_enum"]
             near = nearest(text.partition("/")[0].lower(), ["k8s", *clouds])
-            yield Diagnostic("JC4701", f"no infra {text!r}", because, f"{key}={near[0] if near else 'aws'}", key=key)
+            yield Diagnostic(
+                "JC4701", f"{text!r} is not a valid infra", because, f"{key}={near[0] if near else 'aws'}", key=key
+            )

@@ -15,10 +15,10 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     if not must_be_shared(plan, options) or lasting_mounts(plan) or is_of_site(plan, options):
         return
     if options.cloud == "slurm":
-        because = f"storage.root={root} is not absolute, and the home folder that SkyPilot makes goes with its cluster"
+        because = f"storage.root={root} is relative to the home folder, which is deleted with the cluster"
         hint = "storage.root=/shared/runs, on storage that all nodes see"
     else:
-        because = f"storage.root={root} is on no volume, so each machine would have its own"
+        because = f"storage.root={root} is not on a volume, so each machine would have its own"
         hint = "'mounts=[{kind: volume, source: NAME, target: /shared, read_only: false}]' storage.root=/shared/runs"
         hint += "" if options.managed else ", or storage.run=node"
-    yield Diagnostic("JC4706", "the runs are on no shared storage", because, hint, key="storage.root")
+    yield Diagnostic("JC4706", "storage.root is not on shared storage", because, hint, key="storage.root")

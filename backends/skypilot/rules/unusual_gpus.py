@@ -15,10 +15,8 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     count = plan.topology.gpus
     for request in counted(plan, options):
         if request.is_site and options.most_gpus is None and USUAL_GPUS < count <= request.most:
-            because = (
-                f"few machines have more than {USUAL_GPUS}, and SkyPilot finds out when it launches; gpus is per node"
-            )
+            because = f"few machines have more than {USUAL_GPUS}, and SkyPilot only checks at launch; gpus is per node"
             fewer = spread(count, plan.topology.nodes, USUAL_GPUS)
-            hint = f"{fewer}, or site.gpus={count} in the profile if they have as many"
-            title = f"{count} {request.type} on a node"
+            hint = f"{fewer}, or site.gpus={count} in the cluster profile if the machines have that many"
+            title = f"gpus={count} is too many {request.type} for one node"
             yield Diagnostic("JC4705", title, because, hint, key="gpus", severity=Severity.WARNING)

@@ -1,1 +1,1 @@
-"""What Slurm or Pyxis would refuse, ignore or read as something else: check(plan, options)."""
+"""Rules for what Slurm or Pyxis rejects, ignores or reads differently: check(plan, options)."""

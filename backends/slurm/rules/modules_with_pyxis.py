@@ -11,8 +11,6 @@ from ..options import SlurmOptions
 
 def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     if plan.container.kind == "pyxis" and plan.setup.modules:
-        because = (
-            "Slurm makes the container before anything of the job runs on the node, and there are no modules inside"
-        )
-        hint = "python.modules=[]; or container=apptainer, where they are loaded first"
+        because = "Slurm starts the container before the job's setup, and modules are not available inside"
+        hint = "python.modules=[]; or container=apptainer, which loads them first"
         yield Diagnostic("JC4332", "Pyxis cannot load modules", because, hint, key="python.modules")

@@ -13,9 +13,9 @@ from ..options import SlurmOptions
 def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     limit, notice = plan.lifecycle.time_limit_s, notice_s(plan)
     if 0 < limit <= notice:
-        title = f"a time limit of {limit} s is too short to save in"
+        title = f"time={limit}s leaves no time to save"
         because = (
-            f"Slurm's notice comes up to {notice} s before the limit: grace, 10 s to end, and {EARLY_S} s of Slurm's"
+            f"Slurm sends its signal up to {notice} s before the limit: grace, 10 s to exit, and {EARLY_S} s of Slurm's"
         )
         hint = f"time={notice // 60 + 1}m" + (", or a shorter lifecycle.grace" if plan.lifecycle.grace_s > 5 else "")
         yield Diagnostic("JC4305", title, because, hint, key="time")

@@ -24,18 +24,20 @@ def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
             yield _unknown(key, title, sbatch_options.meant(name))
         elif not since <= site < gone:
             because = f"sbatch has it since Slurm {since}" if site < since else f"sbatch had it before Slurm {gone}"
-            hint = f"leave out {key}" + (f", or backend.version={since} if that is the site's" if site < since else "")
+            hint = f"remove {key}" + (
+                f", or backend.version={since} if the site has that version" if site < since else ""
+            )
             yield Diagnostic("JC4340", title, because, hint, key=key)
 
 
 def _unknown(key: str, title: str, meant: list[str]) -> Diagnostic:
-    """An error where a known option is close; else a warning, for a plugin of the site may bring it."""
-    because = "no sbatch from 22.05 to 25.11 has it, and Pyxis brings none such"
+    """Report an unknown option: an error if a known one is similar, else a warning, because a plugin may provide it."""
+    because = "no sbatch from 22.05 to 25.11 has it, nor does Pyxis"
     if not meant:
-        hint = f"leave out {key}, unless a plugin of the site (SPANK) brings it"
+        hint = f"remove {key}, unless a SPANK plugin of the site provides it"
         return Diagnostic("JC4340", title, because, hint, key=key, severity=Severity.WARNING)
     if owner := OURS.get(meant[0]):
-        because = f"{because}; --{meant[0]} is near"
-        return Diagnostic("JC4340", title, because, f"leave it out, and set {owner}", key=key)
+        because = f"{because}; --{meant[0]} is similar"
+        return Diagnostic("JC4340", title, because, f"remove it, and set {owner}", key=key)
     hint = f"did you mean {alternatives(f'backend.extra.{name}' for name in meant)}?"
     return Diagnostic("JC4340", title, because, hint, key=key)

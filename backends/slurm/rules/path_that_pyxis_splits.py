@@ -19,6 +19,6 @@ def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     paths = {f"mounts.{i}.{n}": getattr(m, n) for i, m in enumerate(plan.mounts) for n in ("source", "target")}
     for key, path in {**paths, "storage.data": plan.run.data or ""}.items():
         if re.search(r"[\s,:\\]", path):
-            because = "spaces, commas, colons and backslashes have a meaning of their own in --container-mounts"
-            hint = "another name, such as a symbolic link"
+            because = "spaces, commas, colons and backslashes are special in --container-mounts"
+            hint = "use another path, such as a symlink"
             yield Diagnostic("JC4330", f"Pyxis cannot mount {path!r}", because, hint, key=key)

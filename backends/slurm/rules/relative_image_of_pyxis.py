@@ -14,7 +14,7 @@ def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
         return
     image = plan.container.image or ""
     if image.startswith(".") or (image.endswith((".sqsh", ".sif")) and not image.startswith("/")):
-        because = "each node looks from a folder of its own, and a name without / is looked for in a registry"
+        because = "each node has a different working directory, and a name without / is pulled from a registry"
         yield Diagnostic(
             "JC4331", f"image {image} is not an absolute path", because, "image=/shared/NAME.sqsh", key="image"
         )

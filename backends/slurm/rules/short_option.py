@@ -16,5 +16,5 @@ def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
         text = more_option(name, value)
         if text and not re.match(rf"--{LONG}(=|$)", text):
             key = f"backend.extra.{name}"
-            because = "an option has its long name here, by which it can be told from those that jobc says itself"
-            yield Diagnostic("JC4303", f"{key}: {text!r} is not a long option", because, f"leave out {key}", key=key)
+            because = "only long names can be compared with the options that jobc sets itself"
+            yield Diagnostic("JC4303", f"{key}: {text!r} is not a long option", because, f"remove {key}", key=key)

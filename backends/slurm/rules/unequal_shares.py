@@ -13,7 +13,7 @@ from ..spelling import tasks_per_node
 def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     cpus, tasks = plan.resources.cpus, tasks_per_node(plan)
     if cpus is not None and cpus % tasks:
-        title = f"{cpus} cores cannot be shared by {tasks} tasks a node"
-        because = "launcher=srun starts a task for each rank, and Slurm gives each the same number of cores"
+        title = f"cpus={cpus} cannot be divided among {tasks} tasks per node"
+        because = "launcher=srun starts one task per rank, and Slurm gives each the same number of cores"
         hint = f"cpus={max(cpus - cpus % tasks, tasks)}, or launcher=torchrun"
         yield Diagnostic("JC4304", title, because, hint, key="cpus")

@@ -14,5 +14,5 @@ def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     version = options.version
     if not re.fullmatch(r"\d\d\.\d\d", version) or not "22.05" <= version <= "25.11":
         because = "jobc knows the options of Slurm 22.05 to 25.11"
-        title, hint = f"no Slurm {version} is known", "backend.version=23.11, as `sbatch --version` says it"
+        title, hint = f"Slurm version {version} is unknown", "backend.version=23.11, as `sbatch --version` prints it"
         yield Diagnostic("JC4301", title, because, hint, key="backend.version")

@@ -58,7 +58,7 @@ def init_command(arguments: Arguments) -> int:
         put("nothing is written")
         return OK
     _write(target, text)
-    put(f"wrote {target}; use it with jobc cluster={name} …")
+    put(f"wrote {target}; use it with: jobc cluster={name} …")
     return OK
 
 
@@ -66,20 +66,20 @@ COMMANDS = {"init": init_command}
 
 
 def _wanted(words: Sequence[str]) -> Wanted:
-    """CompileError JC1110 for a word that is none of ours, JC1136 for a name that cannot be a file's."""
+    """Parse the arguments. Raises CompileError: JC1110 for an unknown word, JC1136 for an invalid file name."""
     names = [word for word in words if not word.startswith("-") and "=" not in word]
     for word in words:
         if (word.startswith("-") and word not in OPTIONS) or word in names[1:]:
             close = nearest(word, OPTIONS)
             hint = f"jobc init {close[0]}" if close else "jobc init lab --yes queue.account=abc"
-            because = "it takes one name, KEY=VALUE words, --yes, --force and --project"
-            raise CompileError([Diagnostic("JC1110", f"jobc init does not know {word}", because, hint)])
+            because = "it accepts one name, KEY=VALUE, --yes, --force and --project"
+            raise CompileError([Diagnostic("JC1110", f"jobc init does not accept {word}", because, hint)])
     facts = [_given(word) for word in words if "=" in word and word[0] != "-"]
     return Wanted(names[0] if names else "", tuple(facts), frozenset(words) & frozenset(OPTIONS))
 
 
 def _given(word: str) -> Fact:
-    """KEY=VALUE. A file of hosts lies here and not beside the profile, where a relative path would begin."""
+    """Parse KEY=VALUE. The path of a host file becomes absolute, because the profile is in another folder."""
     key, _, value = word.partition("=")
     if value.startswith("@"):
         value = f"@{Path(value[1:]).expanduser().absolute()}"
@@ -87,15 +87,15 @@ def _given(word: str) -> Fact:
 
 
 def find(given: Sequence[Fact], environment: os._Environ[str]) -> list[Fact]:
-    """What is given, and what this machine, or the first of the hosts that are given, says beside it."""
+    """Return the given facts, then those detected on this machine or on the first given host."""
     given_values = {fact.key: fact.value for fact in given}
     facts = list(probe.slurm(probe.here)) if given_values.get("backend", "slurm") == "slurm" else []
     runner: Run = probe.here
     if not facts and "hosts" in given_values:
         runner = probe.on(_first_host(given_values["hosts"]))
-        facts = [Fact("backend", "ssh", "hosts are given"), *probe.machine(runner)]
+        facts = [Fact("backend", "ssh", "hosts were given"), *probe.machine(runner)]
     elif not facts:
-        facts = [Fact("backend", "local", "no sinfo answers"), *probe.machine(runner)]
+        facts = [Fact("backend", "local", "sinfo is not available"), *probe.machine(runner)]
     facts += [*probe.interfaces(runner), *probe.python(environment)]
     python_path = given_values.get("python.path") or next(
         (fact.value for fact in facts if fact.key == "python.path"), ""
@@ -107,7 +107,7 @@ def find(given: Sequence[Fact], environment: os._Environ[str]) -> list[Fact]:
 
 
 def _first_host(text: str) -> str:
-    """Of `hosts` as given. What cannot be read is told by the compile that ends `jobc init`; nobody is asked here."""
+    """Return the first host of `hosts`. Errors are reported by the compile at the end of `jobc init`."""
     try:
         if text.startswith("@"):
             lines = (line.partition("#")[0].split() for line in read_text(text[1:]).split("\n"))
@@ -118,8 +118,8 @@ def _first_host(text: str) -> str:
 
 
 def questions(name: str, facts: list[Fact], ask: Ask) -> tuple[str, list[Fact]]:
-    """The name, and the facts as somebody at a terminal mends them; an empty answer takes what was found."""
-    put_text("\nEnter takes what stands in brackets, - leaves a value out, Ctrl-C ends without writing anything.")
+    """Ask for the name and the facts on the terminal; an empty answer keeps the detected value."""
+    put_text("\nEnter accepts the value in brackets, - skips a value, Ctrl-C quits without writing anything.")
     name = ask(f"name of the site [{name}]", name)
     facts_by_key = {fact.key: fact for fact in facts}
     remaining = [("backend", "backend: slurm, ssh, pdsh or local")]
@@ -152,14 +152,14 @@ def _questions_of(backend: str) -> list[tuple[str, str]]:
     return [
         *of_backend.get(backend, []),
         ("site.gpus", "GPUs of each node") if backend != "slurm" else ("storage.data", "folder of data sets"),
-        ("storage.root", "folder of all runs that the nodes see, if not ./runs"),
+        ("storage.root", "run root, a folder that all nodes share, if not ./runs"),
         ("python", "Python environment of the ranks: none, venv, conda, uv or modules"),
         ("python.path", "its folder"),
     ]
 
 
 def _ask(question: str, default: str) -> str:
-    """One line of the terminal; Ctrl-D is Ctrl-C."""
+    """Read one line from the terminal; treat Ctrl-D like Ctrl-C."""
     try:
         return input(f"  {one_line(question)}: ").strip() or default
     except EOFError:
@@ -171,22 +171,24 @@ def _said(fact: Fact) -> str:
 
 
 def _target(name: str, arguments: Arguments, options: frozenset[str]) -> Path:
-    """Where the profile goes. CompileError JC1135 when it is there already, JC1136 for a name that is none."""
+    """Return the path of the profile. Raises CompileError: JC1135 if it exists, JC1136 for an invalid name."""
     try:
         read_name(name)
     except Refused as error:
         hint = f"jobc init {error.values[0]}"
-        raise CompileError([Diagnostic("JC1136", f"{name!r} is no name of a site", error.because, hint)]) from None
+        raise CompileError(
+            [Diagnostic("JC1136", f"{name!r} is not a valid profile name", error.because, hint)]
+        ) from None
     folder = Path("jobc") if "--project" in options else user_config()
     target = folder / "cluster" / f"{name}.yaml"
     if target.exists() and "--force" not in options:
         hint = f"jobc init {name} --force, or another name"
-        raise CompileError([Diagnostic("JC1135", f"{target} is there already", "it may hold edits of yours", hint)])
+        raise CompileError([Diagnostic("JC1135", f"{target} already exists", "it may contain your edits", hint)])
     return target
 
 
 def _that_compiles(name: str, facts: Sequence[Fact], given: Sequence[Fact], folders: Sequence[tuple[str, Path]]) -> str:
-    """The profile's text. What was found and does not compile is left out and told; what was given is an error."""
+    """Return the profile's text. Detected facts that do not compile are dropped and reported; given ones are errors."""
     facts, dropped = list(facts), list[Fact]()
     while True:
         text = profile(name, facts, sorted(groups()), dropped)

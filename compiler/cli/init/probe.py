@@ -1,4 +1,4 @@
-"""What `jobc init` can see of a site: the only file of the compiler that asks the machine, and no compile imports it.
+"""Detect facts about a cluster for `jobc init`. No other module of the compiler inspects the machine.
 
 In:  `run`, which runs a command here, or on a host.   Out: `Facts`, each with the command that said it.
 Sources: sinfo, sbatch, scontrol (Slurm 22.05 to 25.11), nvidia-smi, rocm-smi (ROCm 5 to 7), ip (iproute2 5 or newer)
@@ -59,7 +59,7 @@ _SINFO = ("sinfo", "--exact", "--noheader", "--format=%P|%D|%c|%m|%G|%l")  # --e
 
 
 def slurm(run: Run) -> list[Fact]:
-    """What Slurm's clients say; empty where there are none, or no slurmctld answers."""
+    """Return facts from Slurm's clients; empty without clients or without an answer from slurmctld."""
     rows = run(*_SINFO)
     if rows is None:
         return []
@@ -71,7 +71,7 @@ def slurm(run: Run) -> list[Fact]:
 
 
 def _config(text: str) -> list[Fact]:
-    """What of `scontrol show config` a job must know."""
+    """Return the facts in `scontrol show config` that affect a job."""
     settings = dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", text, re.MULTILINE))
     by, facts = "scontrol show config", []
     if name := settings.get("ClusterName"):
@@ -84,7 +84,7 @@ def _config(text: str) -> list[Fact]:
 
 
 def partitions(rows: str) -> list[Fact]:
-    """One fact for each partition of sinfo's rows `NAME|NODES|CPUS|MIB|GRES|LIMIT`, the default's name with `*`."""
+    """Return one fact per partition from sinfo's rows `NAME|NODES|CPUS|MIB|GRES|LIMIT`; `*` marks the default."""
     merged: dict[str, dict[str, list[str]]] = {}
     for row in rows.split("\n"):
         if row.count("|") == 5:
@@ -158,7 +158,7 @@ def interfaces(run: Run) -> list[Fact]:
 
 
 def python(environment: Mapping[str, str]) -> list[Fact]:
-    """The environment that is active in the calling shell; modules are told only, for not all are of Python."""
+    """Return the active Python environment; loaded modules are only reported: not all concern Python."""
     facts = []
     for variable, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
         if path := environment.get(variable):

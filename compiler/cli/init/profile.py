@@ -14,10 +14,10 @@ from ...plan.shell_quoting import comment
 from .probe import Fact
 
 _SECTIONS = {  # in the file's order, with the comment above; any other key comes between
-    "backend": "Options of the backend, as the site wants them.",
+    "backend": "Backend options for this site.",
     "queue": "",
     "storage": "",
-    "site": "Facts, for checks before anything starts. Nothing is refused for what is not said here.",
+    "site": "Facts about the cluster, which jobc checks before a job starts. Facts you leave out are not checked.",
 }
 _COLUMN = 26  # where comments begin
 
@@ -31,7 +31,7 @@ def profile(name: str, facts: Sequence[Fact], groups: Sequence[str], dropped: Se
             _set(tree, fact.key.split("."), fact)
     out = [
         "# @package _global_",
-        f"# Site {name}, for `jobc cluster={name} …`. Written by `jobc init`; edit it as you like.",
+        f"# Site {name}, for `jobc cluster={name} …`. Written by `jobc init`; edit it freely.",
     ]
     if chosen:
         out += ["", "defaults:"]
@@ -41,7 +41,7 @@ def profile(name: str, facts: Sequence[Fact], groups: Sequence[str], dropped: Se
     shown = [fact for fact in facts if not fact.key]
     notes = [f"#   {comment(fact.value)}  ({comment(fact.by)})" for fact in shown]
     notes += [f"#   not understood: {comment(f'{fact.key}={fact.value}  ({fact.by})')}" for fact in dropped]
-    return "\n".join([*out, *(["", "# Seen as well:", *notes] if notes else [])]) + "\n"
+    return "\n".join([*out, *(["", "# Also detected:", *notes] if notes else [])]) + "\n"
 
 
 def _rank(key: str, value: Any) -> tuple[bool, float]:

@@ -44,8 +44,10 @@ def why_command(arguments: Arguments) -> int:
             f"jobc why {_a_line_of(Path(remaining[0]))}" if remaining and _is_path(remaining[0]) else EXAMPLE,
         )
     if rank is not None and not any(_is_variable(word) for word in remaining):
-        because = "it says where that rank runs and what a variable is there; a key and a line are the same for all"
-        raise CompileError([Diagnostic("JC1110", "--rank has no effect here", because, "leave out --rank")])
+        because = (
+            "it shows where a rank runs and the value of a variable there; keys and lines are the same for all ranks"
+        )
+        raise CompileError([Diagnostic("JC1110", "--rank has no effect here", because, "remove --rank")])
     jobs: dict[Path, Job] = {}
     for location in places:
         for line in _each_line(location):
@@ -69,7 +71,7 @@ def _of_line(place: str, jobs: dict[Path, Job], arguments: Arguments) -> list[st
 
 
 def _tell(job: Job, names: Sequence[str], rank: int | None) -> None:
-    """Every answer that there is, then CompileError with what has none."""
+    """Print every available answer, then raise CompileError for the names without one."""
     refused: list[Diagnostic] = []
     for name in names:
         try:
@@ -85,7 +87,7 @@ def _each_line(place: str) -> Iterator[str]:
     name, _, numbers = place.rpartition(":")
     first, _, last = numbers.partition("-")
     if last and int(last) < int(first):
-        raise usage("why", "the first line before the last", f"jobc why {name}:{last}-{first}")
+        raise usage("why", "the first line must come before the last", f"jobc why {name}:{last}-{first}")
     return (f"{name}:{number}" for number in range(int(first), int(last or first) + 1))
 
 
@@ -94,12 +96,12 @@ def _refuse_options(words: Sequence[str]) -> None:
     option = next((word for word in words if word.startswith("-") and word != "--"), None)
     if option in ("-m", "--multirun"):
         of_one = [re.sub(r"^([\w.+]+=[^,\[{(\"']+),.*", r"\1", word) for word in words if word != option]
-        because = f"{option} makes several, in which a line may come from elsewhere"
+        because = f"{option} compiles several jobs, and a line can have a different source in each"
         raise CompileError(
-            [Diagnostic("JC1110", "jobc why looks at one job", because, shlex.join(["jobc", "why", *of_one]))]
+            [Diagnostic("JC1110", "jobc why explains one job", because, shlex.join(["jobc", "why", *of_one]))]
         )
     if option is not None:
-        raise no_option("why", option, "it has --rank N and --config-dir FOLDER")
+        raise no_option("why", option, "its options are --rank N and --config-dir FOLDER")
 
 
 def _rank(words: list[str]) -> tuple[list[str], int | None]:
@@ -109,7 +111,7 @@ def _rank(words: list[str]) -> tuple[list[str], int | None]:
     index = words.index("--rank")
     number = words[index + 1] if index + 1 < len(words) else ""
     if not number.isdecimal():
-        raise usage("why", "a number after --rank", "jobc why artifacts/hello/local RANK --rank 3")
+        raise usage("why", "--rank needs a number", "jobc why artifacts/hello/local RANK --rank 3")
     return [*words[:index], *words[index + 2 :]], int(number)
 
 
@@ -131,9 +133,9 @@ def _job(words: Sequence[str], arguments: Arguments) -> Job:
     if not folders:
         return compiled_job(tuple(word for word in words if not _is_name(word)), arguments)
     if len(folders) > 1 or any(map(is_override, words)):
-        because = f"{folders[0]} says already which job is meant"
+        because = f"{folders[0]} already selects the job"
         raise CompileError(
-            [Diagnostic("JC1110", "jobc why looks at one job", because, f"jobc why {folders[0]} loop.steps")]
+            [Diagnostic("JC1110", "jobc why explains one job", because, f"jobc why {folders[0]} loop.steps")]
         )
     if not (folders[0] / MANIFEST).is_file():
         from ..inspect import no_artifact
@@ -170,12 +172,12 @@ def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
         close = nearest(name, all_keys)
         hint = f"did you mean {close[0]}?" if close else "docs/keys.md lists the keys; variables are in capitals"
         raise CompileError(
-            [Diagnostic("JC5030", f"nothing is called {name}", "it is no key of the spec or plan of this job", hint)]
+            [Diagnostic("JC5030", f"unknown name {name}", "this job has no such key in its spec or plan", hint)]
         )
 
 
 def _alike(key: str, name: str) -> bool:
-    """Whether a plan key is the one meant, or below it. plan.txt writes the only group of nodes without `groups.0`."""
+    """Return whether a plan key matches or is inside the given key. plan.txt omits `groups.0` of a single group."""
     return any(
         candidate == name or candidate.startswith(f"{name}.")
         for candidate in (key, key.replace("topology.groups.0", "topology"))
@@ -183,7 +185,7 @@ def _alike(key: str, name: str) -> bool:
 
 
 def _dependent(job: Job, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()) -> Iterator[str]:
-    """Every line that depends on one of the spec keys, or, where they are given, on one of the plan keys."""
+    """Return every line that depends on one of the spec keys, or on one of the plan keys if these are given."""
     if plan_keys:
         rows = [
             job.show_written(path, number)

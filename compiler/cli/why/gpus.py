@@ -1,4 +1,4 @@
-"""Who chooses the GPUs of a node that its ranks see, as `jobc why` says it of CUDA_VISIBLE_DEVICES and its like."""
+"""Explain for `jobc why` what sets CUDA_VISIBLE_DEVICES and similar variables."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def chosen_by(plan: Mapping[str, Any], path: str) -> str:
     if path:
         return f"{path} sets it"
     if not plan["topology.gpus"]:
-        return "nothing of this job sets it, and no engine is asked for GPUs"
+        return "this job does not set it, and does not request GPUs from an engine"
     if _has_engine(plan["backend.name"]):
-        return "the engine is asked for `gpus` on each node, and chooses which: it sets this, or hides the others"
-    return "nobody chooses GPUs here: the ranks have what stands in the environment of their node, else they see all"
+        return "the engine allocates `gpus` GPUs on each node: it sets this variable or hides the other GPUs"
+    return "not set by jobc: the ranks inherit the value from their node's environment, or see all GPUs"
 
 
 def _has_engine(backend: str) -> bool:
-    """Whether something else than submit.sh places the nodes; a backend that is not installed here is taken for one."""
+    """Return whether an engine places the nodes; assume so for backends that are not installed."""
     plugin = find_plugins().get(backend)
     return plugin is None or plugin.load().spellings[RuntimeVar.NODE_RANK].scope > Scope.SUBMIT

@@ -53,9 +53,9 @@ class Job:
     def show_written(self, path: str, was: int) -> str:
         """A line that jobc wrote, as it is now."""
         if was not in self.numbers.get(path, {}):
-            return f"{self.folder}{path}  edited: a line that depended on it is gone"
+            return f"{self.folder}{path}  edited: a line that depended on it was removed"
         number, is_same = self.numbers[path][was]
-        return self.show(path, number) + ("" if is_same else "  (edited: not as jobc writes it)")
+        return self.show(path, number) + ("" if is_same else "  (edited after the compile)")
 
     def show(self, path: str, number: int) -> str:
         """`PATH:LINE  text` of a line as it is now."""

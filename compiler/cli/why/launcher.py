@@ -1,4 +1,4 @@
-"""How the launcher of a job makes the variables of a rank: in a sentence, from which words, variables and files.
+"""Explain for `jobc why` how the launcher sets the variables of a rank.
 
 Source  torchrun: torch 2.13, torch/distributed/run.py, elastic/agent/server/local_elastic_agent.py and, in
         elastic/rendezvous/, static_tcp_rendezvous.py and dynamic_rendezvous.py; accelerate 1.15: utils/launch.py
@@ -26,11 +26,12 @@ class Made:
 
 
 def made_by(plan: Mapping[str, Any], name: str) -> Made | None:
-    """None: the launcher of this job has no part in the variable, or is none of jobc's."""
+    """Return how the launcher sets the variable, or None if it does not or is not one of jobc's launchers."""
     launcher = plan.get("launcher", "")
     if name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and plan.get("topology.nodes", 1) > 1:
         return Made(
-            "find_network sets it, where nobody has, to `interface` or the one to node 0", ((NODE, "^interface="),)
+            "find_network sets it, unless it is set already, to `interface` or to the interface that leads to node 0",
+            ((NODE, "^interface="),),
         )
     if launcher in ("spawn", "srun", "mpirun"):
         return _spawned(launcher, name)
@@ -54,14 +55,14 @@ def _flags(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 _TORCHRUN = {
     "RANK": ("--node-rank times --nproc-per-node, plus LOCAL_RANK", ("node-rank", "nproc-per-node")),
-    "LOCAL_RANK": ("0 and so on, below --nproc-per-node", ("nproc-per-node",)),
+    "LOCAL_RANK": ("0 to --nproc-per-node - 1", ("nproc-per-node",)),
     "WORLD_SIZE": ("--nnodes times --nproc-per-node", ("nnodes", "nproc-per-node")),
     "LOCAL_WORLD_SIZE": ("--nproc-per-node", ("nproc-per-node",)),
     "GROUP_RANK": ("--node-rank", ("node-rank",)),
     "MASTER_ADDR": ("--master-addr", ("master-addr",)),
     "MASTER_PORT": ("--master-port", ("master-port",)),
 }
-_STORE = "torchrun chooses it: of a store for the ranks that a node opens, and tells the others over --rdzv-endpoint"
+_STORE = "torchrun chooses the port of the ranks' store on one node, and shares it through --rdzv-endpoint"
 _C10D: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "RANK": (
         "rank.py sets it to JOBC_NODE_RANK times --nproc-per-node, plus LOCAL_RANK; torchrun numbers by addresses",
@@ -121,13 +122,13 @@ def _accelerate(plan: Mapping[str, Any], name: str) -> Made | None:
     if name not in _ACCELERATE:
         return None
     if plan["topology.world_size"] == 1:
-        return Made("node.sh sets it, for accelerate sets none for one process")
+        return Made("node.sh sets it, because accelerate sets none for a single process")
     how, words = _ACCELERATE[name]
     return Made(f"torchrun, which accelerate runs, sets it from {how}", words)
 
 
 def own_lines(lines: Sequence[str], launcher: str) -> list[str]:
-    """Those of node.sh with nothing in the branches of other launchers, and of the smoke test, which has its own."""
+    """Return the lines of node.sh without the branches of other launchers and without the smoke test."""
     result, of, arm = [], "", ""
     for line in lines:
         if start := re.fullmatch(r"case \$(launcher|payload) in", line):

@@ -1,4 +1,4 @@
-"""jobc why FILE:LINE: where one line of an artifact came from; and what is told of a key of the spec."""
+"""Explain one line of an artifact (jobc why FILE:LINE) or one key of the spec."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def artifact_of(file: Path) -> Path:
     directory = next((parent for parent in file.absolute().parents if (parent / MANIFEST).is_file()), None)
     if not file.is_file() or directory is None:
         because = f"no {MANIFEST} above it" if file.is_file() else "the file does not exist"
-        hint = "give a file of an artifact directory, such as artifacts/hello/local/node.sh:1"
-        raise CompileError([Diagnostic("JC5004", f"{file} belongs to no artifact", because, hint)])
+        hint = "name a file in an artifact directory, such as artifacts/hello/local/node.sh:1"
+        raise CompileError([Diagnostic("JC5004", f"{file} is not part of an artifact", because, hint)])
     return directory
 
 
@@ -42,18 +42,18 @@ def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
         yield f"  copied   jobc:trainer/rt/{path.removeprefix(f'{SCRIPTS}/')}:{number}"
         return
     if path.startswith(".jobc/"):
-        yield "  made     by jobc from the job as a whole"
+        yield "  made     from the whole job"
         return
     for change in job.changes:
         yield f"  changed  since it was compiled: {change}"
     was, is_same = as_written(job.written.get(path, ()), lines)[number - 1]
     if not is_same:
-        yield "  edited   this line is not as jobc writes it; jobc verify lists what differs"
+        yield "  edited   this line was changed after the compile; jobc verify lists the edits"
         if was is None:
             return
         yield f"  instead  of line {was} of jobc: {job.written[path][was - 1].strip()}"
     elif was != number:
-        yield f"  moved    jobc writes it as line {was}; jobc verify lists what differs"
+        yield f"  moved    jobc wrote it as line {was}; jobc verify lists the edits"
     assert was is not None
     source_map = job.source_map
     keys, template = source_map.files[path][was - 1]
@@ -61,7 +61,7 @@ def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
     keys = keys_of(keys, template)
     chosen = source_map.chosen.get(path, ())
     if chosen:
-        yield f"  file     this {path} and not another, for {', '.join(chosen)}"
+        yield f"  file     this version of {path} is chosen by {', '.join(chosen)}"
     yield f"  plan     {', '.join(keys)}" if keys else "  constant depends on no key"
     for key in keys:
         if key in source_map.rules:
@@ -71,7 +71,7 @@ def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
 
 
 def spec_key(source_map: SourceMap, key: str, told: set[str] | None = None) -> Iterator[str]:
-    """What it is, where it was written, why that file is in the job; the same of a key it takes its value from."""
+    """Print a key: its value, where it was written and why that file is used; then the keys it refers to."""
     told = set() if told is None else told
     told.add(key)
     value = source_map.spec.get(key)
@@ -94,7 +94,7 @@ def _shown(value: SpecValue) -> str:
 
 
 def _option(source_map: SourceMap, origin: Origin | None) -> Iterator[str]:
-    """Who chose the option of a group whose file a value was written in."""
+    """Return who chose the option of a config group in whose file a value was written."""
     if origin is None or not origin.line:
         return
     for group, (option, chosen) in source_map.options.items():

@@ -40,8 +40,8 @@ def written_job(folder: Path, arguments: Arguments, shown: str = "") -> Job:
     except NotHere as error:
         changes = (str(error),)
     if again is None:
-        title = f"{folder} cannot be compiled again, so its lines are not known"
-        hint = "call jobc why where the job was compiled, with the --config-dir that it had"
+        title = f"cannot trace the lines of {folder}, because it cannot be compiled again"
+        hint = "run jobc why where the job was compiled, with the same --config-dir"
         raise CompileError([Diagnostic("JC5004", title, "; ".join(changes), hint), *refused])
     existing = {path: folder / path for path in again.texts if (folder / path).is_file()}
     files = {path: lines_of(text_of(file)) for path, file in existing.items()}

@@ -15,7 +15,7 @@ from .line import column_lines, plan_key_lines, spec_key
 
 
 def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
-    """Where an environment variable is set: first in files of this artifact, then in the trainer's own files."""
+    """Find where an environment variable is set: first in files of this artifact, then in the trainer's files."""
     from ....trainer.dist.env import LAUNCHER_NAMES, TABLE
 
     yield name
@@ -72,8 +72,8 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
     if row is None and not of_gpus and not settings and not copied and key not in job.source_map.spec:
         close = nearest(name, [row.name for row in TABLE])
         hint = f"did you mean {close[0]}?" if close else f"jobc env.{name}=VALUE sets it"
-        because = "no file of this job sets it, and docs/environment.md does not name it"
-        raise CompileError([Diagnostic("JC5030", f"nothing is called {name}", because, hint)])
+        because = "no file of this job sets it, and docs/environment.md does not list it"
+        raise CompileError([Diagnostic("JC5030", f"unknown name {name}", because, hint)])
 
 
 def _library() -> dict[str, list[str]]:
@@ -145,14 +145,14 @@ def _read_in(line: str, name: str) -> list[str]:
 
 
 def _place(job: Job, rank: int, name: str) -> str:
-    """On which node a rank is, and the variable's value where the rank alone says it."""
+    """Return the node of a rank, and the variable's value if it only depends on the rank."""
     if not job.plan:
         because = "it starts the points of a sweep"
         hint = "jobc why with the directory of one point"
-        raise CompileError([Diagnostic("JC5031", "no plan gives the place of a rank", because, hint)])
+        raise CompileError([Diagnostic("JC5031", "a sweep has no single plan that places ranks", because, hint)])
     procs, world = job.plan["topology.procs"], job.plan["topology.world_size"]
     if rank >= world:
-        because = f"topology.world_size is {world}, and the first rank is 0"
+        because = f"the world size is {world}, and ranks start at 0"
         raise CompileError([Diagnostic("JC5031", f"there is no rank {rank}", because, f"--rank {world - 1}")])
     values = {
         "RANK": rank, "LOCAL_RANK": rank % procs, "GROUP_RANK": rank // procs, "JOBC_NODE_RANK": rank // procs,
@@ -183,7 +183,7 @@ def _naming(lines: Sequence[str], name: str, is_python: bool) -> list[int]:
 def _behind(job: Job, path: str, number: int) -> Iterator[str]:
     was, is_same = as_written(job.written.get(path, ()), job.files[path])[number - 1]
     if not is_same:
-        yield "           edited: this line is not as jobc writes it"
+        yield "           edited: this line was changed after the compile"
     if was is None:
         return
     keys, template = job.source_map.files[path][was - 1]

@@ -19,7 +19,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
         return
     rounded = -(-needed // MIB) * MIB
     fits = figures.mem is None or rounded < figures.mem
-    hint = f"shm={show_bytes(rounded)}" if fits else "loader.workers=0, whose rank reads its samples itself"
-    title = f"batches of {readable_bytes(needed)} in {show_bytes(has)} of shared memory"
-    because = "so much the workers of a node have ready at most; a full /dev/shm ends them with a bus error"
+    hint = f"shm={show_bytes(rounded)}" if fits else "loader.workers=0, so that each rank reads its own samples"
+    title = f"batches of {readable_bytes(needed)} do not fit in {show_bytes(has)} of shared memory"
+    because = "the loader workers of a node hold up to this much; when /dev/shm is full they die with SIGBUS"
     yield warning("JC2131", title, because, hint, "shm", needed / has)

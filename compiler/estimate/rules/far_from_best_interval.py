@@ -23,6 +23,6 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     every, best = min(configured, last), min(best, last)
     if every > _FAR * best or best > _FAR * every:
         title = f"checkpoint.every_steps={configured} is far from the best"
-        because = f"with these failures and saves, saving every {best:,} steps loses least (Daly 2006)"
+        because = f"at these failure rates and save times, saving every {best:,} steps loses the least time (Daly 2006)"
         by = max(every / best, best / every)
         yield warning("JC2122", title, because, f"checkpoint.every_steps={best}", "checkpoint.every_steps", by)

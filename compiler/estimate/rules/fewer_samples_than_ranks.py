@@ -1,4 +1,4 @@
-"""JC2128: there are too few samples: for one on each rank, or for one whole batch where others are left out.
+"""JC2128: too few samples for all ranks, or for one complete batch with loop.drop_last.
 
 The trainer refuses both when it has read its data (trainer/build/data_checks.py, check_enough_samples).
 """
@@ -21,18 +21,18 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     if not samples or not batch or not plan.uses_trainer or has_own_data:
         return
     if samples < ranks:
-        because = "a rank without a sample would wait for the others in every step: the trainer refuses it at start"
+        because = "a rank without samples would stall every step, so the trainer exits with an error at startup"
         key = "nodes" if plan.topology.nodes > 1 else "procs" if spec.procs else "gpus"
         hint = _fewer_ranks(samples, figures, spec, plan)
         yield warning("JC2128", f"{samples:,} samples for {ranks:,} ranks", because, hint, key, ranks / samples)
     elif spec.loop.drop_last and samples < batch:
         title = f"{samples:,} samples do not fill one batch of {batch:,}"
-        because = "loop.drop_last leaves incomplete batches out, so there is no step: the trainer refuses it at start"
+        because = "loop.drop_last skips incomplete batches, so no step remains, and the trainer exits at startup"
         yield warning("JC2128", title, because, "loop.drop_last=false", "loop.drop_last", batch / samples)
 
 
 def _fewer_ranks(samples: int, figures: Figures, spec: JobSpec, plan: LaunchPlan) -> str:
-    """As many nodes as have a sample for each rank, else as many processes, where the batch follows from the ranks."""
+    """Suggest as many nodes, or else processes, as there are samples for; only if the batch follows from the ranks."""
     of_node = plan.topology.world_size // plan.topology.nodes
     nodes = max(samples // of_node, 1)
     is_enough = samples >= of_node

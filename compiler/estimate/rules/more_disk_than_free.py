@@ -15,8 +15,10 @@ from ..limits import Finding, warning
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
     needed, has, size = on_disk(figures), spec.estimate.disk, figures.memory.checkpoint if figures.memory else None
     if has and needed and size and needed > has:
-        title = f"more than the {show_bytes(has)} that are free where runs lie"
+        title = f"checkpoints need more than the {show_bytes(has)} that are free in the run root"
         readable = readable_bytes(size)
-        because = f"at most {figures.checkpoints} checkpoints of {readable} lie there at once, {readable_bytes(needed)}"
+        because = (
+            f"up to {figures.checkpoints} checkpoints of {readable} exist at once, {readable_bytes(needed)} in total"
+        )
         hint = fewer(spec.checkpoint, figures.schedule.steps, has // size)
         yield warning("JC2126", title, because, hint, "estimate.disk", needed / has)

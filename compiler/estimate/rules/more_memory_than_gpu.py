@@ -15,7 +15,7 @@ from ..relief import relief
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
     needs, has = figures.memory, spec.estimate.gpu_mem
     if needs and has and figures.gpus and needs.least > has:
-        title = f"more than the {show_bytes(has)} of a GPU"
+        title = f"a rank needs more than the {show_bytes(has)} of a GPU"
         optional_parts = [part for part in ("optimizer", "activations") if part not in needs.unknown]
         *parts, last = ["weights", "gradients", *optional_parts]
         because = f"{', '.join(parts)} and {last} take about {readable_bytes(needs.total)}"

@@ -1,4 +1,4 @@
-"""JC2127: there are prices, and none is of the job's GPUs, so no cost is reckoned."""
+"""JC2127: there are prices, and none is of the job's GPUs, so the cost cannot be estimated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     match = next((price for name, price in prices.items() if name.lower() == (kind or "").lower()), None)
     is_key = kind is not None and re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", kind)
     hint = f"estimate.prices.{kind if is_key else ANY_GPU}={next(iter(prices.values())) if match is None else match:g}"
-    hint += ", if that is what an hour of one costs" if match is None else ""
+    hint += ", with the price of one GPU hour" if match is None else ""
     title = f"no price for {kind}" if kind else "no price for a GPU of any type"
-    because = f"estimate.prices has {', '.join(prices)}, so no cost is reckoned"
+    because = f"estimate.prices has {', '.join(prices)}, so the cost cannot be estimated"
     yield Finding(Diagnostic("JC2127", title, because, hint, key="estimate.prices", severity=Severity.NOTE), 1)

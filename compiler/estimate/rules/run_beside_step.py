@@ -1,4 +1,4 @@
-"""JC2132: the seconds of a step are given, so the run that would say them is not looked at."""
+"""JC2132: estimate.step_s overrides estimate.run."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from ..limits import Finding
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
     run, step_s = spec.estimate.run, spec.estimate.step_s
     if run is not None and step_s is not None:
-        title, because = f"the run {run} is not looked at", f"a step takes estimate.step_s={step_s:g} seconds"
-        hint = "estimate.run=null, or estimate.step_s=null for what a step of the run took"
+        title, because = (
+            f"estimate.run={run} is ignored",
+            f"estimate.step_s={step_s:g} sets the step time and overrides it",
+        )
+        hint = "estimate.run=null, or estimate.step_s=null to take the step time from the run"
         yield Finding(Diagnostic("JC2132", title, because, hint, key="estimate.run", severity=Severity.NOTE), 1)

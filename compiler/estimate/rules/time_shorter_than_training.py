@@ -19,13 +19,13 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     notice_s = figures.notice_s
     trains_s = max(limit - notice_s, 0)
     if takes_s > trains_s * attempts:
-        title = f"not done within time={show_duration(limit)}"
+        title = f"training does not finish within time={show_duration(limit)}"
         hint = f"time={show_duration(60 * math.ceil((takes_s + notice_s) / 60))}"
         if attempts > 1 and trains_s:
             hint = f"lifecycle.max_requeues={math.ceil(takes_s / trains_s) - 1}"
         reason = f"training takes about {show_duration(round(takes_s))}"
         if notice_s:
-            reason += f", each attempt is asked to save up to {show_duration(notice_s)} before its limit"
-        again = f"the job is started again at most {attempts - 1} times" if attempts > 1 else ""
-        because = f"{reason}, and {again or 'the engine does not start it again'}"
+            reason += f", each attempt is told to save up to {show_duration(notice_s)} before its limit"
+        again = f"the job is requeued at most {attempts - 1} times" if attempts > 1 else ""
+        because = f"{reason}, and {again or 'the engine does not requeue it'}"
         yield warning("JC2123", title, because, hint, "time", takes_s / limit)

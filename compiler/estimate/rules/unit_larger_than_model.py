@@ -15,8 +15,8 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     unit, parameters = spec.estimate.largest_unit, spec.estimate.parameters
     if unit is None or parameters is None or unit <= (n := round(parameters)):
         return
-    title = f"a unit of {unit:,} parameters in a model of {n:,}"
-    because = "estimate.largest_unit is a part of estimate.parameters"
+    title = f"estimate.largest_unit={unit:,} is larger than the model, {n:,} parameters"
+    because = "the largest unit is a part of the model (estimate.parameters)"
     key = "estimate.largest_unit"
     yield Finding(
         Diagnostic("JC2129", title, because, f"{key}={n}, if all of it is gathered at once", key=key), unit / n

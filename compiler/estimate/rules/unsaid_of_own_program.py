@@ -1,4 +1,4 @@
-"""JC2130: a program of the user's own, of which nobody says what its time or its steps would be reckoned from."""
+"""JC2130: a user's own program without the keys from which time or steps are estimated."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..limits import Finding
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
     steps, lacking = figures.schedule, dict[str, str]()
     if figures.step_s and steps.steps is steps.epochs is None:
-        lacking["how long it trains"] = "loop.steps=1000" + " loop.epochs=null" * (spec.loop.epochs is not None)
+        lacking["the training length"] = "loop.steps=1000" + " loop.epochs=null" * (spec.loop.epochs is not None)
     if steps.epoch_samples and steps.global_batch is None:
-        lacking["the samples of a step"] = "batch.micro=16"
+        lacking["the global batch"] = "batch.micro=16"
     if lacking and not plan.uses_trainer:
-        title = f"nobody says of your own program {' and '.join(lacking)}"
-        because = "what is unsaid is not known of it, for the defaults are those of the trainer that comes with jobc"
-        hint = f"{' '.join(lacking.values())}, with the numbers of your program, for jobc plan"
+        title = f"jobc plan does not know {' and '.join(lacking)} of your own program"
+        because = "the defaults describe jobc's own trainer, not your program"
+        hint = f"{' '.join(lacking.values())}, with the values of your program"
         yield Finding(Diagnostic("JC2130", title, because, hint, key="command", severity=Severity.NOTE), 1)

@@ -56,12 +56,12 @@ def keys_below(path: KeyPath, section: Section, tree: Mapping[str, Any]) -> Sect
 
 
 def accepts(rule: str, value: Any) -> bool:
-    """Whether the engine accepts a value. rule: a type of engine_tables.json"""
+    """Return whether the engine accepts a value. rule: a type of engine_tables.json"""
     return any(_accepts(alternative, value) for alternative in rule.split(" or "))
 
 
 def description(rule: str) -> str:
-    """What a value must be, for people: `an integer >= 0`."""
+    """Return a readable description of the valid values: `an integer >= 0`."""
     return " or ".join(_description(alternative) for alternative in rule.split(" or "))
 
 
@@ -77,7 +77,7 @@ def example(rule: str) -> str:
 
 
 def words(rule: str) -> list[str]:
-    """Every word that a rule names; none if it names types alone."""
+    """Return every literal in a rule; empty if it only names types."""
     parts = [part for part in rule.split(" or ") if not _TYPE.fullmatch(part)]
     return [word for part in parts for word in part.lstrip("~").split("|")]
 

@@ -1,4 +1,4 @@
-"""accelerate.yaml and deepspeed.json: what `accelerate launch` and DeepSpeed are told, on every backend.
+"""Emit accelerate.yaml and deepspeed.json, the configs of `accelerate launch` and DeepSpeed, for every backend.
 
 accelerate.yaml  with launcher=accelerate: one file for all nodes. node.sh adds what differs: --machine_rank,
                  --main_process_ip, --main_process_port
@@ -20,7 +20,7 @@ from ...plan.launch_plan import LaunchPlan
 YAML, JSON = "accelerate.yaml", "deepspeed.json"
 COMMENTS: Mapping[tuple[str | int, ...], str] = {
     (0, "compute_environment"): (
-        "What `accelerate launch` is told. The same file on every node: node.sh adds what differs,\n"
+        "Config of `accelerate launch`, the same on every node. node.sh adds the options that differ:\n"
         "--machine_rank, --main_process_ip, --main_process_port."
     ),
     (0, "num_processes"): "all ranks of the job",
@@ -120,7 +120,7 @@ def _replicas(views: Any) -> int:
 
 
 def _distributed_type(views: Any) -> str:
-    """As accelerate calls it. One process alone is NO, which accelerate starts without torchrun.
+    """Return accelerate's distributed_type. A single process is NO, which accelerate starts without torchrun.
 
     The trainer shards its model itself, and takes no more from accelerate than its processes.
     """

@@ -1,4 +1,4 @@
-"""What the rules on the two trees share: every entry that no key of the job says, with its type."""
+"""Shared by the rules on the two trees: every entry that no job key sets, with its type."""
 
 from __future__ import annotations
 

@@ -34,10 +34,10 @@ def _value(tree: Tree, path: Path) -> Any:
 
 def _deprecated(file: str, path: Path, new: str, value: Any) -> Diagnostic:
     key, above = ".".join(path), ".".join(path[:-1])
-    because = f"{engine(file)} still reads it, with a warning; its new name is {new}"
+    because = f"{engine(file)} still reads it, with a warning; it was renamed to {new}"
     hint = f"rename it to {above}.{new}"
     if " " in new:  # a choice of sections
-        hint = f"leave out {key}; say it below {new} of {above}"
+        hint = f"remove {key}; set it in {new} of {above}"
     elif not isinstance(value, Mapping):
         hint = f"{above}.{new}={str(value).lower()}"
     return Diagnostic("JC4606", f"{key} is deprecated", because, hint, key=key, severity=Severity.WARNING)

@@ -1,4 +1,4 @@
-"""JC4604: a setting that nothing reads, or that is said twice.
+"""JC4604: a setting that is not read, or that is set twice.
 
 Such as a section without the parallelism it belongs to, keys of FSDP 1, meshes that are not the world, GPUs of no rank.
 """
@@ -20,13 +20,13 @@ from ._entries import Tree, is_of_fsdp_1
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
     parent = (section, "extra")
     if extra and plan.launcher != "accelerate":
-        because = f"launcher={plan.launcher} reads no accelerate.yaml to merge it into"
+        because = f"launcher={plan.launcher} does not read accelerate.yaml, into which it is merged"
         yield _without_effect((*parent, *next(leaves(extra))), because, "launcher=accelerate")
     yield from _misplaced(plan, extra, parent)
     yield from _mesh(plan, extra.get("parallelism_config"), parent)
     yield from _gpus(plan, extra.get("gpu_ids"), parent)
     if deepspeed_extra and plan.parallel != "deepspeed":
-        because = f"parallel={plan.parallel} makes no deepspeed.json to merge it into"
+        because = f"parallel={plan.parallel} does not use deepspeed.json, into which it is merged"
         path = (section, "deepspeed_extra", *next(leaves(deepspeed_extra)))
         yield _without_effect(path, because, "parallel=deepspeed")
 
@@ -38,28 +38,26 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
         if section not in extra:
             continue
         if plan.parallel not in parallel:
-            because = f"parallel={plan.parallel}, and accelerate reads that section with {' or '.join(parallel)} alone"
+            because = f"parallel={plan.parallel}, and accelerate only reads that section with {' or '.join(parallel)}"
             yield _without_effect((*at, section), because, f"parallel={parallel[0]}")
         elif plan.uses_trainer and parallel == SHARDED:
-            because = "the trainer that comes with jobc shards its model itself"
-            yield _without_effect((*at, section), because, f"leave out {'.'.join((*at, section))}")
+            because = "jobc's own trainer shards its model itself"
+            yield _without_effect((*at, section), because, f"remove {'.'.join((*at, section))}")
     if "megatron_lm_config" in extra:
-        because = "accelerate reads it with distributed_type MEGATRON_LM alone, and no `parallel` is that"
-        yield _without_effect(
-            (*at, "megatron_lm_config"), because, f"leave out {'.'.join((*at, 'megatron_lm_config'))}"
-        )
+        because = "accelerate reads it only with distributed_type MEGATRON_LM, which no `parallel` selects"
+        yield _without_effect((*at, "megatron_lm_config"), because, f"remove {'.'.join((*at, 'megatron_lm_config'))}")
     fsdp = extra.get("fsdp_config")
     for name in fsdp if isinstance(fsdp, Mapping) else ():
         if is_of_fsdp_1(name):
             key = ".".join((*at, "fsdp_config", name))
-            because = "parallel=fsdp is version 2 of FSDP, which ignores or refuses it (accelerate#3394)"
-            hint = f"leave out {key}; parallel.reshard_after_forward says what sharding_strategy said"
+            because = "parallel=fsdp is FSDP version 2, which ignores or rejects it (accelerate#3394)"
+            hint = f"remove {key}; parallel.reshard_after_forward replaces sharding_strategy"
             yield Diagnostic("JC4604", f"{key} is a key of FSDP version 1", because, hint, key=key)
     if plan.parallel == "deepspeed" and extra.get("mixed_precision") is not None and not plan.uses_trainer:
-        because = "accelerate refuses it beside a deepspeed.json, which says it"
+        because = "accelerate rejects it when deepspeed.json sets it too"
         key = ".".join((*at, "mixed_precision"))
         hint = f"loop.precision=bf16; or {at[0]}.deepspeed_extra.fp16.enabled=true"
-        yield Diagnostic("JC4604", f"{key} is said twice", because, hint, key=key)
+        yield Diagnostic("JC4604", f"{key} is set twice", because, hint, key=key)
 
 
 def _gpus(plan: LaunchPlan, ids: Any, at: Path) -> Iterator[Diagnostic]:
@@ -69,10 +67,10 @@ def _gpus(plan: LaunchPlan, ids: Any, at: Path) -> Iterator[Diagnostic]:
         return
     named = str(ids).split(",")
     if not gpus:
-        yield _without_effect((*at, "gpu_ids"), "gpus=0, so the processes compute on CPUs", f"leave out {key}")
+        yield _without_effect((*at, "gpu_ids"), "gpus=0, so the processes run on CPUs", f"remove {key}")
     elif len(named) != procs:
         title = f"{key} names {len(named)} {'GPU' if len(named) == 1 else 'GPUs'} for {procs} processes on each node"
-        because = "each process takes the one of its own number, and the file is the same on every node"
+        because = "each process uses the GPU with its local rank, and the file is the same on every node"
         yield Diagnostic("JC4604", title, because, f"{key}=all, or gpus={len(named)}", key=key)
 
 
@@ -86,9 +84,9 @@ def _mesh(plan: LaunchPlan, sizes: Any, at: Path) -> Iterator[Diagnostic]:
     if mesh_sizes and product != world:
         key = ".".join((*at, "parallelism_config", next(iter(mesh_sizes))))
         remaining = product // next(iter(mesh_sizes.values()))
-        fitting = [f"{key}={world // remaining}"] if world % remaining == 0 else [f"leave out {key}"]
-        title = f"the sizes of parallelism_config multiply to {product}, and there are {world} ranks"
-        because = "each rank has one place in the mesh, and a size that is not said is 1"
+        fitting = [f"{key}={world // remaining}"] if world % remaining == 0 else [f"remove {key}"]
+        title = f"the product of the sizes in parallelism_config is {product}, but the world size is {world}"
+        because = "each rank has one position in the mesh, and sizes default to 1"
         yield Diagnostic("JC4604", title, because, alternatives(fitting), key=key)
 
 

@@ -19,7 +19,7 @@ def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) ->
             continue
         if isinstance(rule, Mapping):
             first = next(iter(keys_below(entry.inside, rule, {})), "NAME")
-            yield _wrong(entry, "a mapping", f"leave out {entry.key}, or {entry.key}.{first}=…")
+            yield _wrong(entry, "a mapping", f"remove {entry.key}, or {entry.key}.{first}=…")
         elif entry.inside == ("gpu_ids",):
             if not gpu_ids.are_gpus(value):
                 yield _wrong(entry, gpu_ids.DESCRIPTION, f"{entry.key}={gpu_ids.EXAMPLE}")
@@ -29,12 +29,12 @@ def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) ->
 
 
 def _is_dropped(entry: Entry) -> bool:
-    """Whether it is "auto", which DeepSpeed takes as the default, or accelerate and transformers replace."""
+    """Return whether a value is "auto", which DeepSpeed, accelerate or transformers replaces."""
     return bool(entry.value == "auto") and entry.file == "deepspeed"
 
 
 def _wrong(entry: Entry, must_be: str, hint: str) -> Diagnostic:
-    because = f"{engine(entry.file)} rejects it on every rank, or takes it for something else"
+    because = f"{engine(entry.file)} rejects it on every rank, or misreads it"
     return Diagnostic(
         "JC4603", f"{entry.key}: {_shown(entry.value)} is invalid: must be {must_be}", because, hint, key=entry.key
     )

@@ -1,4 +1,4 @@
-"""What the words of one command start: the program behind `env X=1` or `uv run`, a launcher of ranks, a training."""
+"""Analyse a command line: the program behind `env X=1` or `uv run`, a rank launcher, a training script."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _behind_options(words: Sequence[str], starter: _Starter) -> Sequence[str]:
 
 
 def spelled_out(words: Sequence[str]) -> Sequence[str]:
-    """The same command without `env -S TEXT`, whose words stand in its place."""
+    """Return the command with the text of `env -S TEXT` split into words."""
     behind_env = False
     for index, word in enumerate(words[:SEARCHED]):
         if behind_env and (split := _SPLIT.fullmatch(word)):
@@ -151,7 +151,7 @@ def spelled_out(words: Sequence[str]) -> Sequence[str]:
 
 
 def _split(option: re.Match[str], rest: Sequence[str]) -> Sequence[str]:
-    """The words that `env -S TEXT …` goes on with."""
+    """Return the words into which `env -S TEXT …` is split."""
     text = option[2] or option[3]
     if not text:
         text, rest = "".join(rest[:1]), rest[1:]
@@ -162,7 +162,7 @@ def _split(option: re.Match[str], rest: Sequence[str]) -> Sequence[str]:
 
 
 def launcher(words: Sequence[str]) -> str:
-    """The launcher that these words start, which starts ranks of its own; "" for none."""
+    """Return the launcher in these words that starts its own ranks; "" if there is none."""
     name, arguments = _of_python(words) if _is_python(words) else (program(words), words[1:])
     name = program((name,))  # of `python $(which torchrun)`
     pattern = _LAUNCHERS.get(name)
@@ -170,14 +170,14 @@ def launcher(words: Sequence[str]) -> str:
 
 
 def trains(words: Sequence[str]) -> bool:
-    """Whether these words start a training, as far as can be told: a file or module of Python, or a launcher's job."""
+    """Return whether the words seem to start training: a Python file or module, or a launcher command."""
     words = words[:SEARCHED]
     starts_another = program(words) in (*_OF_ANYTHING, *_HOLDERS)
     return any(_trains_itself(words[start:]) for start in range(len(words) if starts_another else 1))
 
 
 def _trains_itself(words: Sequence[str]) -> bool:
-    """The same of the program alone, not of a command that `ssh` or `docker run` has among its words."""
+    """Return whether the program itself trains, not a command passed to `ssh` or `docker run`."""
     name = program(words)
     if launcher(words):
         return name not in _OF_ANYTHING or not any(program((word,)) in TOOLS for word in words[1:])
@@ -188,7 +188,7 @@ def _trains_itself(words: Sequence[str]) -> bool:
 
 
 def _is_python(words: Sequence[str]) -> bool:
-    """Whether Python starts; a command of jobc may begin with its `-m`."""
+    """Return whether Python starts; a jobc command may begin with its option `-m`."""
     return bool(words) and bool(re.fullmatch(r"python[\d.]*", program(words)) or words[0].startswith("-m"))
 
 

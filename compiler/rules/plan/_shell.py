@@ -1,4 +1,4 @@
-"""What the rules on a user's own command share: the text that a shell would run, and the commands in it.
+"""Parse the shell text in a user's command, shared by several rules.
 
 shlex of the standard library does not do: it gives `;` and `';'` as one and the same, and loses a newline or a comment.
 
@@ -33,7 +33,7 @@ _WORD = re.compile(r"\(\(|[()]|[^\s()]+")
 
 @dataclass(frozen=True)
 class Command:
-    """One of a shell's text, up to what joins it to the next: `;`, `|`, `&&` and so on, "" at the end of the text."""
+    """One command in a shell text, up to its separator: `;`, `|`, `&&` …, or "" at the end of the text."""
 
     typed: tuple[str, ...]  # without quotes; a bracket of the shell is a word
     join: str
@@ -42,7 +42,7 @@ class Command:
 
     @property
     def words(self) -> Sequence[str]:
-        """From the program on."""
+        """Return the words from the program on."""
         words = started(self.typed)
         closed = next((index for index, word in enumerate(words) if index and word == ")"), None)
         return words[:closed]
@@ -82,7 +82,7 @@ def text_of_bash(command: Sequence[str] | None) -> str:
 
 
 def texts_of_bash(command: Sequence[str] | None) -> Iterator[str]:
-    """That text, and those of each bash within it."""
+    """Yield a shell text and the texts of all nested `bash -c`."""
     if text := text_of_bash(command):
         yield text
         for inner_command in commands(text):
@@ -103,8 +103,9 @@ def _place_of_text(words: Sequence[str]) -> int:
 
 
 def open_quote(text: str) -> int | None:
-    """Where a quote begins that has no end; None where there is none, or where one that `$(…)`, `…` or `${…}` has in
-    quotes of its own could be taken for it, or one in a here-document without an end."""
+    """Return the position of an unclosed quote. None if there is none, or if quotes nested in `$(…)` or `${…}`, or an
+    unfinished here-document, make it uncertain.
+    """
     if "$(" in text or "`" in text or _IN_BRACES.search(text):
         return None
     if any(kind == "body" and start == end for start, end, kind in _parts(text)):
@@ -113,13 +114,13 @@ def open_quote(text: str) -> int | None:
 
 
 def broken_continuations(text: str) -> list[tuple[int, int]]:
-    """Where a backslash stands before blanks, or blanks and a comment, and then the line ends: (start, end) of each."""
+    """Yield (start, end) of each backslash followed by blanks, or by blanks and a comment, at a line end."""
     matches = (_BROKEN.match(text, start) for start, _, kind in _parts(text) if kind == "hidden")
     return [broken.span() for broken in matches if broken]
 
 
 def in_one_word(command: Sequence[str] | None) -> bool:
-    """Whether the first word is a program and its words, quoted into one."""
+    """Return whether the first word contains a program and its arguments, quoted into one word."""
     program_and_words = r"\S+\s+-|(python[\d.]*|bash|sh|torchrun|accelerate)\s|\S+\.(py|sh)\s"
     return any(re.match(program_and_words, word) for word in (command or ())[:1])
 
@@ -145,12 +146,12 @@ def _with_escapes(word: str) -> str:
 
 
 def _escaped(sign: str) -> str:
-    """As $'…' of bash takes it in every locale."""
+    """Return the text as a bash $'…' literal that is valid in every locale."""
     return r"\n" if sign == "\n" else "".join(f"\\x{byte:02x}" for byte in sign.encode(errors="surrogatepass"))
 
 
 def is_set(option: str, words: Sequence[str], before: bool, letter: str = "-") -> bool:
-    """Whether an option of the shell is on behind a command: `set -e`, `set -euo pipefail`, `set +o errexit`."""
+    """Return whether a shell option is on after a command: `set -e`, `set -euo pipefail`, `set +o errexit`."""
     for word, name in zip(words, (*words[1:], ""), strict=False) if list(words[:1]) == ["set"] else ():
         if re.fullmatch(r"[-+][A-Za-z]+", word) and (letter in word[1:] or (word[-1] == "o" and name == option)):
             before = word[0] == "-"
@@ -175,8 +176,9 @@ def _quotes_blanked(text: str) -> str:
 
 
 def _parts(text: str) -> Iterator[tuple[int, int, str]]:
-    """What the text is made of, (start, end, kind): a sign of the shell's own, what is hidden from it, a comment, the
-    start of a here-document or its body, which begins with the next line and may have quotes."""
+    """Yield the parts of a text as (start, end, kind): an operator, quoted text, a comment, the start of a
+    here-document, or its body, which begins on the next line.
+    """
     position, bodies = 0, list[re.Match[str]]()
     while position < len(text):
         start = position
@@ -197,7 +199,9 @@ def _parts(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _end_of(bodies: Sequence[re.Match[str]], text: str, at: int) -> int:
-    """Where here-documents that begin at a line end; what has no end is none, but a shift such as `((1<<n))`."""
+    """Return where the here-documents that begin on a line end; an unterminated one counts as a shift, as in
+    `((1<<n))`.
+    """
     for body in bodies:
         word = re.escape(re.sub(r"""['"\\]""", "", body["word"]))
         last = re.compile(rf"(?m)^{chr(92)}t*{word}$" if body["tabs"] else rf"(?m)^{word}$").search(text, at)

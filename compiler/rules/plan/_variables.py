@@ -37,7 +37,7 @@ class Variable:
 
     @property
     def is_known(self) -> bool:
-        """Whether the value is that of the program: no shell makes another of it."""
+        """Return whether the program gets the value unchanged, without shell expansion."""
         return not (self.is_of_command and re.search(r"[$`]", self.value))
 
     def without(self, instead: str = "") -> str:
@@ -48,7 +48,7 @@ class Variable:
 
 
 def variables(spec: JobSpec) -> Iterator[Variable]:
-    """Those of `env`, and then the last that the command says of each."""
+    """Return the variables of `env`, overridden by assignments in the command."""
     yield from (Variable(name, value, f"env.{name}") for name, value in spec.env.items())
     yield from (Variable(name, value, "command") for name, value in of_command(spec.command or ()).items())
 

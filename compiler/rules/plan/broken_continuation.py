@@ -19,11 +19,11 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     next_line = text[end:].split("\n", 1)[0].strip()
     title = f"the command ends before `{next_line}`, which is on the next line"
     if not next_line:
-        title = "the command ends with a word that is a blank"
-    because = f"`{text[start:end].strip()}`: a backslash continues a line only as its very last sign"
+        title = "the command ends with a blank argument"
+    because = f"`{text[start:end].strip()}`: a backslash continues a line only as its last character"
     mended = text
     for start, end in reversed(broken):
         mended = f"{mended[:start]}\\\n{mended[end:]}"
     words = [mended if word == text else word for word in spec.command or ()]
-    hint = f"-- {on_a_line(words)}" if mended in words else "let nothing stand behind the backslash"
+    hint = f"-- {on_a_line(words)}" if mended in words else "remove the whitespace after the backslash"
     yield Diagnostic("JC3014", title, because, hint, key="command", judgment=True)

@@ -15,7 +15,7 @@ from ._shell import in_one_word, on_a_line, open_quote, unquoted
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     if spec.command and in_one_word(spec.command):
-        because = "no shell splits it: a program of that whole name would be started"
+        because = "no shell splits it, so the whole text would be taken as the program's name"
         text = " ".join(spec.command)
         in_shell = " ".join(derive.command(replace(spec, command=tuple(text.split(" ")))))
         hint = f"-- {on_a_line(['bash', '-c', in_shell])}"
@@ -23,5 +23,5 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
             hint = f"-- {on_a_line(text.split())}"
         elif not re.search(r"[^\w ./:=,@%+'\"-]", unquoted(text)) and "\\" not in text:  # else a shell must read it
             hint = f"-- {text}; or, for a shell, {hint}"
-        title = f"the command is one word with spaces: {spec.command[0]!r}"
+        title = f"the command is one argument with spaces: {spec.command[0]!r}"
         yield Diagnostic("JC3010", title, because, hint, key="command", judgment=True)

@@ -43,19 +43,19 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     if not name or (procs < 2 and (nodes < 2 or _may_know_others(spec, name, words))):
         return
     title = f"{name} would run in each of the {procs} ranks of a node"
-    because = f"launcher={spec.launcher} starts {procs} processes already, and each would start as many again"
+    because = f"launcher={spec.launcher} already starts {procs} processes, and each of them would start as many again"
     if procs < 2:
-        title = f"{name} on each of {nodes} nodes knows nothing of the others"
-        because = f"its words name no other node, so there would be {nodes} trainings, each of one node"
+        title = f"{name} would run separately on each of {nodes} nodes"
+        because = f"its options do not name other nodes, so {nodes} independent single-node trainings would run"
     hint = _without(name, command, procs, plan.topology.gpus)
     if nodes < 2:
-        alone = f"procs=1, and {name} starts the ranks of the node"
+        alone = f"procs=1, so that {name} starts the ranks of the node"
         hint = f"{hint}; or {alone}" if _from_the_script(command) else alone
     yield Diagnostic("JC3001", title, because, hint, key="command", judgment=True)
 
 
 def _may_know_others(spec: JobSpec, name: str, words: Sequence[str]) -> bool:
-    """Whether the launcher is told of the other nodes, here or where nobody can see it: in a variable, in its own."""
+    """Return whether the launcher is configured for other nodes, in its options or perhaps in a file or variable."""
     if name not in _OTHER_NODES or any(variable.startswith("PET_") for variable in spec.env):
         return True
     if any("PET_" in word for word in spec.command or ()):
@@ -73,8 +73,8 @@ def _without(name: str, command: Sequence[str], procs: int, gpus: int) -> str:
     """The hint to start what the launcher would, which jobc does on all nodes."""
     first = f"procs={gpus} " if procs < 2 <= gpus else ""
     if script := _from_the_script(command):
-        return f"{first}-- {script}, for jobc starts the ranks"
-    return f"{first and first + 'and '}the command without {name} and its options, for jobc starts the ranks"
+        return f"{first}-- {script}, because jobc starts the ranks"
+    return f"{first and first + 'and '}the command without {name} and its options, because jobc starts the ranks"
 
 
 def _from_the_script(command: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 """JC3004: a variable that is set to nothing, which is not the same as not set at all.
 
-CUDA_VISIBLE_DEVICES is none of them: set to nothing it hides the GPUs, which is what is meant on a CPU.
+CUDA_VISIBLE_DEVICES is excluded: an empty value hides the GPUs, which is intended on a CPU.
 
 Source PyTorch 2.13, seen: a ValueError for TORCH_DISTRIBUTED_DEBUG, an AttributeError for TORCH_LOGS, `Invalid value
        for environment variable` for numbers and flags (c10d/Utils.hpp, getCvarInt, getCvarBool), `unsupported gloo
@@ -20,16 +20,16 @@ from ...spec.job_spec import JobSpec
 from ._variables import variables
 
 _READ = {  # prefix -> what its reader makes of nothing
-    "TORCH_DISTRIBUTED_": "torch ends at an empty value",
-    "TORCH_NCCL_": "torch ends at an empty number or flag",
-    "TORCH_GLOO_": "torch ends at an empty number or flag",
-    "TORCH_LOGS": "torch 2.13 ends at an empty value",
-    "NCCL_": "NCCL takes its default for a number, and for NCCL_NET looks for a network without a name",
-    "RCCL_": "RCCL takes its default for a number",
-    "GLOO_": "gloo ends at an empty GLOO_DEVICE_TRANSPORT, and takes its default for an interface",
-    "UCX_": "UCX ends at a number or a flag that it cannot read",
+    "TORCH_DISTRIBUTED_": "torch fails on an empty value",
+    "TORCH_NCCL_": "torch fails on an empty number or flag",
+    "TORCH_GLOO_": "torch fails on an empty number or flag",
+    "TORCH_LOGS": "torch 2.13 fails on an empty value",
+    "NCCL_": "NCCL uses its default for a number, and looks for an unnamed network for NCCL_NET",
+    "RCCL_": "RCCL uses its default for a number",
+    "GLOO_": "Gloo fails on an empty GLOO_DEVICE_TRANSPORT, and uses its default for an interface",
+    "UCX_": "UCX fails on a number or flag that it cannot parse",
     "FI_": "libfabric reads an empty number as 0",
-    "OMP_": "OpenMP calls it invalid, and takes its default",
+    "OMP_": "OpenMP reports it as invalid and uses its default",
 }
 
 
@@ -37,5 +37,5 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     for variable in variables(spec):
         because = next((words for prefix, words in _READ.items() if variable.name.startswith(prefix)), "")
         if not variable.value and because:
-            title, hint = f"{variable.title} is set to nothing", f"{variable.without()}, and it is not set at all"
+            title, hint = f"{variable.title} is set to an empty value", f"{variable.without()}, to leave it unset"
             yield Diagnostic("JC3004", title, because, hint, key=variable.key, severity=Severity.WARNING)

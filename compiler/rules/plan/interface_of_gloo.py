@@ -25,8 +25,8 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     interface = Variable(_OWN, spec.network.interface or "", _OWN)
     for variable in (*variables(spec), interface):
         if variable.name in _GLOO and variable.value.startswith(("^", "=")):
-            because = f"only NCCL reads {variable.value[0]} as a sign; Gloo looks for an interface of that whole name"
-            yield _error(f"{variable.name}={variable.value} is no interface", because, variable)
+            because = f"only NCCL gives {variable.value[0]} a meaning; Gloo looks for an interface with this exact name"
+            yield _error(f"{variable.name}={variable.value} is not an interface name", because, variable)
         elif nodes > 1 and (
             _names_lo(variable.value)
             if variable.name in (*_GLOO, _OWN)
@@ -48,18 +48,18 @@ def _nccl_takes_lo(value: str) -> bool:
 
 
 def _lonely(variable: Variable, nodes: int) -> Diagnostic:
-    because = "lo leads to the node itself, so the ranks of other nodes wait for nobody"
+    because = "lo is the loopback interface, so ranks on other nodes cannot connect"
     if variable.value.startswith("^"):
-        because = f"all but these are taken, lo too, and {because}"
+        because = f"it selects all interfaces except these, including lo, and {because}"
     elif "," in variable.value:
-        because = f"lo is one of the list, and {because}"
+        because = f"the list contains lo, and {because}"
     return _error(f"{variable.name}={variable.value} with {nodes} nodes", because, variable, judgment=True)
 
 
 def _error(title: str, because: str, variable: Variable, judgment: bool = False) -> Diagnostic:
-    """judgment: somebody may know that all nodes are one machine, or what a shell does."""
+    """judgment: the user may know that all nodes are one machine, or how the shell expands a value."""
     without = f"{_OWN}=null" if variable.key == _OWN else variable.without()
-    hint = f"{without}, and each node finds the one that leads to node 0; or network.interface=eth0"
+    hint = f"{without}, so that each node finds its interface to node 0; or network.interface=eth0"
     if variable.is_of_command:
-        hint, judgment = f"{without}, and each node finds the one that leads to node 0", True
+        hint, judgment = f"{without}, so that each node finds its interface to node 0", True
     return Diagnostic("JC3012", title, because, hint, key=variable.key, judgment=judgment)

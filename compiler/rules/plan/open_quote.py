@@ -15,8 +15,8 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     text, position = next((result for result in results if result[1] is not None), ("", None))
     if position is not None:
         line = text[position:].split("\n", 1)[0]
-        title = f"a quote has no end: `{line[:40]}{'…' if len(line) > 40 else ''}`"
-        because = "the shell looks for its other half to the end of the text, and starts nothing"
+        title = f"unclosed quote: `{line[:40]}{'…' if len(line) > 40 else ''}`"
+        because = "the shell reaches the end of the text without a closing quote, and runs nothing"
         yield Diagnostic(
-            "JC3013", title, because, "close it, or put a backslash before it", key="command", judgment=True
+            "JC3013", title, because, "close the quote, or escape it with a backslash", key="command", judgment=True
         )

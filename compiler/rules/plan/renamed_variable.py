@@ -29,11 +29,11 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     for variable in variables(spec):
         if variable.name in renamed:
             new, since = renamed[variable.name]
-            title, because = f"{variable.title} has another name", f"since {since} it is {new}"
+            title, because = f"{variable.title} was renamed", f"since {since} the name is {new}"
             yield _warning(title, because, variable.without(f"env.{new}={variable.value}"), variable.key)
         elif variable.name == "PYTORCH_ALLOC_CONF" and _torch(spec) < (2, 10):
             title = f"torch {spec.site.torch} does not read PYTORCH_ALLOC_CONF for CUDA"
-            because = "in 2.9 and before the allocator is told by PYTORCH_CUDA_ALLOC_CONF, which newer ones read too"
+            because = "torch 2.9 and older read PYTORCH_CUDA_ALLOC_CONF, which newer versions accept too"
             yield _warning(
                 title, because, variable.without(f"env.PYTORCH_CUDA_ALLOC_CONF={variable.value}"), variable.key
             )

@@ -15,14 +15,14 @@ from ._shell import shell_text
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     in_shell = re.sub("[\"']", "", shell_text(spec.command)).split()
     if shown := secret_in_words((*(spec.command or ()), *in_shell)):
-        because = "`ps` shows the words of a command to all users of the node, and node.sh holds them in clear"
-        hint = "secrets.NAME=env:NAME, and let the program read it from its environment"
+        because = "`ps` shows command-line arguments to all users of the node, and node.sh contains them in plain text"
+        hint = "secrets.NAME=env:NAME, and read the environment variable in the program"
         yield Diagnostic(
-            "JC3003", f"the command holds {shown}", because, hint, key="command", private=True, judgment=True
+            "JC3003", f"the command contains {shown}", because, hint, key="command", private=True, judgment=True
         )
     for name, value in spec.labels.items():
         if looks_like_token(value):
-            because = "labels are shown to everybody who may list jobs"
-            hint = f"~labels.{name}; a secret is secrets.NAME=env:NAME"
+            because = "everyone who can list jobs can read labels"
+            hint = f"~labels.{name}; pass a secret with secrets.NAME=env:NAME"
             title, key = f"labels.{name} looks like a secret", f"labels.{name}"
             yield Diagnostic("JC3003", title, because, hint, key=key, private=True, judgment=True)

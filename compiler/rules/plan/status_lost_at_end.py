@@ -25,7 +25,7 @@ _JUDGES = (
 
 @dataclass(frozen=True)
 class _Part:
-    """Of a shell's text, up to what ends it: `;`, a new line, `&`, `||`, or "" at the end of the text."""
+    """Part of a shell text, up to its separator: `;`, a newline, `&`, `||`, or "" at the end of the text."""
 
     commands: tuple[Command, ...]  # those between `&&` and `|`
 
@@ -39,7 +39,7 @@ class _Part:
 
     @property
     def runs(self) -> bool:
-        """Whether it trains."""
+        """Return whether the command trains."""
         return any(trains(command.words) for command in self.commands)
 
 
@@ -55,13 +55,13 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     if len(parts) < 2 or _decides(parts[-1], unquoted(text)) or not (lost := _lost(parts)):
         return
     last = text[parts[-1].commands[0].start : parts[-1].commands[-1].end].strip() or "&"
-    because = f"`{last}` comes last, and its status is the job's, whatever became of the program"
-    title = "the last command of the shell hides the program's status"
+    because = f"the exit code of `{last}` becomes the exit code of the job, even if the program failed"
+    title = "the last command of the shell hides the program's exit code"
     hint = f"-- {with_option(spec.command or (), '-e')}, which stops at the first failure"
     if any(part.end == "&" for part in lost):
-        hint = "the program last; of several in the background `wait` for each by its number: wait $first; wait $second"
+        hint = "put the program last; wait for each background process by its PID: wait $first; wait $second"
     elif not all(_is_seen(part) for part in lost) or re.search(r"\bset \+\w*[eo]", text):
-        hint = "the program last; or status=$? right behind it, and exit $status at the end"
+        hint = "put the program last; or save status=$? right after it, and exit $status at the end"
     yield Diagnostic("JC3009", title, because, hint, key="command", severity=Severity.WARNING)
 
 
@@ -93,14 +93,14 @@ def _lost(parts: Sequence[_Part]) -> list[_Part]:
 
 
 def _is_seen(part: _Part) -> bool:
-    """Whether `set -e` sees the failure of its program."""
+    """Return whether `set -e` detects a failure of its program."""
     guarded = part.end in ("||", "&") or part.typed[0] in ("if", "elif", "while", "!")
     before = max((index for index, command in enumerate(part.commands, start=1) if command.join == "&&"), default=0)
     return not guarded and not any(trains(command.words) for command in part.commands[:before])
 
 
 def _exits(part: _Part) -> bool:
-    """`exit $status`, also in a condition: whoever writes that has looked at the status."""
+    """Return whether a command is `exit $status`, also in a condition: then the script checks the status itself."""
     words = [tuple(command_words.words) for command_words in part.commands]
     return any(
         command_words[:1] in (("exit",), ("return",)) and command_words[1:2] not in ((), ("0",))
@@ -109,7 +109,7 @@ def _exits(part: _Part) -> bool:
 
 
 def _decides(last: _Part, text: str) -> bool:
-    """Whether the last command knows better than to succeed whatever happened, or may be the program itself."""
+    """Return whether the last command sets the exit code itself or may be the program."""
     words = last.commands[-1].words
     name, first = program(words), words[0] if words else ""
     if last.runs or _exits(last) or name in _JUDGES or first.startswith(("$", "((", "./", "[[")):

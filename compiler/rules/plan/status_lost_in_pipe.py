@@ -23,15 +23,15 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     text = shell_text(spec.command)
     if not _is_hidden(commands(text)) or re.search(r"\$\{?pipestatus", text, re.I):
         return
-    because = "the status of a pipe is that of its last command: requeues and the exit code would call a crash done"
+    because = "a pipe returns the exit code of its last command, so a crash would count as success"
     mended = with_option(spec.command or (), "-o", "pipefail")
-    hint = f"-- {mended}; node.sh writes a log of each rank, so the pipe may go"
-    title = "the program is in a pipe, which hides its status"
+    hint = f"-- {mended}; or remove the pipe: node.sh writes a log for each rank"
+    title = "the program is in a pipe, which hides its exit code"
     yield Diagnostic("JC3008", title, because, hint, key="command", severity=Severity.WARNING)
 
 
 def _is_hidden(found: Sequence[Command]) -> bool:
-    """Whether a pipe hides the status of the program."""
+    """Return whether a pipe hides the exit code of the program."""
     last = next((command for command in reversed(found) if trains(command.words)), None)
     if not last:
         last = next(
@@ -47,7 +47,7 @@ def _is_script(words: Sequence[str]) -> bool:
 
 
 def _hidden(found: Sequence[Command]) -> Iterator[Command]:
-    """Those whose status a pipe hides: each before its last one, alone or in a group."""
+    """Yield the commands whose exit code a pipe hides: all but the last, alone or in a group."""
     is_kept, pipefail_states = False, list[bool]()
     for command in found:
         is_kept = is_set("pipefail", command.words, is_kept)

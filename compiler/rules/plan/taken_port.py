@@ -18,9 +18,9 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     port = spec.rendezvous.port
     if port not in _EPHEMERAL and port not in _X11:
         return
-    because = "the kernel gives ports of 32768 to 60999 to any outgoing connection, so some starts fail: EADDRINUSE"
+    because = "Linux uses ports 32768 to 60999 for outgoing connections, so some starts would fail with EADDRINUSE"
     if port in _X11:
         because = "X11 forwarding listens at 6000 and above"
     title = f"port {port} may be taken when the job starts"
-    hint = "rendezvous.port=0, a free one or from the run id; or rendezvous.port=29500"
+    hint = "rendezvous.port=0, which picks a free port; or rendezvous.port=29500"
     yield Diagnostic("JC3011", title, because, hint, key="rendezvous.port", severity=Severity.WARNING)

@@ -22,8 +22,6 @@ _KEYS = {
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     for name in spec.env:
         if name.startswith("PET_"):
-            because = (
-                "torchrun takes options from PET_ variables too, so it would do what neither node.sh nor the plan says"
-            )
+            because = "torchrun reads options from PET_ variables, which would override those in node.sh and the plan"
             hint = f"~env.{name}" + (f", and {_KEYS[name]}" if name in _KEYS else "")
             yield Diagnostic("JC3007", f"env.{name} is an option of torchrun", because, hint, key=f"env.{name}")

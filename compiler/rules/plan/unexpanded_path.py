@@ -25,16 +25,16 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         match = _FOUND.search(_left_to_nodes(spec, key, path))
         if text := next(filter(None, match.groups()), "") if match else "":
             text += "/" * text.startswith("~")
-            title = f"{key} holds {text}, which nothing expands"
-            because = f"it is quoted in the scripts, so it is a path with the letters {text} in it"
-            hint = "the path itself, from / on"
+            title = f"{key} contains {text}, which is not expanded"
+            because = f"the scripts quote it, so the path would contain {text} literally"
+            hint = "an absolute path"
             if key == "storage.root" and spec.storage.run != "object":
-                hint += "; or JOBC_RUN_ROOT where submit.sh is called, whose shell expands it"
+                hint += "; or set JOBC_RUN_ROOT in the shell that calls submit.sh, which expands it"
             yield Diagnostic("JC3002", title, because, hint, key=key, severity=Severity.WARNING)
 
 
 def _paths(value: Any, key: str) -> Iterator[tuple[str, str]]:
-    """Each value that its type says is a path, and the folders of the host that are mounted, by their keys."""
+    """Yield each value of a path type and the source of each host mount, with its key."""
     if isinstance(value, tuple):
         for i, item in enumerate(value):
             yield from _paths(item, f"{key}.{i}")

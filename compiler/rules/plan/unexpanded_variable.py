@@ -27,19 +27,19 @@ _EXPANDED = re.compile(r"PS\d|PROMPT_COMMAND|BASH_ENV|ENV")  # by bash 5.2 itsel
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     for name, value in spec.env.items():
         if (expression := _found(value)) and not _EXPANDED.fullmatch(name):
-            because = f"env is quoted, so the ranks get the letters {expression}, on purpose or not"
-            hint = "the value itself"
+            because = f"the scripts quote env, so the ranks get {expression} literally"
+            hint = "the expanded value"
             if not plan.uses_trainer:
                 hint += f"; or ~env.{name} {_in_shell(f'export {name}={_for_shell(value)}; ', derive.command(spec))}"
-            yield _warning(f"env.{name} holds {expression}, which nothing expands", because, hint, f"env.{name}")
+            yield _warning(f"env.{name} contains {expression}, which is not expanded", because, hint, f"env.{name}")
     command = spec.command or ()
     if in_one_word(command) or any(shell_text(command[start:SEARCHED]) for start in range(min(SEARCHED, len(command)))):
         return  # JC3010 hints at a shell then
     for word in command:
         if expression := _found(word):
-            because = "the words after -- reach the program as they are; no shell on the node reads them"
+            because = "the arguments after -- reach the program unchanged; no shell on the node expands them"
             hint = _in_shell("", derive.command(spec))
-            yield _warning(f"the command holds {expression}, which nothing expands", because, hint, "command")
+            yield _warning(f"the command contains {expression}, which is not expanded", because, hint, "command")
             return
 
 

@@ -28,27 +28,27 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     first, *others = sorted(masks.values(), key=lambda variable: _MASKS.index(variable.name))
     if others:
         title = f"{' and '.join(variable.name for variable in (first, *others))} together"
-        because = "each counts among those that the other leaves, so that in the end ranks may find no GPU"
+        because = "each filters the GPUs that the other leaves visible, so ranks may find no GPU"
         yield _error(title, because, others[0].without(), others[0].key)
         return
     visible, hidden = _left(first.value)
     if visible < procs and first.is_known:
         title = f"{first.title} leaves {visible} GPU{'s' * (visible != 1)} to {procs} rank{'s' * (procs != 1)}"
-        because = "the other ranks end at once with `invalid device ordinal`" if visible else "no rank finds a GPU"
+        because = "the other ranks fail at once with `invalid device ordinal`" if visible else "no rank finds a GPU"
         alternative = f"procs={visible}" if visible else "gpus=0"
-        hint = f"{first.without()}, and the engine gives the GPUs; or {alternative}"
+        hint = f"{first.without()}, so that the engine allocates the GPUs; or {alternative}"
         yield _error(title, "; ".join(filter(None, (hidden, because))), hint, first.key)
 
 
 def _left(mask: str) -> tuple[int, str]:
-    """How many GPUs a mask leaves, and what hides others that stand in it."""
+    """Return how many GPUs a mask leaves visible, and which entry hides the rest."""
     names = mask.split(",")
     kind = next((pattern for pattern in _DEVICES if re.match(pattern, mask)), _DEVICES[0])
     devices = [match[1] for match in takewhile(bool, (re.match(kind, name) for name in names)) if match]
     if twice := next((device for device in devices if devices.count(device) > 1), None):
-        return 0, f"a GPU that stands there twice, {twice}, hides all"
+        return 0, f"GPU {twice} is listed twice, which hides all GPUs"
     hides = len(devices) < len(names) - 1
-    return len(devices), f"the list ends at {names[len(devices)]!r}, which is no GPU" if hides else ""
+    return len(devices), f"{names[len(devices)]!r} is not a GPU, and CUDA ignores the rest of the list" if hides else ""
 
 
 def _error(title: str, because: str, hint: str, key: str) -> Diagnostic:

@@ -36,20 +36,20 @@ _LOCAL = re.compile(r"^ *local (.*)", re.MULTILINE)
 
 
 def is_of_bash(name: str) -> bool:
-    """Whether bash sets the variable itself, refuses to have it set, or works otherwise with it."""
+    """Return whether bash sets the variable, makes it read-only, or behaves differently with it."""
     return name in _READONLY | _SET_BY_BASH | _OBEYED
 
 
 @cache
 def of_nodes() -> frozenset[str]:
-    """Of node.sh and what it sources; a variable of one function alone is nobody else's."""
+    """Return the variables of node.sh and its sourced files, without function locals."""
     texts = [(PACKAGE / "compiler/templates/node.sh.j2").read_text(encoding="utf-8"), *_library()]
     return frozenset(name for text in texts for name in _outer(text))
 
 
 @cache
 def of_all() -> frozenset[str]:
-    """Of every script, functions included: a secret is read in many, by its name."""
+    """Return the variables of every script, including functions: secrets are read by name in many."""
     folders = [PACKAGE / "compiler/templates", *sorted((PACKAGE / "backends").glob("*/templates"))]
     templates = (file.read_text(encoding="utf-8") for folder in folders for file in sorted(folder.rglob("*.j2")))
     return frozenset(name for text in [*templates, *_library()] for name in _names(text))
@@ -60,7 +60,7 @@ def _library() -> Iterator[str]:
 
 
 def _outer(text: str) -> Iterator[str]:
-    """What functions set and do not declare, and all that stands outside of them."""
+    """Return the variables set outside functions, or inside them without a declaration."""
     for function in _FUNCTION.finditer(text):
         local_names = {name for line in _LOCAL.findall(function[0]) for name in re.findall(r"(?:^|\s)(\w+)", line)}
         yield from (name for name in _set(function[0]) if name not in local_names)

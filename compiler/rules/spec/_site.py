@@ -1,4 +1,4 @@
-"""What the rules on a site's limits share: a number of the job above the site's."""
+"""Shared by the rules on site limits: a number of the job that exceeds the site's."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ def too_much(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterator[Di
     because = f"{place(spec)} has {show(limit)}" + {"time": " as its longest time"}.get(key, unit)
     others = [partition for partition in spec.site.partitions if (fact(spec, key, partition) or 0) >= requested]
     hint = alternatives([f"{key}={show(limit)}", *(f"queue.name={name}" for name in others[:2])])
-    yield Diagnostic(code, f"{key}={show(requested)} is more than there is", because, hint, key=key)
+    yield Diagnostic(code, f"{key}={show(requested)} exceeds the site's limit", because, hint, key=key)

@@ -16,6 +16,6 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
             "JC2002",
             f"batch.global={total} contradicts batch.accumulation={accumulation}",
             f"micro {micro} x accumulation {accumulation} x {world} ranks = {micro * accumulation * world}",
-            "batch.accumulation=null, then it is computed",
+            "batch.accumulation=null, to have it computed",
             key="batch.global",
         )

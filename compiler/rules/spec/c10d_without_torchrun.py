@@ -10,7 +10,7 @@ from ...spec.job_spec import JobSpec
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if spec.rendezvous.backend == "c10d" and spec.launcher != "torchrun":
-        because = "it is a way for torchrun's agents to meet, and no other launcher of jobc has them or may choose"
-        title = f"rendezvous.backend=c10d, and launcher={spec.launcher}"
+        because = "c10d is a rendezvous of torchrun's agents, which no other launcher has"
+        title = f"rendezvous.backend=c10d needs torchrun, not launcher={spec.launcher}"
         hint = "rendezvous.backend=static; or launcher=torchrun"
         yield Diagnostic("JC2016", title, because, hint, key="rendezvous.backend")

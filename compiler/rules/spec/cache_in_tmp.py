@@ -13,13 +13,13 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     for key in ("downloads", "compiled"):
         folder = getattr(spec.caches, key)
         if folder and _is_temporary(folder) and "$UID" not in folder:
-            title = f"caches.{key}={folder} is one folder for all users of a node"
-            because = "what the first of them makes there is closed to the others"
+            title = f"caches.{key}={folder} is shared by all users of a node"
+            because = "the first user creates it, and the others cannot write to it"
             hint = f"caches.{key}={shlex.quote(folder.rstrip('/') + '-$UID')}"
             yield Diagnostic("JC2069", title, because, hint, key=f"caches.{key}")
     if spec.caches.prefetch and _is_temporary(spec.caches.downloads or ""):
-        title = f"what prefetch.sh brings to {spec.caches.downloads} is on one machine"
-        because = "each node has a /tmp of its own, and would find nothing there"
+        title = f"prefetch.sh fills {spec.caches.downloads} on one machine only"
+        because = "each node has its own /tmp, which would be empty"
         yield Diagnostic("JC2069", title, because, "caches=shared", key="caches.prefetch")
 
 

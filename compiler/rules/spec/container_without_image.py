@@ -10,6 +10,6 @@ from ...spec.job_spec import JobSpec
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if spec.image is None and spec.container.kind != "none":
-        because = f"{spec.container.kind} has nothing to run; `image` says what, on a backend that runs containers"
+        because = f"{spec.container.kind} runs the container image that `image` sets"
         hint = "image=pytorch/pytorch:2.9.0" if spec.container.kind == "pod" else "container=none"
         yield Diagnostic("JC2009", f"container={spec.container.kind} needs an image", because, hint, key="image")

@@ -24,8 +24,8 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
             variable.is_of_command and (has_launcher or variable.name in _OF_ITS_OWN)
         ):
             title, because = (
-                f"{variable.title} is derived, never typed",
-                "a value by hand would contradict the launcher's",
+                f"{variable.title} is derived and cannot be set",
+                "a value set here would contradict the launcher's",
             )
             hint = variable.without() if variable.is_of_command else _instead(variable.name, variable.value)
             yield Diagnostic("JC2006", title, because, hint, key=variable.key, judgment=variable.is_of_command)

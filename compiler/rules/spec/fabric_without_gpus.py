@@ -15,6 +15,6 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     fabric = spec.network.profile
     if spec.gpus == 0 and spec.nodes > 1 and fabric not in ("auto", "ethernet"):
         title = f"network={fabric} has no effect on ranks without GPUs"
-        because = "it is NCCL that uses the fabric; ranks on CPUs talk with Gloo, over TCP"
-        hint = "gpus=8, the GPUs of a node; or network=ethernet"
+        because = "only NCCL uses the fabric; CPU ranks communicate with Gloo over TCP"
+        hint = "gpus=8, the number per node; or network=ethernet"
         yield Diagnostic("JC2051", title, because, hint, key="network.profile", severity=Severity.NOTE)

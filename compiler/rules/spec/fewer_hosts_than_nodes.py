@@ -1,4 +1,4 @@
-"""JC2005: fewer hosts than nodes, where each node needs one of its own.
+"""JC2005: fewer hosts than nodes, although each node needs its own.
 
 Source DeepSpeed 0.19.5, launcher/runner.py: `--num_nodes` beyond the hosts starts on those that there are
 """
@@ -21,7 +21,7 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     yield Diagnostic(
         "JC2005",
         f"{len(usable)} host{'s' * (len(usable) != 1)} for {spec.nodes} nodes",
-        f"each node needs a host of its own{exclusion_note}",
+        f"each node needs its own host{exclusion_note}",
         f"nodes={len(usable)}, or name more hosts" if usable else "name other hosts, or queue.exclude=null",
         key="hosts",
     )

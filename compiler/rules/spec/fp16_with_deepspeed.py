@@ -13,6 +13,8 @@ from ...spec.job_spec import JobSpec
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if spec.parallel.kind == "deepspeed" and spec.loop.precision == "fp16" and spec.command is None:
-        because = "the trainer scales the loss itself, which DeepSpeed would do a second time"
+        because = "the trainer already scales the loss, and DeepSpeed would scale it again"
         hint = "loop.precision=bf16, or parallel=fsdp"
-        yield Diagnostic("JC2077", "no fp16 with deepspeed", because, hint, key="loop.precision")
+        yield Diagnostic(
+            "JC2077", "loop.precision=fp16 is not supported with deepspeed", because, hint, key="loop.precision"
+        )

@@ -16,4 +16,4 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     names = sorted({name for types in gpu_types for name in types})
     because = f"it has {', '.join(names)}" if names else "its machines have no GPUs"
     hint = f"gpu_type={(nearest(spec.gpu_type, names) or names)[0]}" if names else "gpu_type=null gpus=0"
-    yield Diagnostic("JC2061", f"no GPU {spec.gpu_type} at this site", because, hint, key="gpu_type")
+    yield Diagnostic("JC2061", f"GPU {spec.gpu_type} is not available at this site", because, hint, key="gpu_type")

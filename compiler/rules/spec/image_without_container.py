@@ -10,7 +10,7 @@ from ...spec.job_spec import JobSpec
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if spec.image is not None and spec.container.kind == "none":
-        because = "container=none starts processes on the node itself, without the image"
-        hint = "image=null; or a backend that has one of container=docker, apptainer, pyxis and pod"
-        title = "image is set, but no container runs it"
+        because = "container=none starts processes directly on the node, without the image"
+        hint = "image=null; or a backend that supports container=docker, apptainer, pyxis or pod"
+        title = "image is set, but container=none"
         yield Diagnostic("JC2008", title, because, hint, key="image", severity=Severity.WARNING)

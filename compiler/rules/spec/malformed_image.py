@@ -26,12 +26,12 @@ _ANY = "image=name:tag"
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if spec.image is None:
         return
-    title = f"image: {spec.image!r} is no image"
+    title = f"image: {spec.image!r} is not a valid image"
     if not _may_be_image(spec.image):
-        because = "an image is NAME:TAG, a URI or a file, in one word, and no part of it is `..` or empty"
+        because = "an image must be NAME:TAG, a URI or a file, without spaces, `..` or empty parts"
         yield Diagnostic("JC2033", title, because, _hint(spec.image), key="image")
     elif spec.container.kind == "docker" and not _is_reference(spec.image):
-        because = "docker takes [HOST/]NAME[:TAG][@sha256:64 DIGITS] alone, NAME in small letters"
+        because = "docker only accepts [HOST/]NAME[:TAG][@sha256:64 DIGITS], with NAME in lower case"
         yield Diagnostic("JC2033", title, because, _hint(spec.image), key="image")
 
 

@@ -13,13 +13,13 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     for i, mount in enumerate(spec.mounts):
         for name, path in (("source", mount.source), ("target", mount.target)):
             if not path.startswith("/") and (mount.kind == "host" or name == "target"):
-                because = "the node and the container have no folder in common to start from"
+                because = "the node and the container do not share a directory that a relative path could start from"
                 title, hint = f"mounts: {path} is not an absolute path", f"{name}: {_absolute(path)}"
                 yield Diagnostic("JC2032", title, because, hint, key=f"mounts.{i}.{name}")
 
 
 def _absolute(path: str) -> str:
-    """For a hint. No shell reads it, so `~` is no folder: that of a home is written out."""
+    """Return an absolute path for a hint. No shell expands it, so `~` becomes the home folder."""
     if home := re.match(r"~([^/]*)", path):
         return f"/home/{home[1] or 'NAME'}{path[home.end() :]}"
     return f"/{path.lstrip('./')}"

@@ -15,5 +15,5 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     for i, mount in enumerate(spec.mounts):
         if mount.kind == "host" and spec.container.kind == "none":
             title = f"{mount.source} cannot be mounted"
-            because = "container=none sees the folders of the node as they are"
+            because = "with container=none the ranks see the node's own file system"
             yield Diagnostic("JC2031", title, because, "mounts=[]", key=f"mounts.{i}.kind")

@@ -11,5 +11,5 @@ from ...spec.job_spec import JobSpec
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     for name in spec.env:
         if name in spec.secrets:
-            because = "the rank would get one of the two, by chance"
+            because = "it is undefined which of the two values the ranks would get"
             yield Diagnostic("JC2007", f"{name} is in env and in secrets", because, f"~env.{name}", key=f"env.{name}")

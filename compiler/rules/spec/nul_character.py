@@ -12,5 +12,5 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     words = [("command", word) for word in spec.command or ()] + [(f"env.{n}", v) for n, v in spec.env.items()]
     for key, word in words:
         if "\0" in word:
-            because = "the operating system ends a word at NUL"
-            yield Diagnostic("JC2013", f"{key} holds a NUL character", because, "remove it", key=key)
+            because = "the operating system ends arguments and variables at NUL"
+            yield Diagnostic("JC2013", f"{key} contains a NUL character", because, "remove it", key=key)

@@ -18,10 +18,10 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         return
     used = "nvme" in (zero.offload_optimizer_device, zero.offload_param_device)
     if used and zero.nvme_path is None:
-        because = "DeepSpeed keeps files on a local disk of each node, and has no default folder"
+        because = "DeepSpeed needs a folder on a local disk of each node, and has no default"
         hint = "parallel.nvme_path=/local_nvme"
-        yield Diagnostic("JC2072", "offload to nvme has no folder", because, hint, key="parallel.nvme_path")
+        yield Diagnostic("JC2072", "NVMe offload needs parallel.nvme_path", because, hint, key="parallel.nvme_path")
     if zero.nvme_path is not None and not used:
-        because = "nothing is offloaded to nvme"
+        because = "no NVMe offload is configured"
         hint = "parallel.nvme_path=null; or parallel.zero_stage=3 parallel.offload_param_device=nvme"
         yield Diagnostic("JC2072", "parallel.nvme_path has no effect", because, hint, key="parallel.nvme_path")

@@ -25,6 +25,6 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
 
 def _too_low(key: str, device: str, stage: int, least: int) -> Diagnostic:
     title = f"parallel.{key}={device} with parallel.zero_stage={stage}"
-    because = f"DeepSpeed has nothing to move to {device} below stage {least}, and would not say so"
+    because = f"DeepSpeed silently ignores {device} offload below stage {least}"
     hint = f"parallel.zero_stage={least}{' or more' if least < 3 else ''}, or parallel.{key}=none"
     return Diagnostic("JC2071", title, because, hint, key=f"parallel.{key}")

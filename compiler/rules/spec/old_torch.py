@@ -15,6 +15,6 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     version = re.match(r"(\d+)\.(\d+)", spec.site.torch or "")
     if version and spec.command is None and (int(version[1]), int(version[2])) < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
-        because = f"the trainer that comes with jobc needs {oldest} or newer"
-        hint = "your own program after --, or site.torch=null if the job's own environment has another"
+        because = f"jobc's own trainer needs torch {oldest} or newer"
+        hint = "run your own program after --, or set site.torch=null if the job's environment has another version"
         yield Diagnostic("JC2066", f"the site has torch {spec.site.torch}", because, hint, key="site.torch")

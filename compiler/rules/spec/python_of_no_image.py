@@ -1,4 +1,4 @@
-"""JC2030: the Python of an image, where there is no image."""
+"""JC2030: python=image without an image."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if spec.python.kind == "image" and spec.container.kind == "none":
         because = "container=none starts processes on the node itself"
         hint = "python=none; or image=NAME:TAG and container=docker, apptainer, pyxis or pod"
-        yield Diagnostic("JC2030", "python=image, and there is no image", because, hint, key="python.kind")
+        yield Diagnostic("JC2030", "python=image needs an image", because, hint, key="python.kind")

@@ -10,7 +10,7 @@ from ...spec.job_spec import JobSpec
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if spec.lifecycle.max_restarts and spec.launcher == "srun":
-        because = "the tasks of srun end with their ranks, and only Slurm starts tasks"
-        hint = "lifecycle.max_restarts=0, for Slurm requeues the job; or launcher=torchrun"
-        title = "launcher srun cannot start ranks again in place"
+        because = "srun tasks end with their ranks, and only Slurm can start them again"
+        hint = "lifecycle.max_restarts=0, because Slurm requeues the job; or launcher=torchrun"
+        title = "launcher=srun does not support lifecycle.max_restarts"
         yield Diagnostic("JC2010", title, because, hint, key="lifecycle.max_restarts")

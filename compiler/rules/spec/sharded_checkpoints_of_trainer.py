@@ -12,7 +12,7 @@ from ...spec.job_spec import HsdpSpec, JobSpec
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     sharded = isinstance(spec.parallel, (FsdpConfig, HsdpSpec)) and spec.parallel.state_dict_type != "FULL_STATE_DICT"
     if sharded and spec.command is None:
-        because = "checkpoints of the trainer are whole, so that a run may go on with other ranks or another way"
+        because = "the trainer saves full checkpoints, so that a run can resume with another world size or parallelism"
         hint = "parallel.state_dict_type=FULL_STATE_DICT"
-        title = "the trainer writes no sharded checkpoints"
+        title = "jobc's own trainer does not write sharded checkpoints"
         yield Diagnostic("JC2075", title, because, hint, key="parallel.state_dict_type")

@@ -15,6 +15,6 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     k = spec.loop.activation_checkpointing
     if k > 1 and spec.command is not None and spec.parallel.kind in ("fsdp", "hsdp") and spec.launcher == "accelerate":
         title = f"loop.activation_checkpointing={k} for a program that uses accelerate"
-        because = "its fsdp_activation_checkpointing is on or off, for all blocks"
+        because = "accelerate's fsdp_activation_checkpointing applies to all blocks or to none"
         hint = "loop.activation_checkpointing=1, or 0"
         yield Diagnostic("JC2078", title, because, hint, key="loop.activation_checkpointing")

@@ -12,7 +12,9 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if (spec.loop.steps is None) == (spec.loop.epochs is None):
         both_set = spec.loop.steps is not None
         because = (
-            "both are set, and they disagree about the end" if both_set else "neither is set, so it would never end"
+            "both are set, and each defines a different end"
+            if both_set
+            else "neither is set, so training would never end"
         )
         hint = "loop.steps=400"
         if both_set:

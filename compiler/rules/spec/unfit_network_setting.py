@@ -13,9 +13,11 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     for i, setting in enumerate(spec.network.settings):
         key = f"network.settings.{i}.name"
         if not setting.value:
-            because = "set to nothing is not the same as not set, and no wish"
-            hint = f"{setting.name}: 0, or leave {setting.name} out"
-            yield Diagnostic("JC2050", f"network.settings gives {setting.name} no value", because, hint, key=key)
+            because = "an empty value is not the same as an unset variable"
+            hint = f"{setting.name}: 0, or remove {setting.name}"
+            yield Diagnostic(
+                "JC2050", f"network.settings sets {setting.name} to an empty value", because, hint, key=key
+            )
         elif is_derived(setting.name):
-            because = "a value by hand would contradict the launcher's"
-            yield Diagnostic("JC2050", f"{setting.name} is derived, never typed", because, "leave it out", key=key)
+            because = "a value set here would contradict the launcher's"
+            yield Diagnostic("JC2050", f"{setting.name} is derived and cannot be set", because, "remove it", key=key)

@@ -15,5 +15,5 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         if name not in site_partitions:
             key = "queue.name" if spec.queue.name else "site.partition"
             hint = f"{key}={(nearest(name, site_partitions) or sorted(site_partitions))[0]}"
-            because = f"there are {', '.join(sorted(site_partitions))}"
-            yield Diagnostic("JC2064", f"no partition {name} at this site", because, hint, key=key)
+            because = f"partitions of this site: {', '.join(sorted(site_partitions))}"
+            yield Diagnostic("JC2064", f"partition {name} does not exist at this site", because, hint, key=key)

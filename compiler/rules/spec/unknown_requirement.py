@@ -1,4 +1,4 @@
-"""JC2068: the site requires what is no key."""
+"""JC2068: site.requires names an unknown key."""
 
 from __future__ import annotations
 

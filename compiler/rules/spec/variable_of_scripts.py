@@ -17,11 +17,11 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         if kind == "env" and variable != name:
             entries.append(("secrets", name, variable, shell_names.of_all))
     for section, name, used, names in entries:
-        title = f"{section}.{name}: the scripts, or bash, use {used} themselves"
+        title = f"{section}.{name}: reserved name, because bash or the scripts use {used}"
         if shell_names.is_of_bash(used):
-            because = "it is bash's own: bash sets it itself, refuses to, or runs the scripts otherwise with it"
+            because = "bash sets this variable itself, makes it read-only, or behaves differently when it is set"
         elif used != used.upper() and used in names():
-            because = "a script of the artifact has a variable of that name"
+            because = "a script in the artifact uses a variable with this name"
         else:
             continue
         hint = f"~{section}.{name}, and another name, such as {section}.MY_{used.upper()}"

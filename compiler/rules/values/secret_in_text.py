@@ -17,10 +17,10 @@ def check(values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
         if key.startswith(_OWN_RULE):
             continue
         if name := next(filter(None, map(secret_in, _texts(leaf.value))), ""):
-            because = "spec.yaml and the files of the engine would hold it in clear, for all who can read the run"
+            because = "spec.yaml and the emitted files would show it in plain text to everyone who can read the run"
             name = name.upper()
-            hint = f"secrets.{name}=env:{name} (for pods k8s:SECRET/KEY), and ${name} where a shell reads the text"
-            title = f"{key} holds what looks like a secret"
+            hint = f"secrets.{name}=env:{name} (for pods k8s:SECRET/KEY), and ${name} where a shell expands the text"
+            title = f"{key} contains what looks like a secret"
             yield Diagnostic("JC4515", title, because, hint, key=key, private=True, judgment=True)
 
 

@@ -69,7 +69,7 @@ def test_what_may_change_freely_breaks_no_resume(diff: Diff) -> None:
 
 
 def test_a_run_of_another_name_is_resumed_by_its_folder(diff: Diff) -> None:
-    said = "\none can resume the other, by its folder: --resume FOLDER"
+    said = "\none can resume the other with --resume FOLDER"
     assert said in diff("name=rb", "vs", "name=rc")[1]
     assert said in diff("storage.root=a", "vs", "storage.root=b")[1]
     assert "\none can resume the other\n" in diff("time=1h", "vs", "time=2h")[1]
@@ -117,7 +117,10 @@ def test_comments_order_and_spaces_are_no_difference(diff: Diff, file: str, old:
     assert old in text
     (OLD / file).write_text(text.replace(old, new))
     status, printed, _ = diff(*SAME)
-    assert (status, printed.splitlines()[-1]) == (0, "the same job, in files of other comments, order or spaces")
+    assert (status, printed.splitlines()[-1]) == (
+        0,
+        "the same job, in files that differ in comments, order or whitespace",
+    )
 
 
 @pytest.mark.parametrize(
@@ -181,7 +184,11 @@ def test_a_run_folder_is_that_of_its_newest_attempt(diff: Diff) -> None:
 
 
 def test_a_directory_alone_is_compared_with_its_own_words(diff: Diff) -> None:
-    assert diff(str(OLD)) == (0, f"a  {OLD}\nb  the same words now\nthe same job, in the same files\n", "")
+    assert diff(str(OLD)) == (
+        0,
+        f"a  {OLD}\nb  the same overrides, compiled now\nthe same job, in the same files\n",
+        "",
+    )
     Path("jobc").mkdir()
     Path("jobc/config.yaml").write_text("seed: 7\n")
     assert changes(found(diff, str(OLD)), "spec") == {"seed": (0, 7)}
@@ -206,7 +213,7 @@ def test_a_folder_that_starts_a_sweep_is_no_side(diff: Diff) -> None:
     for sides in ((all_of_them,), (all_of_them, point), (point, all_of_them), (all_of_them, all_of_them)):
         status, printed, said = diff(*sides)
         assert (status, printed) == (2, "") and f"{all_of_them} is not one job" in said
-        assert "because: it starts the points of a sweep: each of" in said
+        assert "because: it holds a sweep, and each of" in said
     assert diff(all_of_them, "name=s", "backend=slurm")[2].startswith("error[JC1110 ")
 
 
@@ -340,7 +347,7 @@ def test_what_cannot_be_compared_is_said(diff: Diff, words: tuple[str, ...]) -> 
 
 def test_two_own_commands_are_compared_as_overrides(diff: Diff) -> None:
     status, _, said = diff("procs=2", "--", "train.py", "--lr", "0.1", "vs", "procs=4", "--", "train.py", "it's")
-    assert status == 2 and "because: all that follows ` -- ` is one command" in said
+    assert status == 2 and "because: everything after ` -- ` belongs to one command" in said
     hint = re.search(r"hint: jobc diff (.*)", said)
     assert hint and hint[1].startswith("procs=2 'command=[train.py,--lr,0.1]' vs procs=4 ")
     assert "command  " in diff(*shlex.split(hint[1]))[1]

@@ -43,10 +43,13 @@ def digest(folder: str) -> str:
 def test_a_changed_preset_is_told_in_meaning(call: Call) -> None:
     call("+experiment=long")
     status, printed, _ = call("verify", JOB)
-    assert status == 0 and f"digest   {digest(JOB)}\n  inputs   give the same files now\n" in printed
+    assert (
+        status == 0
+        and f"digest   {digest(JOB)}\n  inputs   unchanged: compiling them again gives the same files\n" in printed
+    )
     Path("jobc/experiment/long.yaml").write_text(PRESET.replace("100", "900"))
     status, printed, said = call("verify", JOB)
-    assert status == 1 and "[JC5032 " in said and "project:experiment/long.yaml is not what it was" in said
+    assert status == 1 and "[JC5032 " in said and "project:experiment/long.yaml was changed" in said
     assert "train.loop.steps  100 → 900" in printed and "one can resume the other" in printed
 
 
@@ -64,7 +67,7 @@ def test_the_hint_undoes_an_edit(call: Call, words: tuple[str, ...]) -> None:
     before = script.read_text()
     script.write_text(before + "# mine\n")
     hint = re.search(
-        r"hint: jobc (--force.*), to undo this; without --force nothing is written",
+        r"hint: jobc (--force.*), to undo the edits; without --force nothing is overwritten",
         call("verify", str(script.parent))[2],
     )
     assert hint and call(*shlex.split(hint[1]))[0] == 0
@@ -75,7 +78,7 @@ def test_the_hint_of_a_copy_names_no_folder(call: Call) -> None:
     call()
     shutil.copytree(JOB, "runs/job/1/artifact/0")
     Path("runs/job/1/artifact/0/submit.sh").write_text("")
-    assert "hint: jobc --force, to undo this" in call("verify", "runs/job/1/artifact/0")[2]
+    assert "hint: jobc --force, to undo the edits" in call("verify", "runs/job/1/artifact/0")[2]
 
 
 def test_a_place_that_is_no_text_is_an_edit(call: Call) -> None:
@@ -123,10 +126,10 @@ def test_a_directory_that_cannot_be_read_hides_no_other(call: Call) -> None:
     shutil.copytree(JOB, "damaged")
     Path("damaged/.jobc/manifest.json").write_text("{")
     status, printed, said = call("verify", "damaged", JOB, "nothing")
-    assert status == 1 and printed.startswith(f"{JOB}: ") and "give the same files now" in printed
+    assert status == 1 and printed.startswith(f"{JOB}: ") and "compiling them again gives the same files" in printed
     assert (
         "error[JC5011 damaged-manifest]: damaged/" in said
-        and "error[JC5004 no-artifact-directory]: nothing is no artifact directory" in said
+        and "error[JC5004 no-artifact-directory]: nothing is not an artifact directory" in said
     )
     status, printed, said = call("verify", "damaged", JOB, "nothing", "--format=json")
     assert (status, said) == (1, "")
@@ -154,15 +157,19 @@ def test_a_file_that_joins_the_inputs_is_found(call: Call) -> None:
     call("name=job")
     Path("jobc/config.yaml").write_text("seed: 7\n")
     status, printed, said = call("verify", JOB)
-    assert status == 1 and "project:config.yaml was not read then" in said and "train.seed  0 → 7" in printed
+    assert (
+        status == 1
+        and "project:config.yaml is new: the original compile did not read it" in said
+        and "train.seed  0 → 7" in printed
+    )
 
 
 def test_a_file_that_joins_the_inputs_and_cannot_be_read_is_not_blamed_on_jobc(call: Call) -> None:
     call("name=job")
     Path("jobc/config.yaml").symlink_to("nowhere")
     status, _, said = call("verify", JOB)
-    assert status == 1 and "do not compile any more" in said and "[JC1001 " in said
-    assert "because: what refuses them is told of here" in said
+    assert status == 1 and "no longer compile" in said and "[JC1001 " in said
+    assert "because: the errors are printed here" in said
 
 
 def test_a_file_of_a_user_who_is_not_here_is_elsewhere(call: Call) -> None:
@@ -179,8 +186,10 @@ def test_an_edit_and_a_change_of_the_inputs_are_both_told(call: Call) -> None:
         file.write("# mine\n")
     Path("hosts").write_text("a\nc\n")
     status, printed, said = call("verify", "artifacts/job/ssh")
-    assert status == 1 and "[JC5007 " in said and "file:hosts is not what it was" in said
-    assert printed.startswith(f"artifacts/job/ssh: 1 edit\n  digest   {digest('artifacts/job/ssh')}, of the files as")
+    assert status == 1 and "[JC5007 " in said and "file:hosts was changed" in said
+    assert printed.startswith(
+        f"artifacts/job/ssh: 1 edit\n  digest   {digest('artifacts/job/ssh')} (of the original files"
+    )
     assert "resources.hosts  a,b → a,c" in printed and "submit.sh" not in printed
 
 
@@ -188,16 +197,16 @@ def test_inputs_that_do_not_compile_any_more_say_why(call: Call) -> None:
     call("+experiment=long")
     Path("jobc/experiment/long.yaml").write_text(PRESET.replace("steps", "step"))
     status, _, said = call("verify", JOB)
-    assert status == 1 and "do not compile any more" in said and "did you mean loop.steps?" in said
-    assert "hint: bring back what is gone, or mend what is told of it here; then jobc --force +experiment=long" in said
+    assert status == 1 and "no longer compile" in said and "did you mean loop.steps?" in said
+    assert "hint: restore missing files, or fix the errors printed here; then jobc --force +experiment=long" in said
 
 
 def test_a_preset_that_is_gone_from_the_project_is_told(call: Call) -> None:
     call("+experiment=long")
     Path("jobc/experiment/long.yaml").unlink()
     status, _, said = call("verify", JOB)
-    assert status == 1 and "[JC5032 " in said and "project:experiment/long.yaml is not there any more" in said
-    assert "hint: bring back what is gone, " in said, "the command alone would not compile"
+    assert status == 1 and "[JC5032 " in said and "project:experiment/long.yaml was deleted" in said
+    assert "hint: restore missing files, " in said, "the command alone would not compile"
 
 
 def test_an_artifact_of_another_project_is_not_compared_with_the_files_of_this_one(
@@ -218,7 +227,7 @@ def test_a_change_is_told_though_other_inputs_are_elsewhere(call: Call) -> None:
     assert call("verify", "artifacts/job/ssh")[0] == 0
     Path("hosts").write_text("a\nc\n")
     status, printed, said = call("verify", "artifacts/job/ssh")
-    assert status == 1 and "file:hosts is not what it was" in said and "experiment/long.yaml" not in said
+    assert status == 1 and "file:hosts was changed" in said and "experiment/long.yaml" not in said
     assert "not here: input:experiment/long.yaml" in printed
 
 
@@ -227,7 +236,7 @@ def test_inputs_that_are_elsewhere_are_not_compared(call: Call) -> None:
     Path("jobc").rename("elsewhere")
     status, printed, _ = call("verify", JOB)
     assert status == 0 and "not compared: not here: input:experiment/long.yaml" in printed
-    assert "give the same files now" in call("verify", JOB, "--config-dir", "elsewhere")[1]
+    assert "compiling them again gives the same files" in call("verify", JOB, "--config-dir", "elsewhere")[1]
 
 
 def test_another_jobc_that_writes_the_same_is_no_drift(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +251,7 @@ def test_each_point_of_a_sweep_and_a_command_are_compiled_again_as_they_were(cal
     points = sorted(str(path) for path in Path("artifacts").glob("s+*/local"))
     status, printed, said = call("verify", *points)
     assert (status, said, len(points)) == (0, "", 2)
-    assert printed.count("give the same files now") == 2
+    assert printed.count("compiling them again gives the same files") == 2
 
 
 def test_a_fresh_directory_has_not_drifted_whatever_was_typed_first(call: Call) -> None:
@@ -266,7 +275,7 @@ def test_the_folder_that_starts_a_sweep_is_compiled_again(call: Call) -> None:
     call("-m", "name=s", "backend=slurm", "env.A=1,2", "--", "train.py")
     folder = "artifacts/s+sweep/slurm"
     status, printed, said = call("verify", folder)
-    assert (status, said) == (0, "") and "inputs   give the same files now" in printed
+    assert (status, said) == (0, "") and "inputs   unchanged: compiling them again gives the same files" in printed
     status, printed, _ = call("why", f"{folder}/array.sbatch:5")
     assert status == 0 and "  from     jobc:backends/slurm/templates/array.sbatch.j2:" in printed
     Path(folder, "array.sbatch").write_text(Path(folder, "array.sbatch").read_text() + "# mine\n")
@@ -281,8 +290,8 @@ def test_a_sum_that_somebody_fitted_to_a_file_is_found(call: Call) -> None:
     tree["files"]["submit.sh"]["sha256"] = hashlib.sha256(submit.read_bytes()).hexdigest()
     manifest.write_text(json.dumps(tree))
     status, printed, said = call("verify", JOB)
-    assert status == 1 and ".jobc/manifest.json (its digest is not that of its sums)" in said
-    assert "[JC5032 " in said and "because: the manifest has other sums than jobc wrote" in said
+    assert status == 1 and ".jobc/manifest.json (its digest does not match its checksums)" in said
+    assert "[JC5032 " in said and "because: the checksums in the manifest were changed after the compile" in said
     assert printed.endswith("\nfiles\n  submit.sh\n")
     assert call("name=job")[0] == 1, "not overwritten without --force"
 

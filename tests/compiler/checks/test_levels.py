@@ -223,7 +223,7 @@ def test_a_name_allows_as_its_code_does(capsys: pytest.CaptureFixture[str]) -> N
 def test_an_idle_name_is_reported_as_written(capsys: pytest.CaptureFixture[str]) -> None:
     check(capsys, NAMED)
     assert main(["check", "+experiment=team", "backend=slurm"]) == 0
-    assert "nothing here is ignored-by-backend\n" in capsys.readouterr().err
+    assert "the comment allows ignored-by-backend\n, which is not reported here" in capsys.readouterr().err
 
 
 def test_the_name_of_a_size_counts_where_sizes_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
@@ -241,7 +241,7 @@ def test_of_a_name_that_two_codes_have_the_first_is_allowed(
     assert check(capsys, NAMED.replace("ignored-by-backend", "other-name"))[1] == ["note[JC4102]", "note[JC3081]"]
     main(["check", "+experiment=team"])
     shown = capsys.readouterr().err
-    assert "because: JC2003 and ACME02 have this name, and it stands for JC2003\n" in shown
+    assert "because: JC2003 and ACME02 share this name, which selects JC2003\n" in shown
     assert "hint: allow ACME02 by code, or remove the comment\n" in shown
 
 

@@ -35,7 +35,7 @@ def test_one_experiment_compiles_for_all_backends_and_sizes_to_one_training(shel
     for nodes in (1, 2, 8):
         assert len({(shell.project / there.format(nodes, b) / "train.json").read_bytes() for b in backends}) == 1
     notes = {line.split("]: ")[1] for line in done.stderr.splitlines() if line.startswith("note[JC4102 ")}
-    assert notes == {"backend local leaves out hosts=node[1-8]"}, "what is left out is said"
+    assert notes == {"backend local ignores hosts=node[1-8]"}, "what is left out is said"
     refused = shell.jobc("check", "--strict", "+experiment=opensora_k8s", "backend=local", "nodes=2", "hosts=a,b")
     assert refused.returncode == 1 and "error[JC4102 " in refused.stderr
 
@@ -166,8 +166,10 @@ def test_why_finds_a_line_that_a_hand_edit_has_moved(shell: Shell) -> None:
     at = lines.index("time_limit_s=600") + 1
     script.write_text("\n".join([*lines[:3], "echo mine", *lines[3:]]))
     said = shell.jobc("why", f"artifacts/x/local/submit.sh:{at + 1}").stdout
-    assert f"moved    jobc writes it as line {at};" in said and "spec     time = 10m" in said
-    assert "edited   this line is not as jobc writes it" in shell.jobc("why", "artifacts/x/local/submit.sh:4").stdout
+    assert f"moved    jobc wrote it as line {at};" in said and "spec     time = 10m" in said
+    assert (
+        "edited   this line was changed after the compile" in shell.jobc("why", "artifacts/x/local/submit.sh:4").stdout
+    )
 
 
 def test_verify_says_which_lines_of_which_file(shell: Shell) -> None:
@@ -280,7 +282,7 @@ def test_settings_that_an_own_command_does_not_read_are_named(shell: Shell, word
         (["check", "--out", "sub/artifacts", *OWN], "error[JC5008 "),
         (["--out", "sub/artifacts"], "note[JC5008 output-outside-project]: runs go to "),
         (["--out", "sub/artifacts", "storage.root=/x"], ""),
-        (["code.root=sources", *OWN], "warning[JC5010 upload-source-missing]: there is no "),
+        (["code.root=sources", *OWN], "warning[JC5010 upload-source-missing]: sources does not exist on this machine"),
         (["--out", "sub/artifacts", "code.root=..", "storage.root=../runs", *OWN], ""),
     ],
 )

@@ -69,7 +69,7 @@ def former_run(folder: Path, lines: list[dict[str, Any]], **batch: int) -> str:
 def test_a_run_beside_the_time_of_a_step_is_said_to_have_no_part_in_it(plan: Plan) -> None:
     words = ("estimate.run=nowhere", "estimate.step_s=3,4")
     status, printed, said = plan(*words)
-    assert status == 0 and said.count("note[JC2132 estimate-run-ignored]: the run nowhere is not looked at") == 1
+    assert status == 0 and said.count("note[JC2132 estimate-run-ignored]: estimate.run=nowhere is ignored") == 1
     assert hint_of(said.replace("note[", "warning["), "JC2132").startswith("estimate.run=null")
     assert plan("estimate.step_s=3,4") == (0, printed, "")
     assert plan(*words, "--strict")[0] == 1
@@ -94,7 +94,7 @@ def test_lines_that_say_no_time_are_passed_over(plan: Plan, tmp_path: Path) -> N
     (size,) = figures(plan, word, "loop.steps=10")
     assert size["total_s"] == 20.0
     status, _, said = plan(former_run(tmp_path, lines[:-3]))
-    assert status == 1 and "its metrics hold no step" in said
+    assert status == 1 and "its metrics contain no step" in said
 
 
 @pytest.mark.parametrize(
@@ -214,9 +214,9 @@ def test_the_legend_of_a_picture_is_whole(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("estimate.run=nowhere",), "cannot take the time of a step from nowhere"),
+        (("estimate.run=nowhere",), "cannot read the step time from nowhere"),
         (("--plot", "sizes.gif"), "cannot draw sizes.gif"),
-        (("--plot", "nodir/sizes.svg"), "there is no folder nodir"),
+        (("--plot", "nodir/sizes.svg"), "folder nodir does not exist"),
         (("--plot", ""), "--plot sizes.png"),
         (("--plot", "/"), "--plot /sizes.png"),
         (("estimate.samples=many",), "estimate.samples"),
@@ -241,7 +241,7 @@ def test_hosts_that_a_comma_makes_points_of_are_told_how_to_stay_together(
     words = ("backend=ssh", "nodes=2")
     status, _, said = plan(*words, "hosts=a,b")
     assert status == 1 and "1 host for 2 nodes" in said
-    assert said.count("= hint: 'hosts=[a,b]', for commas without brackets make a point of each host\n") == 1
+    assert said.count("= hint: 'hosts=[a,b]', because commas without brackets make each host a separate point\n") == 1
     assert main(["check", "-m", *words, "hosts=a,b"]) == 1
     assert "= hint: 'hosts=[a,b]', " in capsys.readouterr().err
     for command in (["plan"], ["check"], ["check", "-m"]):
@@ -303,7 +303,11 @@ def test_a_price_that_is_of_no_gpu_of_the_job_is_noted(plan: Plan, words: tuple[
             14,
             "checkpoint.keep_every_steps=null",
         ),
-        (("estimate.disk=100GiB",), 4, "a larger disk at storage.root: fewer checkpoints are not kept"),
+        (
+            ("estimate.disk=100GiB",),
+            4,
+            "a larger disk at storage.root: the number of checkpoints is already the minimum",
+        ),
     ],
 )
 def test_the_checkpoints_of_a_run_fit_the_disk(plan: Plan, words: tuple[str, ...], count: int, hint: str) -> None:

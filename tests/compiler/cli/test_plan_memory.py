@@ -89,7 +89,7 @@ def test_where_nothing_is_enough_the_hint_says_so(plan: Plan) -> None:
     assert not plan("gpus=0", "procs=8", "estimate.parameters=700e9", "estimate.gpu_mem=80GiB")[2], "no GPU is used"
     whole = ("estimate.parameters=7e9", "estimate.largest_unit=7000000000", "parallel=fsdp", "estimate.gpu_mem=24GiB")
     said = plan("gpus=8", "backend=slurm", *whole)[2]
-    assert hint_of(said, "JC2120").startswith("a GPU of more memory"), "each rank gathers all of it"
+    assert hint_of(said, "JC2120").startswith("a GPU with more memory"), "each rank gathers all of it"
 
 
 @pytest.mark.parametrize("sharing", [("fsdp",), ("hsdp", "parallel.shards=8"), ("deepspeed", "parallel.zero_stage=3")])

@@ -17,17 +17,17 @@ from jobc.compiler.diagnostics.origin import Origin
         (
             ("backend=ssh", "nodes=2,3,4", "hosts=[a]"),
             "1 host for 2 nodes",
-            "nodes=2, and with other numbers at nodes=3, nodes=4",
+            "nodes=2, with different numbers at nodes=3, nodes=4",
         ),
         (
             ("gpus=2,4", "procs=8", "nodes=1,2"),
             "8 processes on 2 GPUs per node",
-            "gpus=2 nodes=1, gpus=2 nodes=2, and with other numbers at gpus=4 nodes=1, gpus=4 nodes=2",
+            "gpus=2 nodes=1, gpus=2 nodes=2, with different numbers at gpus=4 nodes=1, gpus=4 nodes=2",
         ),
         (
             ("backend=slurm", "nodes=2,3,5,6,7", "batch.global=64"),
             "batch.global=64 cannot be split over 3 ranks",
-            "nodes=3, and with other numbers at nodes=5, nodes=6, nodes=7",
+            "nodes=3, with different numbers at nodes=5, nodes=6, nodes=7",
         ),
         (("gpus=2", "procs=8", "nodes=1,2"), "8 processes on 2 GPUs per node", "nodes=1, nodes=2"),
     ],
@@ -50,16 +50,16 @@ def told(*found: tuple[str, str]) -> list[tuple[str, str]]:
 
 
 def test_the_first_of_several_has_the_word() -> None:
-    assert told(("9 ranks", "n=9"), ("1 rank", "n=1")) == [("9 ranks", "n=9, and with other numbers at n=1")]
+    assert told(("9 ranks", "n=9"), ("1 rank", "n=1")) == [("9 ranks", "n=9, with different numbers at n=1")]
     two = told(("3 of 4", "n=4"), ("3 of 4", "n=5"), ("3 of 6", "n=6"), ("3 of 6", "n=7"))
-    assert two == [("3 of 4", "n=4, n=5, and with other numbers at n=6, n=7")]
-    assert told(("a=2 or 4", "n=1"), ("a=7", "n=2")) == [("a=2 or 4", "n=1, and with other numbers at n=2")]
+    assert two == [("3 of 4", "n=4, n=5, with different numbers at n=6, n=7")]
+    assert told(("a=2 or 4", "n=1"), ("a=7", "n=2")) == [("a=2 or 4", "n=1, with different numbers at n=2")]
 
 
 def test_two_problems_of_one_point_stay_two() -> None:
     assert told(("rank 1 dies", "n=2"), ("rank 2 dies", "n=2")) == [("rank 1 dies", "n=2"), ("rank 2 dies", "n=2")]
     four = told(*((f"rank {rank} of {n}", f"n={n}") for n in (5, 6) for rank in (1, 2)))
-    assert four == [(f"rank {rank} of 5", "n=5, and with other numbers at n=6") for rank in (1, 2)]
+    assert four == [(f"rank {rank} of 5", "n=5, with different numbers at n=6") for rank in (1, 2)]
     assert told(("1 rank", ""), ("2 ranks", "")) == [("1 rank", ""), ("2 ranks", "")]
 
 

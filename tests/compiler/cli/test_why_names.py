@@ -101,11 +101,11 @@ def test_the_lines_of_an_edited_file_are_those_that_it_has_now(ask: Ask, tmp_pat
     script.write_text("\n".join(lines))
     config.write_text(json.dumps(json.loads(config.read_text())))
     for key, line in (("nodes", "nodes=2"), ("lifecycle.grace", "grace_s=90")):
-        edited = "  (edited: not as jobc writes it)" if key == "lifecycle.grace" else ""
+        edited = "  (edited after the compile)" if key == "lifecycle.grace" else ""
         assert f"  {script}:{lines.index(line) + 1}  {line}{edited}\n" in ask(str(copy), key)
-    assert f"  {config}  edited: a line that depended on it is gone\n" in ask(str(copy), "loop.steps")
+    assert f"  {config}  edited: a line that depended on it was removed\n" in ask(str(copy), "loop.steps")
     (copy / "spec.yaml").unlink()
-    assert f"  {copy}/spec.yaml  edited: a line that depended on it is gone\n" in ask(str(copy), "loop.steps")
+    assert f"  {copy}/spec.yaml  edited: a line that depended on it was removed\n" in ask(str(copy), "loop.steps")
 
 
 def test_lines_are_asked_about_by_their_first_and_last(ask: Ask) -> None:
@@ -151,14 +151,14 @@ def test_a_secret_leads_to_the_lines_that_fetch_it(ask: Ask, words: tuple[str, .
     ("words", "said"),
     [
         (("nodes=2", "gpus=2"), "client.sh sets it\n  set      client.sh:"),
-        (("nodes=1", "gpus=2"), "nobody chooses GPUs here"),
-        (("nodes=2", "gpus=0"), "nothing of this job sets it, and no engine is asked for GPUs"),
-        (("backend=ssh", "hosts=a,b", "gpus=2"), "nobody chooses GPUs here"),
-        (("backend=pdsh", "hosts=a,b", "gpus=2"), "nobody chooses GPUs here"),
-        (("backend=slurm", "gpus=2"), "the engine is asked for `gpus` on each node"),
-        (("backend=slurm", "gpus=0"), "nothing of this job sets it, and no engine is asked for GPUs"),
-        (("backend=skypilot", "gpus=2", "gpu_type=H100"), "the engine is asked for `gpus` on each node"),
-        ((*PODS, "gpus=2"), "the engine is asked for `gpus` on each node"),
+        (("nodes=1", "gpus=2"), "not set by jobc: the ranks inherit"),
+        (("nodes=2", "gpus=0"), "this job does not set it, and does not request GPUs from an engine"),
+        (("backend=ssh", "hosts=a,b", "gpus=2"), "not set by jobc: the ranks inherit"),
+        (("backend=pdsh", "hosts=a,b", "gpus=2"), "not set by jobc: the ranks inherit"),
+        (("backend=slurm", "gpus=2"), "the engine allocates `gpus` GPUs on each node"),
+        (("backend=slurm", "gpus=0"), "this job does not set it, and does not request GPUs from an engine"),
+        (("backend=skypilot", "gpus=2", "gpu_type=H100"), "the engine allocates `gpus` GPUs on each node"),
+        ((*PODS, "gpus=2"), "the engine allocates `gpus` GPUs on each node"),
     ],
 )
 def test_who_chooses_the_gpus_is_told_as_it_is(ask: Ask, words: tuple[str, ...], said: str) -> None:
@@ -191,9 +191,9 @@ def test_a_directory_of_a_sweep_is_no_override(ask: Ask) -> None:
         ((FOLDER, "RANK", "--rank", "8"), "JC5031", "--rank 7"),
         ((FOLDER, "RANK", "--rank", "x"), "JC1110", "--rank 3"),
         ((FOLDER, "nodes=2", "nodes"), "JC1110", f"jobc why {FOLDER} loop.steps"),
-        ((FOLDER, "nodes", "--rank", "99"), "JC1110", "leave out --rank"),
+        ((FOLDER, "nodes", "--rank", "99"), "JC1110", "remove --rank"),
         (("-m", "nodes=1,2", "name=y", "nodes"), "JC1110", "jobc why nodes=1 name=y nodes"),
-        (("--plain", "nodes"), "JC1110", "leave out --plain"),
+        (("--plain", "nodes"), "JC1110", "remove --plain"),
         ((f"{FOLDER}/node.sh:10-8",), "JC1110", f"jobc why {FOLDER}/node.sh:8-10"),
         ((f"{FOLDER}/hosts.txt:1-99",), "JC5006", f"{FOLDER}/hosts.txt:"),
         ((FOLDER,), "JC1110", f"jobc why {FOLDER}/submit.sh:1"),
@@ -208,7 +208,7 @@ def test_a_name_without_an_answer_takes_none_from_the_others(ask: Ask) -> None:
     assert main(["why", FOLDER, "NOSUCH", "loop.steps", "lop.steps"]) == 1
     printed, said = ask.capsys.readouterr()
     assert printed == ask(FOLDER, "loop.steps")
-    assert said.count("error[JC5030 ") == 2 and "nothing is called NOSUCH" in said and "lop.steps" in said
+    assert said.count("error[JC5030 ") == 2 and "unknown name NOSUCH" in said and "lop.steps" in said
 
 
 WORDS = ("name=y", "nodes=2", "procs=3", "rendezvous.port=29511", "threads=5", "storage.root=mine")

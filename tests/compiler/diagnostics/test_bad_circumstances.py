@@ -117,7 +117,7 @@ def test_a_folder_without_its_manifest_is_said_to_have_lost_it(jobc: Jobc) -> No
         status, printed = jobc(*words, str(TARGET))
         assert status != 0 and codes(printed) == ["JC5004"], printed
         assert "its .jobc/manifest.json is gone" in printed
-        assert "hint: move it away, and compile the job again: spec.yaml there says what it was" in printed
+        assert "hint: move it away and compile the job again; its spec.yaml shows what the job was" in printed
     TARGET.rename("aside")
     assert jobc()[0] == 0 and whole()
 
@@ -137,9 +137,9 @@ def file(place: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "make", "because"),
     [
-        ("submit.sh", folder, "it is a folder, and jobc writes a file of that name"),
-        ("lib", file, "it is no folder, and jobc writes one of that name"),
-        ("mine", pipe, "only files and links can be taken along"),
+        ("submit.sh", folder, "it is a folder, and jobc writes a file with this name"),
+        ("lib", file, "it is not a folder, and jobc writes a folder with this name"),
+        ("mine", pipe, "only regular files and symlinks can be kept"),
     ],
 )
 def test_what_cannot_be_kept_beside_the_files_is_in_the_way(
@@ -200,7 +200,7 @@ def test_a_read_only_place_is_left_alone(jobc: Jobc, mounted: Callable[..., None
         if not MOUNTS:
             TARGET.parent.chmod(0o755)
     assert (status, codes(printed)) == (1, ["JC5003"])
-    assert "what was there is unchanged" in printed and whole()
+    assert "existing files are unchanged" in printed and whole()
 
 
 @pytest.mark.parametrize("limit", ["file size", *(["disk"] if MOUNTS else [])])
@@ -223,7 +223,7 @@ def test_a_full_disk_leaves_the_old_directory_whole(limit: str, jobc: Jobc, moun
 def test_a_full_disk_behind_the_output_is_named(command: list[str], status: int, jobc: Jobc) -> None:
     done = in_process_of_its_own(*command, shell='exec "$@" >/dev/full')
     assert (done.returncode, codes(done.stderr)) == (status, ["JC1001"])
-    assert "No space left on device" in done.stderr and "hint: free space where the output goes" in done.stderr
+    assert "No space left on device" in done.stderr and "hint: free space on the output's file system" in done.stderr
 
 
 def in_process_of_its_own(
@@ -282,7 +282,7 @@ def test_a_compile_that_another_one_blocks_says_so(jobc: Jobc, monkeypatch: pyte
     with Path(TARGET.parent, f".{TARGET.name}_lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         status, printed = jobc("seed=1")
-    assert (status, codes(printed)) == (1, ["JC5003"]) and "another compile is writing it" in printed
+    assert (status, codes(printed)) == (1, ["JC5003"]) and "another jobc process is writing it" in printed
     assert jobc("seed=1")[0] == 0 and whole()
 
 
@@ -326,7 +326,7 @@ def test_two_plugins_of_one_name_are_both_named(jobc: Jobc) -> None:
     path = make_plugin("other", "acme", "BACKEND = None")
     used = in_process_of_its_own("backend=acme", path=path)
     assert (used.returncode, codes(used.stderr)) == (1, ["JC4002"])
-    assert "package acme and package other both bring it" in used.stderr
+    assert "package acme and package other both provide it" in used.stderr
 
 
 def test_compiling_needs_no_torch(jobc: Jobc) -> None:

@@ -174,7 +174,7 @@ def test_only_hosts_that_are_used_need_slots() -> None:
 def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     Path("latin").write_bytes(b"caf\xe9\n")
-    assert refused("hosts=@nothing") == ["JC1130 command line: hosts=@nothing: no file of hosts 'nothing'"]
-    assert refused("hosts=@folder") == ["JC1130 command line: hosts=@folder: no file of hosts 'folder'"]
+    assert refused("hosts=@nothing") == ["JC1130 command line: hosts=@nothing: host file 'nothing' does not exist"]
+    assert refused("hosts=@folder") == ["JC1130 command line: hosts=@folder: host file 'folder' does not exist"]
     assert refused("hosts=@latin") == ["JC1001 file:latin: cannot read this file"]
-    assert refused("hosts=@") == ["JC1130 command line: hosts=@: no file of hosts ''"]
+    assert refused("hosts=@") == ["JC1130 command line: hosts=@: host file '' does not exist"]

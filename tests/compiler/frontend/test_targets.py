@@ -45,7 +45,7 @@ def test_the_example_compiles_and_brings_its_code() -> None:
     assert tree["optim"]["momentum"] == 0.9
     assert tree["optim"]["warmup_steps"] == 20  # of jobc's optim/target.yaml
     assert job.plan.code.kind == "snapshot"
-    assert compiled("optim=target", "optim._target_=torch.optim.SGD").plan.code.kind == "lib"  # torch is there already
+    assert compiled("optim=target", "optim._target_=torch.optim.SGD").plan.code.kind == "lib"  # torch already exists
 
 
 def test_a_line_of_train_json_knows_its_argument() -> None:

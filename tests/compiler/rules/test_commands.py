@@ -137,16 +137,16 @@ HEAD = "--master_addr=$MASTER_ADDR"
 @pytest.mark.parametrize(
     ("words", "command", "hint"),
     [
-        (("procs=1", "gpus=8"), RUN.split(), "procs=8 -- train.py, for jobc starts the ranks"),
-        (("gpus=1",), RUN.split(), "-- train.py, for jobc starts the ranks"),
-        ((), RUN.split(), "-- train.py, for jobc starts the ranks"),
-        (("procs=4",), RUN.split(), "-- train.py, for jobc starts the ranks"),
-        (("procs=4",), ["mpirun", "train.py"], "-- train.py, for jobc starts the ranks"),
-        ((), ["accelerate", "launch", "--num_processes=8", "train.py"], "-- train.py, for jobc starts the ranks"),
-        ((), ["deepspeed", "--num_gpus", "8", "train.py", "-x"], "-- train.py -x, for jobc starts the ranks"),
-        ((), ["torchrun", "--nnodes=2", "train.py"], "-- train.py, for jobc starts the ranks"),
-        ((), ["torchrun", *HEAD.split(), "train.py"], "-- train.py, for jobc starts the ranks"),
-        ((), in_shell(f"cd x; {RUN}"), "the command without torchrun and its options, for jobc starts the ranks"),
+        (("procs=1", "gpus=8"), RUN.split(), "procs=8 -- train.py, because jobc starts the ranks"),
+        (("gpus=1",), RUN.split(), "-- train.py, because jobc starts the ranks"),
+        ((), RUN.split(), "-- train.py, because jobc starts the ranks"),
+        (("procs=4",), RUN.split(), "-- train.py, because jobc starts the ranks"),
+        (("procs=4",), ["mpirun", "train.py"], "-- train.py, because jobc starts the ranks"),
+        ((), ["accelerate", "launch", "--num_processes=8", "train.py"], "-- train.py, because jobc starts the ranks"),
+        ((), ["deepspeed", "--num_gpus", "8", "train.py", "-x"], "-- train.py -x, because jobc starts the ranks"),
+        ((), ["torchrun", "--nnodes=2", "train.py"], "-- train.py, because jobc starts the ranks"),
+        ((), ["torchrun", *HEAD.split(), "train.py"], "-- train.py, because jobc starts the ranks"),
+        ((), in_shell(f"cd x; {RUN}"), "the command without torchrun and its options, because jobc starts the ranks"),
         ((), in_shell("torchrun --nproc-per-node $N train.py $ARGS"), "the command without torchrun and its options"),
     ],
 )
@@ -182,7 +182,10 @@ def test_one_that_may_know_the_others_is_not(command: list[str]) -> None:
 
 def test_on_one_node_a_launcher_may_start_the_ranks() -> None:
     (told,) = found("JC3001", *RUN.split(), words=("procs=4",))
-    assert told.hint == "-- train.py, for jobc starts the ranks; or procs=1, and torchrun starts the ranks of the node"
+    assert (
+        told.hint
+        == "-- train.py, because jobc starts the ranks; or procs=1, so that torchrun starts the ranks of the node"
+    )
     assert found("JC3001", *RUN.split(), words=("procs=1",)) == []
 
 
@@ -232,7 +235,7 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
 )
 def test_a_secret_in_a_command_is_named_and_not_repeated(command: tuple[str, ...], what: str) -> None:
     (told,) = found("JC3003", *command)
-    assert told.title == f"the command holds {what}" and not any(each in f"{told}" for each in (HEX, AWS, JWT))
+    assert told.title == f"the command contains {what}" and not any(each in f"{told}" for each in (HEX, AWS, JWT))
 
 
 @pytest.mark.parametrize(
@@ -494,7 +497,7 @@ def test_a_shell_that_stops_keeps_the_status(options: str, fires: int) -> None:
 )
 def test_a_quote_without_an_end_is_told(text: str, rest: str) -> None:
     (told,) = found("JC3013", *in_shell(text))
-    assert told.title == f"a quote has no end: `{rest}`"
+    assert told.title == f"unclosed quote: `{rest}`"
 
 
 @pytest.mark.parametrize(
@@ -549,9 +552,9 @@ def test_a_backslash_before_a_blank_continues_no_line(text: str, mended: str | N
 
 def test_a_backslash_before_a_blank_at_the_end_is_a_word() -> None:
     (told,) = found("JC3014", *in_shell("python3 train.py --a 1 \\ \n"))
-    assert told.title == "the command ends with a word that is a blank"
+    assert told.title == "the command ends with a blank argument"
 
 
 def test_a_backslash_before_a_blank_is_found_within_a_shell_as_well() -> None:
     (told,) = found("JC3014", *in_shell("bash -c 'python3 train.py \\ \n --lr 1'"))
-    assert told.hint == "let nothing stand behind the backslash"
+    assert told.hint == "remove the whitespace after the backslash"

@@ -55,4 +55,4 @@ def test_another_interface_is_taken(word: str) -> None:
 @pytest.mark.parametrize("value", ["=eth0", "^lo"])
 def test_gloo_reads_no_signs(value: str) -> None:
     (told,) = found("JC3012", words=(f"env.GLOO_SOCKET_IFNAME='{value}'",))
-    assert "is no interface" in told.title and not told.judgment
+    assert "is not an interface name" in told.title and not told.judgment

@@ -90,13 +90,13 @@ PATH_WORDS = {"python.path": ("python=venv",)}
 def test_a_path_that_nothing_expands_is_told(key: str, path: str, variable: str) -> None:
     escaped = path.replace("${", r"\${")
     (told,) = found("JC3002", "true", words=(*PATH_WORDS.get(key, ()), f'{key}="{escaped}"'))
-    assert (told.key, told.title) == (key, f"{key} holds {variable}, which nothing expands")
+    assert (told.key, told.title) == (key, f"{key} contains {variable}, which is not expanded")
     assert ("JOBC_RUN_ROOT" in (told.hint or "")) == (key == "storage.root")
 
 
 @pytest.mark.parametrize("key", ["storage.root", "storage.data", "code.root", "container.workdir"])
 def test_so_is_a_tilde(key: str) -> None:
-    assert found("JC3002", "true", words=(f"{key}=~/runs",))[0].title == f"{key} holds ~/, which nothing expands"
+    assert found("JC3002", "true", words=(f"{key}=~/runs",))[0].title == f"{key} contains ~/, which is not expanded"
 
 
 def test_so_is_a_mount() -> None:
@@ -146,7 +146,7 @@ def test_the_command_that_is_hinted_does_what_was_meant(
 
 
 def test_the_trainer_is_not_hinted_as_a_command_of_ones_own() -> None:
-    assert found("JC3002", words=("env.DATA=~/data",))[0].hint == "the value itself"
+    assert found("JC3002", words=("env.DATA=~/data",))[0].hint == "the expanded value"
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_the_command_line_wins_over_the_profile(compiled: Compile) -> None:
 
 def test_options_of_another_backend_say_how_to_go_on(compiled: Compile) -> None:
     (said,) = refused(compiled, "backend=local")
-    assert said.startswith("JC1201 backend.version: that file sets it for another backend than local")
+    assert said.startswith("JC1201 backend.version: that file sets it for a backend other than local")
     assert compiled("backend=local", "~backend.version").backend.name == "local"
 
 
@@ -97,10 +97,10 @@ REFUSED = [
     (["queue.name=man"], "JC2064 queue.name: there are cpu, debug, main | queue.name=main"),
     (["site.partition=x"], "JC2064 site.partition: there are cpu, debug, main |"),
     (["nodes=17"], "JC2065 nodes: partition main has 16 nodes | nodes=16 or queue.name=cpu"),
-    (["site.torch=2.3.1"], "JC2066 site.torch: the trainer that comes with jobc needs 2.4 or newer |"),
+    (["site.torch=2.3.1"], "JC2066 site.torch: jobc's own trainer needs torch 2.4 or newer |"),
     (
         ["site.requires=[queue.account,time]"],
-        "JC2067 queue.account: its profile says so (site.requires), and",
+        "JC2067 queue.account: its cluster profile requires it (site.requires), and",
     ),
     (["site.requires=[queue.acount]"], "JC2068 site.requires: the key does not exist | site.requires=[queue.account]"),
 ]

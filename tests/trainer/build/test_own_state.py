@@ -69,9 +69,9 @@ class Meta(torch.nn.Linear):
 @pytest.mark.parametrize(
     ("model", "told"),
     [
-        ("Meta", "model: tensors have a shape and no values: weight, bias"),
-        ("Lazy", "model: parameters have no shape yet: 0.weight, 0.bias"),
-        ("Expanded", "model: elements share a place in memory: places"),
+        ("Meta", "model: tensors on the `meta` device have no values: weight, bias"),
+        ("Lazy", "model: uninitialized (lazy) parameters: 0.weight, 0.bias"),
+        ("Expanded", "model: elements of a tensor share memory: places"),
     ],
 )
 def test_a_tensor_that_no_checkpoint_could_fill_is_named_before_the_first_step(
@@ -113,7 +113,7 @@ def test_a_model_of_16_bits_is_trained_as_float32_and_says_so(
     weights, moments = newest(tmp_path, "weights.pt"), newest(tmp_path, "optimizer.pt")["state"]
     of_floats = {value.dtype for value in (*weights.values(), moments[0]["exp_avg"]) if value.is_floating_point()}
     assert of_floats == {torch.float32, torch.float64} and torch.equal(weights["0.weight"], weights["1.weight"])
-    told = "model: 4,352 parameters came as bfloat16 and are trained as float32; loop.precision=bf16 computes in bf16"
+    told = "model: 4,352 parameters were bfloat16 and are converted to float32; loop.precision=bf16 computes in bf16"
     assert told in capsys.readouterr().out
 
 
@@ -180,8 +180,8 @@ def test_a_loss_may_have_constants(digits: Tree, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("loss", "told"),
     [
-        ("LossThatLearns", "LossThatLearns has parameters, which nobody would train: scale"),
-        ("LossThatCounts", "LossThatCounts changes its buffers, which nobody would save: seen"),
+        ("LossThatLearns", "LossThatLearns has parameters, which would not be trained: scale"),
+        ("LossThatCounts", "LossThatCounts changes buffers, which would not be saved: seen"),
     ],
 )
 def test_a_loss_with_something_to_learn_or_to_keep_is_refused_before_the_first_step(
@@ -279,7 +279,7 @@ def test_what_an_optimizer_adds_to_its_state_dict_is_given_back(precision: str, 
 def test_a_state_that_the_optimizer_does_not_take_is_told_as_that(digits: Tree, tmp_path: Path) -> None:
     tree = digits({"optim": optim("Forgetting"), "loop.steps": 3})
     assert train(tmp_path, tree) == DONE
-    with pytest.raises(BrokenInput, match="step_00000003 does not fit the optimizer\n  KeyError: 'done'\n"):
+    with pytest.raises(BrokenInput, match="step_00000003 does not match the optimizer\n  KeyError: 'done'\n"):
         train(tmp_path, tree)
 
 
@@ -336,7 +336,10 @@ def test_extra_state_is_refused_by_zero(digits: Tree, new_run: Callable[[], Run]
     pytest.importorskip("deepspeed", reason="DeepSpeed is an extra: pip install 'jobc[deepspeed]'")
     run = new_run()
     assert run.run({**digits(EXTRA), "parallel": ZERO}) == [DATA_BROKEN], run.output(0)
-    assert "error: model: _extra_state, inner._extra_state: saves of ZeRO know no get_extra_state()" in run.output(0)
+    assert (
+        "error: model: _extra_state, inner._extra_state: ZeRO checkpoints do not support get_extra_state()"
+        in run.output(0)
+    )
 
 
 def test_a_buffer_that_ranks_cannot_send_is_refused_by_name() -> None:
@@ -344,5 +347,5 @@ def test_a_buffer_that_ranks_cannot_send_is_refused_by_name() -> None:
     model.register_buffer("table", torch.arange(4))
     refuse_buffers(model)
     model.register_buffer("short", torch.arange(4, dtype=torch.int16))
-    with pytest.raises(BrokenInput, match="model: short: ranks cannot send"):
+    with pytest.raises(BrokenInput, match="model: short: DDP cannot broadcast"):
         refuse_buffers(model)

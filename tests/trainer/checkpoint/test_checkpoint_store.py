@@ -92,7 +92,7 @@ def test_a_later_format_is_neither_read_nor_passed_over(tmp_path: Path, monkeypa
     with monkeypatch.context() as later:
         later.setattr(store, "FORMAT", 2)
         saved(tmp_path, 2)
-    with pytest.raises(store.NewerFormat, match="step_00000002 has format 2, this trainer reads 1"):
+    with pytest.raises(store.NewerFormat, match="step_00000002 has format 2, but this trainer reads format 1"):
         store.newest_verified(tmp_path)
 
 
@@ -231,7 +231,7 @@ def test_a_folder_under_the_name_of_another_step_is_damaged(tmp_path: Path) -> N
     """As a copy by hand has it: it would stay the newest for good."""
     place = saved(tmp_path, 1)
     (place / "step_00000001").rename(place / "step_00000096")
-    assert store.newest_verified(place) == (None, ["step_00000096: MANIFEST.json is of step 1"])
+    assert store.newest_verified(place) == (None, ["step_00000096: MANIFEST.json belongs to step 1"])
 
 
 def test_a_damaged_checkpoint_is_replaced_when_its_step_comes_again(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_saves_that_come_faster_than_the_disk_takes_them_are_told_once(
     train(tmp_path, digits({"checkpoint.every_steps": 3, "loop.steps": 10, "validation.every_steps": 99}))
     warnings = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning:")]
     assert [line[: line.index(" s ")].rstrip("0123456789.") for line in warnings] == ["warning: all ranks waited "]
-    assert " s for the save of step 3, before that of step 6: save less often (checkpoint.every_steps)" in warnings[0]
+    assert " s for the save of step 3 before saving step 6: save less often (checkpoint.every_steps)" in warnings[0]
 
 
 def test_a_rank_that_gets_on_after_its_last_words_saves_again(digits: Tree, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ LATE: dict[str, Any] = {
 }
 NO_VAL = {"val": None, "collate": None}
 CROSS = {"loss": {"kind": "cross_entropy"}}
-UNFIT = "model: its outputs do not fit the targets"
+UNFIT = "model: outputs and targets do not match"
 BROKEN = """
 import builtins
 import torch
@@ -330,7 +330,7 @@ def test_a_sampler_that_knows_of_no_ranks_ends_the_run(digits: Tree, new_run: Ca
     run = new_run()
     start(run, digits({**OWN, "world_size": 2, "batch.micro": 12}), lib, ("-c", code))
     assert run.wait() == [DATA_BROKEN] * 2
-    assert "error: data: all 2 ranks were given the same samples" in run.output(1)
+    assert "error: data: all 2 ranks got the same samples" in run.output(1)
 
 
 COUNTED = """
@@ -354,7 +354,7 @@ def test_a_short_training_on_the_same_samples_warns(
     tree = digits({**OWN, "data": data, "world_size": 2, "batch.micro": 12, "batch.accumulation": 1, "loop.steps": 4})
     run.start(tree, ("-m", "jobc_trainer"), PYTHONPATH=f"{lib}:{EXAMPLE}:{tmp_path}")
     assert run.wait() == [DONE] * 2, run.output(0)
-    assert "all 2 ranks were given the same samples, as far as 4 batches can tell" in run.output(0)
+    assert "all 2 ranks seem to get the same samples, judging by 4 batches" in run.output(0)
 
 
 def test_a_share_that_loses_samples_is_found(digits: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +363,7 @@ def test_a_share_that_loses_samples_is_found(digits: Tree, tmp_path: Path, monke
         return torch.cat([indices_G[1:2], indices_G[1:]]), num_real
 
     monkeypatch.setattr(order, "shard", broken)
-    with pytest.raises(BrokenInput, match="not trained on exactly once each") as caught:
+    with pytest.raises(BrokenInput, match="not trained on exactly once") as caught:
         train(tmp_path, digits(OWN))
     assert "overlap 11, missing 11, padded 28" in caught.value.details[0]
     assert caught.value.code == DATA_BROKEN
@@ -399,9 +399,7 @@ def test_a_parameter_that_no_loss_depends_on_is_named(
         tree = digits({**two, "parallel.find_unused_parameters": find_unused})
         started.start(tree, ("-m", "jobc_trainer"), PYTHONPATH=f"{lib}:{EXAMPLE}:{tmp_path}")
         assert started.wait() == [code, code], started.output(0)
-        told = (
-            "model: 2 of its parameters have no influence on the loss of the first batch\n  spare.weight, spare.bias\n"
-        )
+        told = "model: 2 parameters are not used in the loss of the first batch\n  spare.weight, spare.bias\n"
         assert (told in started.output(0)) != find_unused
 
 
@@ -414,7 +412,7 @@ def test_a_part_that_a_later_batch_does_not_use_is_one_line_and_its_remedy(
     started.start(tree, ("-m", "jobc_trainer"), PYTHONPATH=f"{lib}:{EXAMPLE}:{tmp_path}")
     assert started.wait() == [DATA_BROKEN] * 2, started.output(0)
     error, hint = started.output(0).splitlines()[-2:]
-    assert error == "error: rank 0: a part of the model had no influence on the loss of a batch"
+    assert error == "error: rank 0: unused parameters: part of the model does not affect the loss of a batch"
     assert hint.startswith("  = hint: parallel.find_unused_parameters=true; ")
 
 
@@ -425,7 +423,9 @@ def test_data_that_have_changed_end_a_resume(digits: Tree, tmp_path: Path) -> No
     whole = Waves.__len__
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Waves, "__len__", lambda self: whole(self) + (self.first == 0))
-        with pytest.raises(BrokenInput, match="data: they are not those that this run began with") as caught:
+        with pytest.raises(
+            BrokenInput, match="data: the data set differs from the one this run started with"
+        ) as caught:
             train(tmp_path, tree)
     assert "500 + 101 held-out samples" in caught.value.details[0] and "step_0000000" in caught.value.details[0]
     assert "501 + 101 held-out samples" in caught.value.details[1] and caught.value.code == DATA_BROKEN
@@ -477,87 +477,99 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
     known = known_cause(caught.value)
     assert known is not None
     assert known.code == CRASHED
-    assert known.title.startswith(f"rank 0: process {worker.pid}, which read its data, is gone: killed by ")
+    assert known.title.startswith(f"rank 0: data loader process {worker.pid} died: killed by ")
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"model": {"_target_": "no_such.Net"}}, "model: there is no module no_such, for no_such.Net"),
+        ({"model": {"_target_": "no_such.Net"}}, "model: no module named no_such, needed for no_such.Net"),
         ({"model": {"_target_": "my_pkg.nets.Nett"}}, "nets.py has no Nett"),
         ({"model": {"_target_": "my_pkg.nets.Net", "depth": 3}}, f"failed: TypeError: Net.{ARGUMENTS}"),
-        ({"model": {"_target_": "my_pkg.data.Waves", "size": 3}}, "model: my_pkg.data.Waves gave no torch.nn.Module"),
+        (
+            {"model": {"_target_": "my_pkg.data.Waves", "size": 3}},
+            "model: my_pkg.data.Waves must return a torch.nn.Module",
+        ),
         (
             {"model": {**OWN["model"], "points": 31}},
-            "the first batch does not go through my_pkg.nets.Net: RuntimeError",
+            "the forward pass of my_pkg.nets.Net failed on the first batch: RuntimeError",
         ),
         (
             {"model": {**LATE["model"], "out_features": 3, "bias": None}, "loss": {"kind": "cross_entropy"}},
-            "model: it gives 3 classes, and targets are 0 to 3",
+            "model: 3 output classes, but targets are 0 to 3",
         ),
         ({"model": {"_target_": "broken.Shaped", "how": "mapping"}, **CROSS}, f"{UNFIT}: dict for torch.int64"),
         ({"model": {"_target_": "broken.Shaped", "how": "scalar"}, **CROSS}, f"{UNFIT}: torch.float32 [] for"),
         ({"model": {"_target_": "broken.Shaped", "how": "flat"}, **CROSS}, f"{UNFIT}: torch.float32 [24] for"),
         (
             {"data": {"_target_": "broken.Raises", "error": "KeyError", **NO_VAL}},
-            "data: there is no first batch: KeyError: 'shard_17'",
+            "data: the loader returned no batch: KeyError: 'shard_17'",
         ),
         (
             {"data": {**WAVES, "val": None, "collate": "broken.collate"}},
-            "data: there is no first batch: ValueError: ragged",
+            "data: the loader returned no batch: ValueError: ragged",
         ),
         (
             {"recipe": "broken.OneNumber"},
-            "recipe: loss() gives (sum, count), the sum a tensor with one number, as sum()",
+            "recipe: loss() must return (sum, count), where sum is a tensor",
         ),
-        ({"recipe": "broken.NoSource"}, "recipe: build_data() gave no Source, but list"),
-        ({"recipe": "broken.NoModel"}, "recipe: build_model() gave no torch.nn.Module, but NoneType"),
-        ({"recipe": "broken.NoOptimizer"}, "recipe: build_optimizer() gave no torch.optim.Optimizer, but NoneType"),
+        ({"recipe": "broken.NoSource"}, "recipe: build_data() must return a Source, not list"),
+        ({"recipe": "broken.NoModel"}, "recipe: build_model() must return a torch.nn.Module, not NoneType"),
+        (
+            {"recipe": "broken.NoOptimizer"},
+            "recipe: build_optimizer() must return a torch.optim.Optimizer, not NoneType",
+        ),
         ({"recipe": "broken.WrongOptimizer"}, "recipe: build_optimizer() failed: ValueError: Invalid learning rate"),
-        ({"recipe": "broken.OptimizerOfNothing"}, "recipe: the optimizer of build_optimizer() has no parameter of the"),
-        ({"recipe": "broken.OptimizerWithoutRate"}, "recipe: the optimizer of build_optimizer() has a group without a"),
+        ({"recipe": "broken.OptimizerOfNothing"}, "recipe: the optimizer from build_optimizer() has none of the"),
+        (
+            {"recipe": "broken.OptimizerWithoutRate"},
+            "recipe: the optimizer from build_optimizer() has a parameter group without",
+        ),
         ({"recipe": "broken.NotMade"}, "recipe: broken.NotMade(config) failed: ValueError: no licence"),
-        ({"recipe": "broken.CountInWords"}, "recipe: count() says that a batch has 'many' items, which is no number"),
-        ({"recipe": "broken.LossCountsInWords", **CROSS}, "recipe: loss() says that a batch has 'many' items"),
-        ({"recipe": "broken.NumberAsScore"}, "recipe: score is 5, and names in a word"),
-        ({"recipe": "broken.TwoMeasured"}, "recipe: measure() gives (loss, score, count), each added over the batch"),
+        ({"recipe": "broken.CountInWords"}, "recipe: count() returned the item count 'many', which is not a number"),
+        ({"recipe": "broken.LossCountsInWords", **CROSS}, "recipe: loss() returned the item count 'many'"),
+        ({"recipe": "broken.NumberAsScore"}, "recipe: score is 5, but must be one word"),
+        (
+            {"recipe": "broken.TwoMeasured"},
+            "recipe: measure() must return (loss, score, count), each summed over the batch",
+        ),
         (
             {"recipe": "broken.MeasureRaises"},
-            "validation: the first held-out batch cannot be measured: KeyError: 'caption'",
+            "validation: measure() failed on the first held-out batch: KeyError: 'caption'",
         ),
-        ({"recipe": "broken.NoFlops"}, "recipe: flops_per_sample() gave 0, and no number above 0"),
-        ({"recipe": "broken.EndlessFlops"}, "recipe: flops_per_sample() gave inf, and no number above 0"),
-        ({"recipe": "broken.HugeFlops"}, f"recipe: flops_per_sample() gave 1{'0' * 59}, and no number above 0"),
-        ({"recipe": "broken.WordOfFlops"}, "recipe: flops_per_sample() gave 'many', and no number above 0"),
+        ({"recipe": "broken.NoFlops"}, "recipe: flops_per_sample() returned 0, not a number above 0"),
+        ({"recipe": "broken.EndlessFlops"}, "recipe: flops_per_sample() returned inf, not a number above 0"),
+        ({"recipe": "broken.HugeFlops"}, f"recipe: flops_per_sample() returned 1{'0' * 59}, not a number above 0"),
+        ({"recipe": "broken.WordOfFlops"}, "recipe: flops_per_sample() returned 'many', not a number above 0"),
         ({"recipe": "broken.FlopsRaise"}, "recipe: flops_per_sample() failed: AttributeError"),
-        ({"loss": {"_target_": "broken.NUMBER"}}, "loss: broken.NUMBER is no class and no function, but 7"),
+        ({"loss": {"_target_": "broken.NUMBER"}}, "loss: broken.NUMBER is neither a class nor a function, but 7"),
         ({"recipe": "broken.NoCount"}, "recipe: count() of the first batch failed: AttributeError"),
         (
             {"model": {"_target_": "torch.nn.Flatten"}},
-            "model: torch.nn.Flatten has no parameters that are trained",
+            "model: torch.nn.Flatten has no trainable parameters",
         ),
         ({"loss": {"_target_": "torch.nn.CrossEntropyLoss"}}, "loss: torch.nn.CrossEntropyLoss gave a tensor []"),
-        ({"loss": {"_target_": "broken.flat"}}, "loss: broken.flat gave a tensor [48] for a batch of 24"),
+        ({"loss": {"_target_": "broken.flat"}}, "loss: broken.flat returned a tensor [48] for a batch of 24"),
         (
             {
                 "model": {"_target_": "broken.Column"},
                 "data": {"_target_": "broken.OfNumbers", **NO_VAL},
                 "loss": {"_target_": "torch.nn.MSELoss", "reduction": "none"},
             },
-            "loss: torch.nn.MSELoss gave [24, 24] for targets [24]",
+            "loss: torch.nn.MSELoss returned [24, 24] for targets [24]",
         ),
         ({"data": {**OWN["data"], "size": 0}}, "data: 0 samples for 1 ranks"),
         (
             {"optim": {**{k: v for k, v in OWN["optim"].items() if k != "momentum"}, "_target_": "torch.optim.LBFGS"}},
-            "optim: the step() of LBFGS needs a closure that computes the loss again",
+            "optim: step() of LBFGS needs a closure, which the trainer does not pass",
         ),
         (
             {"model": {"_target_": "broken.Scaled"}, "parallel": FSDP},
-            "model: scale is a scalar, which fsdp cannot share",
+            "model: scale is a scalar, which FSDP cannot shard",
         ),
         ({"data": {"_target_": "my_pkg.nets.Net", "width": 3}}, "my_pkg.nets.Net has no __len__ and no __getitem__"),
         ({"optim": {**OWN["optim"], "_target_": "torch.optim.SGDM"}}, "has no SGDM"),
-        ({"recipe": "my_pkg.nets.Net"}, "recipe: my_pkg.nets.Net is no subclass of Recipe"),
+        ({"recipe": "my_pkg.nets.Net"}, "recipe: my_pkg.nets.Net is not a subclass of Recipe"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Using a target size")
@@ -575,7 +587,7 @@ def test_parameters_that_no_optimizer_has_are_told(
 ) -> None:
     train(tmp_path, digits({**OWN, "recipe": "broken.OptimizerOfOne", "loop.steps": 2}))
     assert re.search(
-        r"warning: \d of \d parameters are in no group of the optimizer, which leaves them as they are\n  \w",
+        r"warning: \d of \d parameters are not in the optimizer and stay unchanged\n  \w",
         capsys.readouterr().out,
     )
 
@@ -617,7 +629,7 @@ def test_fewer_samples_than_ranks_are_refused() -> None:
     [
         ({"_target_": "Net"}, "expected a dotted name such as my_pkg.Net"),
         ({"_target_": "my_pkg.Net", "kind": "gpt"}, "has both kind and _target_"),
-        ({"_target_": "my_pkg.Net", "_partial_": True}, "no key begins with _"),
+        ({"_target_": "my_pkg.Net", "_partial_": True}, "must not start with _"),
         ({"_target_": "my_pkg.Net", "parts": [{"_target_": None}]}, "model.parts[0]._target_: expected a dotted name"),
     ],
 )

@@ -91,7 +91,7 @@ def test_one_changed_byte_changes_the_digest(tmp_path: Path) -> None:
 
 
 def test_too_little_text_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(BrokenInput, match="use a Python that comes with its sources"):
+    with pytest.raises(BrokenInput, match="use a Python that includes its sources"):
         stdlib_bytes.open_source(config(), context=8, root=tmp_path)
 
 

@@ -66,7 +66,7 @@ def test_where_workers_read_the_rank_reads_nothing(workers: int, digits: Tree, t
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_error_of_the_first_sample_is_in_its_own_words(workers: int, digits: Tree, tmp_path: Path) -> None:
-    with pytest.raises(BrokenInput, match=r"there is no first batch: ValueError: sample \d+ is torn"):
+    with pytest.raises(BrokenInput, match=r"the loader returned no batch: ValueError: sample \d+ is torn"):
         train(tmp_path, digits({**changes(broken=True), "loader.workers": workers}))
     assert not multiprocessing.active_children(), "the process that read has ended"
 
@@ -76,7 +76,7 @@ def test_samples_in_another_order_on_one_rank_are_told(digits: Tree, tmp_path: P
     tree = digits({**changes(), "world_size": 2})
     run.start(tree, PYTHONPATH=":".join(sys.path), ORDER="reversed on rank 1")
     assert run.wait() == [exit_codes.DONE] * 2, run.output(0)
-    assert "warning: data: rank 1 and rank 0 get other bytes for the same sample numbers" in run.output(0)
+    assert "warning: data: rank 1 and rank 0 read different bytes for the same sample numbers" in run.output(0)
 
 
 @pytest.mark.parametrize(("before", "now", "is_told"), [
@@ -96,4 +96,4 @@ def test_samples_in_another_order_than_before_are_told(
     assert "warning: data" not in capsys.readouterr().out
     monkeypatch.setenv("ORDER", now)
     assert train(tmp_path, digits({**changes(), "loop.steps": 9})) == exit_codes.DONE
-    assert ("sample numbers stand for other bytes" in capsys.readouterr().out) == is_told
+    assert ("sample numbers refer to different bytes" in capsys.readouterr().out) == is_told

@@ -114,7 +114,7 @@ def test_a_count_that_one_rank_alone_knows_before_the_forward_pass(
 
 def test_held_out_data_in_which_nothing_counts_are_refused(digits: Tree, tmp_path: Path) -> None:
     data = {**BLOBS, "val": {**BLOBS, "size": 20, "ignored": True}, "collate": None}
-    with pytest.raises(BrokenInput, match="none of the 20 held-out samples has an item that counts"):
+    with pytest.raises(BrokenInput, match="none of the 20 held-out samples has an item to measure"):
         train(tmp_path, digits({**TREE, "data": data}))
 
 

@@ -110,7 +110,7 @@ def test_two_steps_of_one_job_meet_at_two_ports() -> None:
 def test_skypilot_starts_a_rank_on_each_node() -> None:
     env = read(SKYPILOT)
     assert (env.rank, env.world_size, env.local_world_size, env.master_addr) == (1, 2, 1, "10.0.0.1")
-    with pytest.raises(BrokenInput, match="there are 8 GPUs: torchrun"):
+    with pytest.raises(BrokenInput, match="8 GPUs: use torchrun"):
         read({**SKYPILOT, "SKYPILOT_NUM_GPUS_PER_NODE": "8"})
     assert read({**SKYPILOT, "SKYPILOT_NODE_RANK": "0", "SKYPILOT_NUM_NODES": "1"}).world_size == 1
 
@@ -182,7 +182,7 @@ def test_a_trusted_launcher_that_has_not_counted_is_no_world_of_one(
 ) -> None:
     with pytest.raises(BrokenInput) as caught:
         read({**environ, "JOBC_LAUNCHER": trusted})
-    assert list(caught.value.details) == [f"JOBC_LAUNCHER={trusted}, but there is {said}"]
+    assert list(caught.value.details) == [f"JOBC_LAUNCHER={trusted}, but found {said}"]
     assert caught.value.code == DATA_BROKEN
 
 

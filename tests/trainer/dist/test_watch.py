@@ -59,7 +59,7 @@ def test_a_rank_that_failed_and_still_writes_is_not_taken_for_frozen() -> None:
             raise ValueError("of the user")
         time.sleep(TIMEOUT_S)
         raise RuntimeError(GLOO)
-    assert lost.value.details[0] == f"{NAMES[0]} failed; logs/rank_NN.log says why"
+    assert lost.value.details[0] == f"{NAMES[0]} failed; see logs/rank_NN.log"
 
 
 def test_a_rank_that_goes_on_sends_nothing_and_is_not_warned_of(capfd: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +97,7 @@ def test_a_disk_that_hangs_is_told_by_its_rank_now_and_then_and_by_nobody_else(
     told = capfd.readouterr().err
     warnings = re.findall("^warning: .*", told, re.MULTILINE)
     assert len(warnings) == 2  # after 0.6 and after 1.2 s, the next one would come after 2.4
-    said = f"warning: {NAMES[0]} has been {words} for [012] s, and goes on; does its disk answer"
+    said = f"warning: {NAMES[0]} has been {words} for [012] s, and continues; check its disk"
     assert all(re.match(said, warning) for warning in warnings)
     assert "in test_a_disk_that_hangs" in told  # of the stacks
 
@@ -129,10 +129,10 @@ def test_a_verdict_is_about_the_silent_then_about_those_behind() -> None:
 def test_ranks_that_all_read_do_not_wait_for_a_link() -> None:
     names = ["r0", "r1"]
     data, held_out = (Seen((7, 0), "data", 95.2), Seen((7, 4), "validation", 95.2))
-    of_data = "all ranks have been in data of step 7 for 95 s: each waits for its data, and none for another"
+    of_data = "all ranks have been in data of step 7 for 95 s: each waits for its own data"
     assert verdict([data, data], names) == verdict([data, Seen((7, 5), "data", 91.0)], names) == of_data
     in_it = "in validation of step 7 for 95 s"
-    all_are = f"all ranks have been {in_it}: each waits for its held-out data, or in measure()"
+    all_are = f"all ranks have been {in_it}: each waits for its held-out data or is in measure()"
     assert verdict([held_out] * 2, names) == all_are
     one_is_behind = f"r0 has been {in_it}; the others wait for it, or for their held-out data as well"
     assert verdict([held_out, Seen((7, 7), "validation", 91.0)], names) == one_is_behind

@@ -42,7 +42,7 @@ def test_a_save_file_that_cannot_be_removed_counts_once(
     file.mkdir(parents=True)
     train(tmp_path, digits({"loop.steps": 8, "checkpoint.keep": 9}))
     assert [path.name for path in store.newest_first(tmp_path / "checkpoints")] == ["step_00000008", "step_00000001"]
-    assert capsys.readouterr().out.count(f"warning: {file} is answered, but cannot be removed: Is a directory") == 1
+    assert capsys.readouterr().out.count(f"warning: {file} was handled but cannot be removed: Is a directory") == 1
 
     request = SaveRequest(tmp_path)
     assert request.is_made()

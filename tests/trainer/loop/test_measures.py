@@ -112,9 +112,9 @@ def test_a_training_with_everything_on(gpt: Tree, tmp_path: Path, capsys: pytest
     assert (recorder.run.id, recorder.run.step, recorder.done) == ("20260131-120000-1f2e", 0, True)
     assert [step for step, values in recorder.logged if "train/loss" in values] == list(range(2, 21, 2))
     assert any("val/loss" in values for _, values in recorder.logged)
-    warning = f"warning: tracker {__name__}:Unreachable is left out from now on: ConnectionError: no route to host\n"
+    warning = f"warning: tracker {__name__}:Unreachable is disabled from now on: ConnectionError: no route to host\n"
     assert told.err.count(warning) == 1
-    assert told.err.count(f"warning: tracker {__name__}:Leaving is left out from now on: SystemExit: 3\n") == 1
+    assert told.err.count(f"warning: tracker {__name__}:Leaving is disabled from now on: SystemExit: 3\n") == 1
     assert scalars(tmp_path / "tensorboard")[20]["train/loss"] == pytest.approx(lines[20]["loss"])
 
     with gzip.open(tmp_path / "profile" / "rank_00_steps_3-4.json.gz") as trace:
@@ -146,8 +146,8 @@ def test_a_profile_that_is_open_is_written_whatever_ends_the_steps(
 @pytest.mark.parametrize(
     ("theirs", "why"),
     [
-        (range(1, 4), "another profiler is at work in this process"),
-        (range(2, 3), "another profiler in this process has ended it"),
+        (range(1, 4), "another profiler is running in this process"),
+        (range(2, 3), "another profiler in this process stopped it"),
     ],
 )
 def test_a_profiler_of_the_recipes_own_costs_the_profile_alone(theirs: range, why: str, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_profile_that_begins_behind_the_last_step_is_warned_of(
     digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     train(tmp_path, digits({"loop.steps": 3, "profile.steps": [4, 5]}))
-    assert "warning: no profile: profile.steps begins with 4, and the last step is 3" in capsys.readouterr().out
+    assert "warning: no profile: profile.steps starts at 4, but the last step is 3" in capsys.readouterr().out
     assert not (tmp_path / "profile").exists()
 
 
@@ -186,7 +186,7 @@ def test_a_profile_of_steps_that_were_done_before_this_attempt_is_warned_of(
     train(tmp_path, digits({"loop.steps": 2}))
     capsys.readouterr()
     train(tmp_path, digits({"loop.steps": 4, "profile.steps": [1, 2]}))
-    assert "warning: no profile: profile.steps ends with 2, and this attempt begins with 3" in capsys.readouterr().out
+    assert "warning: no profile: profile.steps ends at 2, but this attempt starts at step 3" in capsys.readouterr().out
     train(tmp_path, digits({"loop.steps": 6, "profile.steps": [5, 5]}))
     train(tmp_path, digits({"loop.steps": 7, "profile.steps": [5, 5]}))
     assert "no profile" not in capsys.readouterr().out  # an earlier attempt wrote it
@@ -275,7 +275,7 @@ def test_a_tracker_that_blocks_is_not_waited_for(
         trackers.log(step, {"a": 1.0})
     trackers.close(True)
     assert (
-        f"tracker {__name__}:Blocked did not take everything within 0 s; numbers are in metrics/"
+        f"tracker {__name__}:Blocked did not accept everything within 0 s; all numbers are in metrics/"
         in capfd.readouterr().err
     )
 
@@ -329,11 +329,11 @@ def test_steps_without_a_finite_gradient_are_skipped_but_not_for_ever(
 ) -> None:
     wild = {"optim.lr": 1e38, "optim.clip_norm": None, "optim.warmup_steps": 0, "loop.on_nan": "skip"}
     wild["loop.precision"] = precision
-    with pytest.raises(Diverged, match="more than 3 steps in a row, up to 5, have no finite gradient"):
+    with pytest.raises(Diverged, match="NaN or Inf gradients in more than 3 steps in a row, up to step 5"):
         train(tmp_path, digits({**wild, "loop.max_skips": 3}))
     told = capsys.readouterr().out
-    words = "the loss of rank 0 is nan; 1 in a row, 3 at most"
-    assert f"warning: step 2 is skipped, the weights stay: {words}" in told
+    words = "the loss of rank 0 is nan; 1 in a row, limit 3"
+    assert f"warning: step 2 skipped without updating the weights: {words}" in told
     lines = training_steps(tmp_path / "metrics" / "rank_00.jsonl")
     assert [bool(line.get("skipped")) for line in lines.values()] == [False, True, True, True, True]
     assert lines[2]["loss"] is None
@@ -347,9 +347,7 @@ def test_a_run_that_gets_nowhere_is_ended_and_may_be_tried_again_by_hand(tmp_pat
     metrics.write_text('{"step": 59, "loss": 1}\n')
     attempt_counter.note_start(tmp_path, 2)  # came further than anything before
     attempt_counter.note_start(tmp_path, 2)  # 1 without a new step
-    with pytest.raises(
-        BrokenInput, match="2 starts in a row completed no new step: none came further than step 59"
-    ) as e:
+    with pytest.raises(BrokenInput, match="crash loop: 2 starts in a row completed no new step beyond step 59") as e:
         attempt_counter.note_start(tmp_path, 2)
     assert e.value.code == DATA_BROKEN
     attempt_counter.note_start(tmp_path, 2)
@@ -370,7 +368,7 @@ def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) ->
         try:
             attempt_counter.note_start(tmp_path, 3)
         except BrokenInput as error:
-            assert "none came further than step 150" in str(error)
+            assert "completed no new step beyond step 150" in str(error)
             ended.append(step)
     assert ended == [120, 111], "after three that came no further, and three more, which somebody began by hand"
 

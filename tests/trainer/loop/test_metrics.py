@@ -54,7 +54,7 @@ def test_a_disk_that_is_full_when_a_file_is_put_aside_costs_no_line_and_harms_no
         "rank_00.jsonl", *(path.name for path in older(file.path))
     ]  # fmt: skip
     assert older(file.path)  # put aside after all, once there was room
-    assert capsys.readouterr().err.count("warning: a full file of metrics is not put aside: ") == 1
+    assert capsys.readouterr().err.count("warning: the full metrics file cannot be rotated: ") == 1
 
 
 def test_a_disk_that_is_full_when_a_run_begins_costs_lines_alone(

@@ -84,7 +84,7 @@ def test_a_step_that_is_left_out_leaves_no_trace_in_buffers(
 
 def check(found: dict[str, Any], on_nan: str, rank: int) -> None:
     told = f"the loss of rank {rank} is inf"
-    title = "the loss or its gradient is not a finite number at step 2"
+    title = "NaN or Inf in the loss or its gradient at step 2"
     assert found["told"] == (told if on_nan == "skip" else f"{title}: {told}")
     assert found["moved"] == []
     assert 0 < found["third"] < 10

@@ -41,7 +41,7 @@ def test_a_validation_that_was_broken_off_is_the_first_work_of_the_next_attempt(
     capsys.readouterr()
 
     assert run(built(folder, digits(CHANGES)), StopsAfter(folder, stopped_after)) == exit_codes.PREEMPTED
-    assert f"the validation after step {stopped_after} is broken off: asked to stop" in capsys.readouterr().out
+    assert f"validation after step {stopped_after} was interrupted by the stop" in capsys.readouterr().out
     assert not (folder / "final").exists(), "the last measurement belongs to the training"
     assert [line["step"] for line in lines(folder, "val_loss")] == [5][: stopped_after // 10]
 

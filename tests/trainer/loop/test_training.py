@@ -105,15 +105,15 @@ def test_another_training_is_refused_by_name(digits: Tree, tmp_path: Path) -> No
         train(tmp_path, digits({"optim.lr": 0.5, "model.hidden": 8}))
     assert [line.split(":")[0] for line in caught.value.details] == ["model.hidden", "optim.lr"]
     assert caught.value.hint == "start a new run"  # these weights do not fit
-    with pytest.raises(BrokenInput, match="start a new run; --fork takes these weights"):
+    with pytest.raises(BrokenInput, match="start a new run; --fork starts it from these weights"):
         train(tmp_path, digits({"optim.lr": 0.5}))
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ({"other": torch.zeros(2)}, "checkpoints/step_00000002 is of another model"),
-        ({"weights": Signals}, "weights.pt holds more than tensors and is not loaded"),
+        ({"other": torch.zeros(2)}, "checkpoints/step_00000002 was saved from a different model"),
+        ({"weights": Signals}, "weights.pt contains more than tensors, so it is not loaded"),
     ],
 )
 def test_a_checkpoint_with_something_else_in_it_is_refused_in_words(
@@ -130,7 +130,7 @@ def test_a_checkpoint_with_something_else_in_it_is_refused_in_words(
 def test_a_checkpoint_of_a_script_is_refused_in_words(digits: Tree, tmp_path: Path) -> None:
     state = b'{"step": 30, "world_size": 1, "torch": "2.13.0"}'  # as of Runtime.save
     saved = store.save(tmp_path / "checkpoints", 30, {"state.pt": b"", "rng.pt": b"", "state.json": state}, keep=2)
-    words = "step_00000030 was saved by a script, and not by the trainer"
+    words = "step_00000030 was saved by a script, not by the trainer"
     with pytest.raises(BrokenInput, match=words):
         train(tmp_path, digits())
     with pytest.raises(BrokenInput, match=words):
@@ -171,9 +171,9 @@ def test_a_checkpoint_of_a_later_format_is_refused_and_stays(
     with monkeypatch.context() as later:
         later.setattr(store, "FORMAT", 2)
         train(tmp_path, digits({"loop.steps": 2}))
-    with pytest.raises(BrokenInput, match="is of a later version of the trainer") as refused:
+    with pytest.raises(BrokenInput, match="was saved by a newer version of the trainer") as refused:
         train(tmp_path, digits())
-    assert refused.value.details == ("step_00000002 has format 2, this trainer reads 1",)
+    assert refused.value.details == ("step_00000002 has format 2, but this trainer reads format 1",)
     assert [store.step_of(path) for path in store.newest_first(tmp_path / "checkpoints")] == [2, 1]
 
 
@@ -229,7 +229,9 @@ def test_a_run_that_cannot_save_its_last_state_does_not_end_well(digits: Tree, t
             train(tmp_path, digits(), received="SIGTERM")
         with pytest.raises(TrainerError, match="step 5 was not saved"):
             train(tmp_path, digits({"loop.steps": 5}))
-    assert stopped.value.code == exit_codes.CRASHED and "--resume goes on from what is there" in str(stopped.value)
+    assert stopped.value.code == exit_codes.CRASHED and "--resume continues from the last checkpoint" in str(
+        stopped.value
+    )
     assert [path.name for path in store.newest_first(tmp_path / "checkpoints")] == ["step_00000002"]
 
 
@@ -309,7 +311,7 @@ def test_the_result_is_a_module_again(kind: str, request: pytest.FixtureRequest,
 def test_weights_of_another_training_beside_model_json_are_refused(whole: Path, digits: Tree, tmp_path: Path) -> None:
     train(tmp_path, digits({"loop.steps": 1}))
     (tmp_path / "final" / "weights.pt").write_bytes(weights(whole))
-    with pytest.raises(BrokenInput, match=r"is not the file that model\.json was written for"):
+    with pytest.raises(BrokenInput, match=r"does not belong to model\.json"):
         load(tmp_path / "final")
 
 

@@ -132,8 +132,8 @@ class Own(Recipe):
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        (SGD, "recipe: build_optimizer() gives SGD, and saves of ZeRO know Adam alone"),
-        (LATE, "loss: deepspeed adds up gradients of its own"),
+        (SGD, "recipe: build_optimizer() gave SGD, but ZeRO checkpoints only support Adam"),
+        (LATE, "loss: deepspeed accumulates gradients itself"),
     ],
     ids=["an optimizer whose state it cannot gather", "a loss that alone can count"],
 )

@@ -1,1 +1,1 @@
-"""How a job is doing: from the files of its run, and from its engine. backends/NAME/engine.py has the subclasses."""
+"""State of a job, from its run folder and its engine. Subclasses are in backends/NAME/engine.py."""

@@ -1,4 +1,4 @@
-"""What the engine.py of a backend imports: the class to derive from, and what reads a run folder.
+"""Interface for a backend's engine.py: the base class, and readers of a run folder.
 
 engine.py is packed into jobctl, so it may import this module and the standard library of Python 3.8, nothing else.
 """

@@ -31,7 +31,7 @@ class Failure(Exception):
 
 
 class State(NamedTuple):
-    """How a run is doing.
+    """State of a run.
 
     name: not started, queued, starting, live, stopping, done, stopped, preempted, failed, gone or unknown
     text: the same for people, with details
@@ -49,7 +49,7 @@ class State(NamedTuple):
 
 
 class NodeLine(NamedTuple):
-    """One node, for people and programs."""
+    """State of one node, for people and programs."""
 
     node: int
     text: str
@@ -59,7 +59,7 @@ class NodeLine(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a client of an engine printed."""
+    """Output of an engine's client."""
 
     code: int
     text: str
@@ -67,12 +67,12 @@ class Answer(NamedTuple):
 
 
 class Job:
-    """One artifact, as its verbs see it."""
+    """One artifact, as its scripts see it."""
 
     def __init__(
         self, name: str, artifact: Path, runs: Path, settings: dict[str, Any], is_elsewhere: bool = False
     ) -> None:
-        """is_elsewhere: the runs are not where the artifact would look for them without being told"""
+        """is_elsewhere: the runs are not in the artifact's default run root"""
         self.name, self.artifact, self.runs, self.settings = name, artifact, runs, settings
         self.is_elsewhere = is_elsewhere
         nodes = settings.get("nodes")
@@ -98,7 +98,7 @@ class Engine:
         """Ask about many runs at once, before state() is called for each."""
 
     def state(self, run: Run) -> State:
-        """How the run is doing. Raises Failure when the engine's client is missing."""
+        """Return the state of the run. Raises Failure if the engine's client is missing."""
         statuses = run.statuses()
         if any(status in ("up", "elsewhere") for status in statuses.values()):
             return State("stopping", "stopping") if run.is_stopped else State("live", "live")
@@ -124,7 +124,7 @@ class Engine:
         first = run.first_failure()
         if first:
             return f"node {first['node']}: {first['reason']}"
-        return head_reason if run.ended_nodes() >= self.job.nodes else "not all nodes have left word how they ended"
+        return head_reason if run.ended_nodes() >= self.job.nodes else "not all nodes recorded an exit code"
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
         """A line for each node."""
@@ -135,7 +135,7 @@ class Engine:
         return None
 
     def engine_word(self, run: Run, keep_evidence: bool = False) -> str:
-        """What the engine itself calls the state of the job; "" where there is no engine.
+        """Return the engine's own name of the job state; "" without an engine.
 
         keep_evidence: keep what the job printed as well, because it is about to be deleted
         """
@@ -228,7 +228,7 @@ class Engine:
 
 
 def ended(run: Run, code: int | None, reason: str = "") -> State:
-    """How a run ended, in words."""
+    """Describe how a run ended."""
     if run.is_stopped and code in (DONE, INTERRUPTED):
         return State("stopped", f"stopped by stop.sh or Ctrl-C (exit {code})", code, reason)
     if code == DONE:
@@ -273,7 +273,7 @@ def _describe(node: Node, this_machine: dict[str, str], silent_s: float | None) 
         return f"down on {host}, started {since}"
     seconds = max(0, int(silent_s or 0))
     if seconds > QUIET_S:
-        return f"silent for {seconds} s on {host}, up since {since}"
+        return f"not responding for {seconds} s on {host}, up since {since}"
     return f"up on {host} since {since}, last seen {seconds} s ago"
 
 

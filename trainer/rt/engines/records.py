@@ -31,7 +31,7 @@ class Record(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What is known of a run. code, reason: once it has ended."""
+    """Known state of a run. code, reason: once it has ended."""
 
     record: Record | None
     state: str  # LIVE, ENDED, GONE, or "" without a record
@@ -40,7 +40,7 @@ class Seen(NamedTuple):
 
 
 class RecordEngine(Engine):
-    """What a subclass knows about jobs is asked once a run."""
+    """Engine with a job record per run, which subclasses interpret."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -126,7 +126,7 @@ class RecordEngine(Engine):
         return f"{status.state} {self.word_of(run)}".strip()
 
     def word_of(self, run: Run) -> str:
-        """What the engine itself calls the state of the job."""
+        """Return the engine's own name of the job state."""
         return ""
 
     def state(self, run: Run) -> State:

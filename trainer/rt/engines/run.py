@@ -55,7 +55,8 @@ class Node:
         self.first_rank = numbers.get("first_rank") or 0
 
     def place(self, here: dict[str, str]) -> str:
-        """Where its process is: here; beside, in another PID namespace of this kernel; away; unknown, in an old file.
+        """Return where its process is: here; beside, in another PID namespace of this kernel; away; unknown, in an old
+        file.
 
         here: machine.identity()
         """
@@ -106,7 +107,7 @@ class Run:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a person has stopped it."""
+        """Return whether a user stopped the run."""
         return os.path.lexists(self.path / "control/STOP")
 
     @property
@@ -158,7 +159,7 @@ class Run:
         return {node.number: node.status(this_machine, self.silent_s(node)) for node in self.nodes()}
 
     def is_live(self) -> bool:
-        """Whether some node is up, or is elsewhere and has not ended."""
+        """Return whether a node is up, or is on another machine and has not ended."""
         return any(status in ("up", "elsewhere") for status in self.statuses().values())
 
     def exit_codes(self) -> dict[str, int]:
@@ -174,7 +175,7 @@ class Run:
         return codes
 
     def ended_nodes(self) -> int:
-        """How many nodes have recorded an exit code in the newest attempt."""
+        """Return how many nodes recorded an exit code in the newest attempt."""
         try:
             return sum(name.startswith("node_") for name in os.listdir(self.path / "exit" / str(self.attempt)))
         except OSError:
@@ -201,7 +202,7 @@ class Run:
         return last_progress(lines)
 
     def created(self) -> float:
-        """When its newest attempt was made, seconds since 1970."""
+        """Return when the newest attempt was created, seconds since 1970."""
         try:
             return (self.path / "artifact").stat().st_mtime
         except OSError:
@@ -210,7 +211,7 @@ class Run:
 
 @lru_cache
 def machine() -> dict[str, str]:
-    """This machine, as state files name theirs."""
+    """Return the name of this machine, as in state files."""
     return identity()
 
 
@@ -230,7 +231,7 @@ def worst_code(codes: list[int]) -> int | None:
 
 
 def is_mine(path: Path) -> bool:
-    """Whether the file belongs to this user, or to the owner that the storage gives new files of this user.
+    """Return whether the file belongs to this user, or to the owner that the storage gives this user's files.
 
     NFS with root_squash or all_squash, and CIFS, change the owner of each new file.
     """

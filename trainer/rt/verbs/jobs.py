@@ -21,7 +21,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 
 class Place:
-    """Where an artifact and its runs are."""
+    """Location of an artifact and its runs."""
 
     def __init__(self, artifact: Path) -> None:
         self.artifact = Path(os.path.realpath(artifact))
@@ -40,7 +40,7 @@ class Place:
             runs = Path(run_root or project / root) / name
             runs = runs if runs.is_absolute() else Path.cwd() / runs
             if self.is_moved:
-                print(f"this artifact was moved: its runs are in {runs}", file=sys.stderr)
+                print(f"this artifact was moved; its runs are in {runs}", file=sys.stderr)
         for folder in (project, runs):
             if _CONTROL.search(str(folder)):
                 raise Failure(f"the folder's name has a control character: {str(folder)!r}", "rename the folder", 2)
@@ -58,7 +58,7 @@ class Place:
             return self.artifact.parents[2]
         self.is_moved = True
         if Path.cwd() == Path("/"):
-            raise Failure("this artifact was moved, and / is no project", "cd to the folder of your project")
+            raise Failure("this artifact was moved, and / is not a project folder", "cd to the folder of your project")
         return Path.cwd()
 
     def engine(self) -> Engine:
@@ -82,8 +82,8 @@ class Place:
                 if is_run(candidate):
                     return Run(Path(os.path.realpath(candidate)))
             if os.path.isfile(runs / named / ".making") and is_mine(runs / named):
-                why = f"run {named} was never completed: submit.sh was killed while it made the run, or is at work"
-                raise Failure(why, f"submit.sh --run-id {named} makes it anew")
+                why = f"run {named} is incomplete: submit.sh was killed while it created the run, or is still running"
+                raise Failure(why, f"submit.sh --run-id {named} creates it again")
             raise Failure(f"job {self.job.name} has no run {named} in {runs}", "status.sh --all lists them")
         if self.own_run is not None:
             return self.own_run
@@ -93,10 +93,10 @@ class Place:
                 return run
         if all_runs:
             newest = all_runs[0]
-            why = f"no run of this user in {runs}: the newest belongs to {owner_of(newest.path)}"
-            hint = f"--run {newest.id} names it; status.sh --all lists all of them"
+            why = f"you have no run in {runs}: the newest belongs to {owner_of(newest.path)}"
+            hint = f"select it with --run {newest.id}; status.sh --all lists all runs"
             raise Failure(f"job {self.job.name} has {why}", hint)
-        hint = "submit.sh makes one; JOBC_RUN_ROOT says where they are"
+        hint = "submit.sh creates one; JOBC_RUN_ROOT sets the run root"
         raise Failure(f"job {self.job.name} has no run in {runs}", hint)
 
     def choose_any_run(self, named: str) -> Run:
@@ -116,7 +116,7 @@ def list_runs(folder: Path) -> list[Run]:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether jobc made it, and completely; clean.sh hides what it is about to remove."""
+    """Return whether jobc completed the run folder; clean.sh hides runs before removal."""
     return (
         _RUN_ID.fullmatch(folder.name) is not None
         and not folder.is_symlink()

@@ -1,4 +1,4 @@
-"""How a run is doing: state, exit code, reason, nodes, last step and loss, logs.
+"""Report a run: state, exit code, reason, nodes, last step and loss, logs.
 
 Usage  jobctl status [--run ID] [--all] [--format text|json]
          --run ID  that run (a path works as well); else the newest
@@ -81,7 +81,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 
 
 def summary(engine: Engine, run: Run) -> dict[str, Any]:
-    """One run of a list. The files of another user are read only when the run is named."""
+    """Summarize a run in a list. Files of other users are read only if the run is named."""
     if not run.is_mine:
         text = f"belongs to {owner_of(run.path)}: --run {run.id} reads it"
         return {"run": run.id, "state": "of another user", "text": text, "exit_code": None}
@@ -130,7 +130,7 @@ def _lines(report: dict[str, Any], logs_label: str) -> list[str]:
         lines.append(f"  node {node['node']:02}  {node['text']}{progress}")
     lines += [f"  {note}" for note in report["notes"]]
     if report["resume"]:
-        lines.append(f"  go on with: {report['resume']}")
+        lines.append(f"  resume with: {report['resume']}")
     return [*lines, f"  {logs_label} {shell_word(report['logs'])}"]
 
 

@@ -1,4 +1,4 @@
-"""One table of what preflight.py found on each node: failed checks first, nodes with the same result in one row.
+"""Merge preflight.py's results of all nodes into one table: failed checks first, equal nodes in one row.
 
 Usage  jobctl table NODE…    NODE: a name before the colon, in rank order; shown unless the node reports another name
 In     stdin: lines `NODE: RECORD`, with the records of preflight.py; other lines are what a client or a node printed
@@ -36,7 +36,7 @@ class Row:
 
 
 class Answer:
-    """What one node printed."""
+    """Output of one node."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -169,7 +169,7 @@ def folded(names: Iterable[str]) -> str:
 
 
 def _follows(number: str, last: str) -> bool:
-    """Whether a range that ends with `last` goes on with `number`: 9 and 10 or 09 and 10, not 9 and 010."""
+    """Return whether `number` continues a range ending in `last`: 9 and 10 or 09 and 10, not 9 and 010."""
     if not last or len(number) > 18 or len(last) > 18 or int(number) != int(last) + 1:
         return False
     return len(number) == len(last) + (last.strip("9") == "")
@@ -183,14 +183,14 @@ def _number(text: str) -> float | None:
 
 
 def _hint(text: str, name: str) -> str:
-    """What to do about a host that cannot be reached, from what ssh printed."""
+    """Return a hint for an unreachable host, from ssh's output."""
     denied = re.search("[^ :]+@[^ :]+(?=: Permission denied)", text)
     if "Permission denied" in text:
-        return f"your key is not on that host: ssh-copy-id {denied.group() if denied else name}"
+        return f"your ssh key is not on that host: ssh-copy-id {denied.group() if denied else name}"
     if "Host key verification failed" in text:
-        return f"look at the host, then: ssh-keyscan {name} >> ~/.ssh/known_hosts"
+        return f"verify the host, then: ssh-keyscan {name} >> ~/.ssh/known_hosts"
     if NOT_REACHED.search(text):
-        return "is it up, and is its name right? else leave it out of hosts"
+        return "check that it is up and that its name is right, or remove it from hosts"
     return f"try it by hand: ssh {name} true"
 
 

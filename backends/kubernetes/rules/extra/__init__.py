@@ -1,1 +1,1 @@
-"""What `backend.extra` says by itself, and would break or give away: check(plan, options)."""
+"""Rules for `backend.extra` alone: fields that break the job or leak secrets. check(plan, options)."""

@@ -1,4 +1,4 @@
-"""What the rules on `backend.extra` read of it."""
+"""Helpers to read `backend.extra`, shared by its rules."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ...options import KubernetesOptions
 
 
 def known(options: KubernetesOptions) -> Mapping[str, Any]:
-    """All of it; nothing where a field is none of Kubernetes, which JC4540 says, for no rule knows what that means."""
+    """Return all additions; empty if a field is unknown to Kubernetes, which JC4540 reports."""
     return {} if [*fields.check(options.extra)] else options.extra
 
 
 def pod_spec(options: KubernetesOptions) -> Mapping[str, Any]:
-    """What is added to the spec of the pods, its lists as lists; nothing where it is none."""
+    """Return the additions to the pod spec, with lists as lists; empty if there are none."""
     pod = known(options).get(POD)
     spec = fields.fitted(POD, pod).get("spec") if isinstance(pod, Mapping) else None
     return spec if isinstance(spec, Mapping) else {}

@@ -42,7 +42,7 @@ _KINDS = ("Pod", "Service", "Job", "JobSet", "TrainingRuntime", "TrainJob")
 OWN_CONTROLLERS = (
     "kubernetes.io/job-controller", "jobset.sigs.k8s.io/jobset-controller", "trainer.kubeflow.org/trainjob-controller",
 )  # fmt: skip
-OPENS = "opens the pod to its node"
+OPENS = "breaks the isolation between pod and node"
 
 
 def below(paths: Iterable[Path], *names: str) -> tuple[Path, ...]:
@@ -56,82 +56,82 @@ def _is_given(value: Any) -> bool:
 PROMISES = (
     Promise(
         (("Pod", "spec", "hostPID"),),
-        "stop.sh and the kubelet signal process 1 of the pod, which would be the first process of the machine",
-        "`kubectl debug node/NODE -it --image=IMAGE` sees the processes of a node",
+        "stop.sh and the kubelet signal PID 1 of the pod, which would be PID 1 of the machine",
+        "`kubectl debug node/NODE -it --image=IMAGE` shows the processes of a node",
     ),
     Promise(
         (("Pod", "spec", "shareProcessNamespace"),),
-        "stop.sh signals process 1 of the pod, which would be the pause container, and the ranks would not save",
-        "`kubectl debug POD -it --target=node --image=IMAGE` sees the processes of the job",
+        "stop.sh signals PID 1 of the pod, which would be the pause container, so the ranks would not save",
+        "`kubectl debug POD -it --target=node --image=IMAGE` shows the processes of the job",
     ),
     Promise(
         (("Pod", "spec", "nodeName"),),
-        "every pod would be put on that node, past the scheduler, which alone knows whether its GPUs are free",
-        "hosts=node1, as many as there are nodes",
+        "every pod would go to that node, bypassing the scheduler, which knows whether its GPUs are free",
+        "hosts=node1, with one host per node",
     ),
     Promise(
         (("Pod", "spec", "activeDeadlineSeconds"),),
-        "it ends a pod without asking the ranks to save, and counts from the start of the pod, not of the ranks",
-        "time=2h, of each attempt; backend.deadline=1d, of the whole job",
+        "it kills a pod without letting the ranks save, and counts from the start of the pod, not of the ranks",
+        "time=2h for each attempt; backend.deadline=1d for the whole job",
     ),
     Promise(
         below(_STARTED, "suspend"),
-        "no pod would start, and submit.sh waits for them; Kueue suspends and starts a job by itself",
+        "submit.sh would wait for pods that never start; Kueue suspends and resumes jobs itself",
         "queue.name=team, a LocalQueue of Kueue",
     ),
     Promise(
         (("Pod", "spec", "schedulingGates"),),
-        "no pod would start until somebody takes the gate away, and submit.sh waits; Kueue gates pods by itself",
+        "no pod would start until the gate is removed; Kueue gates pods itself",
         "queue.name=team, a LocalQueue of Kueue",
         _is_given,
     ),
     Promise(
         below(_STARTED, "managedBy"),
-        "the controller that starts pods here would leave it to another one, whose pods the scripts do not see",
-        f"leave it out, or {OWN_CONTROLLERS[0]}",
+        "another controller would start the pods, and the scripts would not find them",
+        f"remove it, or {OWN_CONTROLLERS[0]}",
         lambda value: value not in OWN_CONTROLLERS,
     ),
     Promise(
         below(JOBS, "manualSelector"),
-        "a Job with it needs a selector of its own, and this one has the one that Kubernetes makes",
-        "leave it out: the selector that Kubernetes makes is that of this Job alone",
+        "it requires a selector of your own, and this Job uses the generated one",
+        "remove it: the generated selector is unique to this Job",
     ),
     Promise(
         below((_NODE,), "livenessProbe", "startupProbe"),
-        "the kubelet kills the container when it fails, and ranks that compute or save may be slow to answer; those"
-        " that wait in vain end by themselves",
-        "process_group.step_timeout_s=100, after which they do; a readinessProbe, which kills nothing",
+        "the kubelet kills the container when it fails, and ranks may be slow to answer while they save; hung"
+        " ranks exit by themselves",
+        "process_group.step_timeout_s=100, to detect hung ranks; or a readinessProbe, which does not kill",
         _is_given,
     ),
     Promise(
         (*below((_NODE,), "lifecycle"),),
-        "SIGTERM comes after preStop and within the same grace period, which is as long as saving takes; and SIGTERM is"
-        " what the supervisor of the node knows as the wish to end",
-        "lifecycle.grace=2m, if the ranks need longer; lifecycle: {postStart: …} is taken",
+        "preStop uses up the grace period that the ranks need for saving, and SIGTERM only comes after it; SIGTERM is"
+        " how the supervisor is told to stop",
+        "lifecycle.grace=2m, if the ranks need longer; lifecycle: {postStart: …} is supported",
         lambda value: isinstance(value, Mapping) and bool({"preStop", "stopSignal"} & {*value}),
     ),
     Promise(
         (("Pod", "spec", "os"),),
         "the scripts need bash",
-        "leave it out, or backend.extra.Pod.spec.os.name=linux",
+        "remove it, or backend.extra.Pod.spec.os.name=linux",
         lambda value: isinstance(value, Mapping) and value.get("name") not in (None, "linux"),
     ),
     Promise(
         (("Pod", "spec", "ephemeralContainers"),),
-        "Kubernetes adds them to a pod that runs, and takes none in a template",
+        "Kubernetes only adds them to a running pod, not in a template",
         "`kubectl debug POD -it --target=node --image=IMAGE`",
         _is_given,
     ),
     Promise(
         (("Pod", "spec", "priority"),),
-        "Kubernetes reads the number from the class, and refuses pods that say another one",
+        "Kubernetes takes the number from the class, and rejects pods with a different one",
         "queue.priority=high, a PriorityClass",
         lambda value: value is not None,
     ),
     Promise(
         below(((kind, "metadata") for kind in _KINDS), "finalizers"),
-        "who it waits for would have to take it away: until then stop.sh and clean.sh wait as well",
-        "leave it out",
+        "its controller would have to remove it, and stop.sh and clean.sh would wait until then",
+        "remove it",
         _is_given,
     ),
     Promise(
@@ -140,42 +140,42 @@ PROMISES = (
             *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "managedFields"),
             *("resourceVersion", "selfLink", "uid"),
         ),
-        "the API server says it of an object that is there, and refuses or drops what a new one says",
-        "leave it out",
+        "the API server sets this field, and rejects or ignores it in a new object",
+        "remove it",
         lambda value: value is not None,
     ),
     Promise(
         (("Service", "spec", "type"), ("Service", "spec", "externalName")),
-        "it gives the pods their names, which a Service without an address of its own does alone",
-        "a Service of your own beside it",
+        "pod names resolve only through a headless Service",
+        "add a second Service of your own",
         lambda value: value not in (None, "ClusterIP"),
     ),
     Promise(
         (("Pod", "spec", "hostIPC"),),
-        "the ranks share System V memory, semaphores and queues with all other processes of the node",
+        "the ranks would share System V memory, semaphores and queues with all processes of the node",
         "shm=16GiB, which is the pod's own /dev/shm",
         severity=Severity.WARNING,
         verb=OPENS,
     ),
     Promise(
         ((*_NODE, "securityContext", "privileged"), (*_POD, "initContainers", "*", "securityContext", "privileged")),
-        "it sees every device of its node, also the GPUs that other pods have; and a namespace with a Pod Security"
-        " Standard takes no such pod",
+        "it would see every device of its node, including GPUs of other pods; and a namespace with a Pod Security"
+        " Standard rejects such pods",
         "network=infiniband, which adds IPC_LOCK; backend.network_resource=NAME:COUNT for its devices",
         severity=Severity.WARNING,
         verb=OPENS,
     ),
     Promise(
         ((*_NODE, "terminationMessagePolicy"),),
-        "status.sh tells the last words of a pod whose log is gone, and they would not be kept",
-        "leave it out: FallbackToLogsOnError",
+        "status.sh prints the last lines of a pod whose log is gone, and they would be lost",
+        "remove it: FallbackToLogsOnError",
         lambda value: value == "File",
         Severity.WARNING,
         "hides how a pod ended",
     ),
     Promise(
         ((*_POD, "containers", "*"),),
-        "a pod ends when its last container does: one that runs on keeps the GPUs when the ranks have ended, and one"
+        "a pod ends with its last container: one that keeps running holds the GPUs after the ranks have exited, and one"
         " that fails counts as a failed node",
         "backend.extra.Pod.spec.initContainers.NAME.restartPolicy=Always: a sidecar, which ends with the ranks",
         lambda value: isinstance(value, Mapping),
@@ -197,7 +197,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
 
 
 def values_at(tree: Any, path: Path, at: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """What is there; `*` is any name but that of the node's own container."""
+    """Yield the values at a path; `*` matches any name but the node's own container."""
     if not path:
         yield at, tree
     elif isinstance(tree, Mapping):

@@ -18,5 +18,5 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     for name in names:
         if name not in VARIABLES and is_derived(name):
             key = f"{KEY}.{POD}.spec.containers.node.env.{name}"
-            because = "a value by hand would contradict the launcher's"
-            yield Diagnostic("JC2006", f"{key} is derived, never typed", because, f"leave out {key}", key=key)
+            because = "a value set here would contradict the launcher's"
+            yield Diagnostic("JC2006", f"{key} is derived, never typed", because, f"remove {key}", key=key)

@@ -1,4 +1,4 @@
-"""JC4522: names that are no longer those of the cluster, of which node 0 has one, below a domain that is searched.
+"""JC4522: DNS settings with which pods cannot resolve node 0, whose name is relative to a search domain.
 
 Source: Kubernetes 1.37, "DNS for Services and Pods"
 """
@@ -26,13 +26,13 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     key = f"{_SPEC}.dnsPolicy"
     hint = f"{_SPEC}.dnsConfig.searches=[example.org], beside the cluster's names"
     if policy == "Default":
-        because = "the pods find node 0 by the names of the cluster, which the node's own resolver does not know"
+        because = "the pods find node 0 through the cluster's DNS, which the node's own resolver does not use"
     elif policy == "ClusterFirst" and options.host_network:
-        because = "on the host's network that is the node's own resolver, which does not know the name of node 0"
-        hint = f"{key}=ClusterFirstWithHostNet, which it is without"
+        because = "on the host network this selects the node's own resolver, which cannot resolve the name of node 0"
+        hint = f"{key}=ClusterFirstWithHostNet, the default"
     elif policy == "None" and not (dns_config.get("nameservers") and dns_config.get("searches")):
-        because = "then dnsConfig alone says who knows the name of node 0: nameservers and searches"
-        hint = f"leave it out, or beside it dnsConfig.{EXAMPLE}"
+        because = "then dnsConfig must set the nameservers and searches that resolve node 0"
+        hint = f"remove it, or beside it dnsConfig.{EXAMPLE}"
     else:
         return
     yield Diagnostic("JC4522", f"{key} would break the job", because, hint, key=key)

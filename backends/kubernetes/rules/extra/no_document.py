@@ -15,10 +15,10 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     for kind, tree in options.extra.items():
         if kind not in kinds:
             close = nearest(kind, kinds) or kinds
-            because = f"with flavor {options.flavor} they are {', '.join(kinds)}"
+            because = f"flavor {options.flavor} emits {', '.join(kinds)}"
             hint = f"{KEY}.{close[0]}.metadata.annotations.NAME=VALUE"
-            yield Diagnostic("JC4513", f"{KEY}.{kind} is none of the documents", because, hint, key=f"{KEY}.{kind}")
+            yield Diagnostic("JC4513", f"{KEY}.{kind} is not an emitted document", because, hint, key=f"{KEY}.{kind}")
         elif not isinstance(tree, Mapping):
-            title, because = f"{KEY}.{kind} is a document", "a single value cannot take its place"
+            title, because = f"{KEY}.{kind} is a document", "it must be a mapping, not a single value"
             hint = f"{KEY}.{kind}.metadata.annotations.NAME=VALUE"
             yield Diagnostic("JC4513", title, because, hint, key=f"{KEY}.{kind}")

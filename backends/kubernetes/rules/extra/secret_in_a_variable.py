@@ -20,6 +20,6 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
                 name, value = entry.get("name", ""), entry.get("value")
                 if isinstance(value, str) and value and names_secret(name):
                     title = f"{KEY} has a variable {name} that looks like a secret"
-                    because = "job.yaml and spec.yaml would hold it in clear, for all who can read the run"
+                    because = "job.yaml and spec.yaml would show it in plain text to everyone who can read the run"
                     hint = f"secrets.{name}=k8s:SECRET/KEY, or valueFrom: {{secretKeyRef: …}} in place of value"
                     yield Diagnostic("JC4515", title, because, hint, key=f"{KEY}.{POD}", private=True)

@@ -1,4 +1,4 @@
-"""What a key of the job and `backend.extra` say together, and Kubernetes refuses: check(pod, options).
+"""Rules for conflicts between job keys and `backend.extra`: check(pod, options).
 
 pod: the spec of the finished pod. What jobc writes alone is right.
 """

@@ -1,4 +1,4 @@
-"""JC4550: root where the pod says that nobody is root.
+"""JC4550: runAsUser=0 in a pod with runAsNonRoot.
 
 Source: Kubernetes 1.37, verifyRunAsNonRoot in pkg/kubelet/kuberuntime/security_context_others.go, after which the pod
 stays in CreateContainerConfigError
@@ -18,7 +18,7 @@ def check(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
         of_pod, of_container = (tree.get("securityContext") or {} for tree in (pod, container))
         context = {**of_pod, **{name: value for name, value in of_container.items() if value is not None}}
         if context.get("runAsNonRoot") and context.get("runAsUser") == 0:
-            because = "the kubelet would not start it, and the pod waits in CreateContainerConfigError"
+            because = "the kubelet would not start it, and the pod would stay in CreateContainerConfigError"
             if "runAsUser" in of_container:
                 field = f"{key}.securityContext.runAsUser"
             else:

@@ -21,10 +21,10 @@ def check(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
             path, name = place(str(mount.get("mountPath", ""))), mount["name"]
             is_in_ours = container["name"] == CONTAINER and is_own(path) and path not in (FILES, ARTIFACT)
             if path in owners or is_in_ours:
-                because = f"{owners.get(path, 'jobc')} is at {path}, and a container has one volume at a path"
+                because = f"{owners.get(path, 'jobc')} uses {path}, and a container can have only one volume at a path"
                 if is_in_ours:
-                    because = f"{OWN} is jobc's: its scripts, and the artifact that they unpack"
+                    because = f"{OWN} is reserved for jobc's scripts and the unpacked artifact"
                 mount_key = f"{key}.volumeMounts.{name}"
-                hint = f"{mount_key}.mountPath=/{name}" if f"/{name}" not in owners else f"leave out {mount_key}"
+                hint = f"{mount_key}.mountPath=/{name}" if f"/{name}" not in owners else f"remove {mount_key}"
                 yield Diagnostic("JC4550", f"{mount_key}: {path} is taken", because, hint, key=mount_key)
             owners.setdefault(path, name)

@@ -32,12 +32,12 @@ def _resources(container: Tree, key: str) -> Iterator[Diagnostic]:
         is_shared = re.fullmatch(SHARED, name) is not None
         if limit is None and not is_shared:
             title = f"{field} has no {name}"
-            because = f"{request} are asked for, and of a device the request is the limit as well"
+            because = f"the request is {request}, and the limit of a device must equal its request"
         elif limit is None or _amount(request) == _amount(limit) or (is_shared and _amount(request) < _amount(limit)):
             continue
         else:
-            title = f"{field}: {name} {limit} is {'less than' if is_shared else 'not'} the {request} that are asked for"
-            because = "the API server would refuse the job when it is sent"
+            title = f"{field}: {name} {limit} is {'less than' if is_shared else 'not'} the request of {request}"
+            because = "the API server would reject the job"
         yield Diagnostic("JC4550", title, because, f"{field}={{{name}: {request}}}", key=field)
 
 

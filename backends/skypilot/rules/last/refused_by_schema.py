@@ -12,5 +12,5 @@ from ...finished import Finished
 def check(task: Finished) -> Iterator[Diagnostic]:
     for path, why in schema.problems(task.tree):
         key = task.key(path)
-        hint = f"leave out {key}" if key else "docs.skypilot.co/en/latest/reference/yaml-spec.html"
-        yield Diagnostic("JC4718", f"SkyPilot would refuse {'.'.join(map(str, path))}", why, hint, key=key)
+        hint = f"remove {key}" if key else "docs.skypilot.co/en/latest/reference/yaml-spec.html"
+        yield Diagnostic("JC4718", f"SkyPilot would reject {'.'.join(map(str, path))}", why, hint, key=key)

@@ -14,6 +14,6 @@ def check(task: Finished) -> Iterator[Diagnostic]:
     for name, words in TIERS.items():
         tier = task.section("resources").get(name)
         if tier not in (None, *words):
-            title, key = f"SkyPilot would refuse resources.{name}", task.key(("resources", name))
+            title, key = f"SkyPilot would reject resources.{name}", task.key(("resources", name))
             hint = undo(key, f"backend.{name}={words[0]}")
             yield Diagnostic("JC4718", title, f"it must be one of {', '.join(words)}", hint, key=key)

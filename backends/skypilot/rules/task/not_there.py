@@ -1,4 +1,4 @@
-"""JC4711: what SkyPilot's schema takes, and an infrastructure has not."""
+"""JC4711: a setting that SkyPilot's schema accepts but the infrastructure lacks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .._undo import undo
 
 @dataclass(frozen=True)
 class Lack:
-    """What the machines of some clouds have not. field: of resources; asks: whether a value wants it; undo: a hint."""
+    """One feature that some clouds lack. field: of resources; asks: whether a value needs it; undo: a hint."""
 
     clouds: tuple[str, ...]
     field: str
@@ -24,13 +24,13 @@ class Lack:
     undo: str
 
 
-LATE = "SkyPilot refuses it when it launches"
+LATE = "SkyPilot rejects it at launch"
 LACKS = (
     Lack(("slurm", "ssh"), "use_spot", bool, "has no spot machines", LATE, "backend.use_spot=false"),
     Lack(
         ("slurm",), "ports", bool, "opens no ports", "SkyPilot cannot open ports of Slurm's nodes", "backend.ports=[]"
     ),
-    Lack(("slurm", *PODS), "local_disk", bool, "has no local_disk", "it is a part of a cloud's machine", ""),
+    Lack(("slurm", *PODS), "local_disk", bool, "has no local_disk", "only cloud machines have one", ""),
     Lack(
         PODS, "disk_tier", lambda tier: tier not in (None, "best"), "has no disk_tier", LATE, "backend.disk_tier=null"
     ),
@@ -39,7 +39,7 @@ LACKS = (
         "autostop",
         lambda said: isinstance(said, Mapping) and not said.get("down"),
         "stops no machines",
-        "SkyPilot can end them when they are idle, and not stop them",
+        "SkyPilot can delete them when they are idle, but not stop them",
         "backend.down=true, or backend.autostop=null",
     ),
 )

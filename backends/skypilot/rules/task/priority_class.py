@@ -15,9 +15,9 @@ def check(task: Finished) -> Iterator[Diagnostic]:
     if not isinstance(name, str):
         return
     if re.fullmatch(r"[-+]?[0-9]*\.?[0-9]+", name):  # such as 0.5 and 010, names of a-z, 0-9, dash and dot
-        because = "a number is whole and starts with no 0; SkyPilot would take this one for the name of a class"
+        because = "a number must be an integer without leading 0; SkyPilot would read this one as a class name"
         hint = f"{key}={max(-1000, min(1000, round(float(name))))}"
-        yield Diagnostic("JC4714", f"priority {name}", because, hint, key=key)
+        yield Diagnostic("JC4714", f"priority {name} is not valid", because, hint, key=key)
     elif not re.fullmatch(DNS_NAME, name):
-        because = "a number is from -1000 to 1000; a class has a name of a-z, 0-9, dash and dot"
-        yield Diagnostic("JC4714", f"{name!r} is no class of priority", because, f"{key}=high", key=key)
+        because = "it must be a number from -1000 to 1000, or a class name of a-z, 0-9, dash and dot"
+        yield Diagnostic("JC4714", f"{name!r} is not a priority class", because, f"{key}=high", key=key)

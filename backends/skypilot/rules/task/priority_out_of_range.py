@@ -12,5 +12,11 @@ def check(task: Finished) -> Iterator[Diagnostic]:
     priority = task.section("resources").get("priority")
     if type(priority) is int and not -1000 <= priority <= 1000:
         key = task.key(("resources", "priority"))
-        because = "a number is from -1000 to 1000; any other text is a priority class"
-        yield Diagnostic("JC4714", f"priority {priority}", because, f"{key}={1000 if priority > 0 else -1000}", key=key)
+        because = "numbers must be from -1000 to 1000; other text names a priority class"
+        yield Diagnostic(
+            "JC4714",
+            f"priority {priority} is out of range",
+            because,
+            f"{key}={1000 if priority > 0 else -1000}",
+            key=key,
+        )

@@ -12,10 +12,13 @@ from ...finished import Finished
 def check(task: Finished) -> Iterator[Diagnostic]:
     for target, mount in task.section("file_mounts").items():
         if not isinstance(mount, (str, Mapping)):
-            because, key = "it is a path, a bucket URL, or a mapping with a source", task.key(("file_mounts", target))
-            yield Diagnostic("JC4709", f"{mount!r} is not an absolute path", because, f"leave out {key}", key=key)
+            because, key = (
+                "it must be a path, a bucket URL, or a mapping with a source",
+                task.key(("file_mounts", target)),
+            )
+            yield Diagnostic("JC4709", f"{mount!r} is not an absolute path", because, f"remove {key}", key=key)
     for key, source in task.local_files().items():
         if not re.match(r"/|~/", source):
-            because = "SkyPilot looks for it in the folder where it is called, which is that of the run"
+            because = "SkyPilot looks for it in its working directory, which is the run folder"
             title = f"{source!r} is not an absolute path"
             yield Diagnostic("JC4709", title, because, f"~/{source}, or a bucket URL", key=key)

@@ -28,31 +28,31 @@ def _option(task: Finished, key: str, option: str, value: Any) -> Iterator[Diagn
         yield Diagnostic("JC4716", title, because, hint, key=key)
 
     if option in OWNED:
-        because = f"SkyPilot says it itself, from {OWNED[option]}, and drops this with a warning"
-        yield from refuse(f"{key} has no effect", because, f"leave it out, and set {OWNED[option]}")
+        because = f"SkyPilot sets it from {OWNED[option]}, and ignores this one with a warning"
+        yield from refuse(f"{key} has no effect", because, f"remove it, and set {OWNED[option]}")
     elif option in BREAKS and value not in (None, False):
-        because = "SkyPilot hands it on, and sbatch would start something else than was compiled"
-        yield from refuse(f"{key} would break the plan", because, f"leave it out; what says that is {BREAKS[option]}")
+        because = "SkyPilot passes it to sbatch, which would then not start what was compiled"
+        yield from refuse(f"{key} would contradict the plan", because, f"remove it, and set {BREAKS[option]}")
     elif option in task.queued and key.startswith("backend.config."):  # of backend.extra JC4600 says it
-        because = f"{QUEUED[option]} says --{option} already, and SkyPilot would take this one"
-        yield from refuse(f"{key} is said twice", because, f"leave out {key}, or {QUEUED[option]}")
+        because = f"{QUEUED[option]} already sets --{option}, and this would override it"
+        yield from refuse(f"{key} is set twice", because, f"remove {key}, or {QUEUED[option]}")
     elif not sbatch_options.is_known(option):
-        because = f"SkyPilot hands on --{option}, and sbatch ends at what it does not know"
+        because = f"SkyPilot passes on --{option}, and sbatch fails on unknown options"
         yield from refuse(f"sbatch has no option --{option}", because, _instead(key, sbatch_options.meant(option)))
     elif option == "time" and not re.fullmatch(SBATCH_TIME, str(value), re.IGNORECASE):
-        because = "sbatch reads minutes, HH:MM:SS or D-HH:MM:SS, and SkyPilot hands on what it gets"
-        yield from refuse(f"{key}: {value!r} is no time", because, f'{key}="12:00:00"')
+        because = "sbatch expects minutes, HH:MM:SS or D-HH:MM:SS, and SkyPilot passes the value on unchanged"
+        yield from refuse(f"{key}: {value!r} is not a time", because, f'{key}="12:00:00"')
     elif option == "exclusive" and not _is_exclusive(value):
-        because = f"sbatch takes it without a value, or one of {', '.join(sbatch_options.EXCLUSIVE)}"
-        yield from refuse(f"{key}: {value!r} is no way to have a node", because, f"{key}=true")
+        because = f"sbatch accepts it without a value, or with one of {', '.join(sbatch_options.EXCLUSIVE)}"
+        yield from refuse(f"{key}: {value!r} is not valid", because, f"{key}=true")
 
 
 def _instead(key: str, meant: list[str]) -> str:
-    """The hint for an option that is none, by those that may have been meant; [] for none."""
+    """Return the hint for an unknown option, from similar ones; [] for none."""
     if not meant:
-        return f"leave out {key}"
+        return f"remove {key}"
     if owner := OWNED.get(meant[0]) or BREAKS.get(meant[0]):
-        return f"leave it out, and set {owner}"
+        return f"remove it, and set {owner}"
     above = key.rpartition(".")[0]
     return f"did you mean {alternatives(f'{above}.{name}' for name in meant)}?"
 

@@ -24,13 +24,13 @@ def _disk(task: Finished, machine: Machine) -> Iterator[Diagnostic]:
     if key == "backend.disk_size" and typed is not None:
         size = typed / 1024**3
     if size is not None and size < least:
-        because = "SkyPilot counts whole GB" if least == 1 else "the image of the machine would not fit on it"
-        title = f"a disk of {f'{size:.0f} GB' if size >= 1 else 'less than 1 GB'}"
+        because = "SkyPilot counts whole GB" if least == 1 else "the machine image would not fit on it"
+        title = f"disk too small: {f'{size:.0f} GB' if size >= 1 else 'less than 1 GB'}"
         value = f"{least}GiB" if key == "backend.disk_size" else least
         yield Diagnostic("JC4720", title, because, f"{key}={value} or more", key=key)
 
 
 def _gigabytes(said: Any) -> float | None:
-    """A size as SkyPilot reads it, a number of GB or with a unit; None when it is none, which its schema says."""
+    """Parse a size as SkyPilot does, in GB or with a unit; None if invalid, which its schema reports."""
     match = re.fullmatch(r"(\d+)(?:([kmgtp])[bi])?", str(said).lower())
     return int(match[1]) * 1024.0 ** ("kmgtp".index(match[2] or "g") - 2) if match else None

@@ -11,7 +11,7 @@ from ...finished import Finished
 def check(task: Finished) -> Iterator[Diagnostic]:
     resources = task.section("resources")
     if resources.get("any_of") and resources.get("ordered"):
-        because = "it takes the cheapest of the one, or the first of the other"
+        because = "it picks the cheapest of any_of, or the first of ordered"
         hint = "backend.any_of=[], or backend.ordered=[]"
-        title = "SkyPilot would refuse any_of beside ordered"
+        title = "SkyPilot would reject any_of beside ordered"
         yield Diagnostic("JC4718", title, because, hint, key="backend.ordered")

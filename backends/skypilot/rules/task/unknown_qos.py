@@ -1,4 +1,4 @@
-"""JC4713: a QOS of Slurm that is none."""
+"""JC4713: an unknown QOS of Slurm."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def check(task: Finished) -> Iterator[Diagnostic]:
     qos, qos_names = text(task.section(*SBATCH).get("qos")), task.options.qos
     if qos and qos_names is not None and qos not in qos_names:
         key = task.key((*SBATCH, "qos"))
-        because = f"backend.qos has {', '.join(qos_names) or 'none'}; SkyPilot launches, and Slurm never starts it"
+        because = f"backend.qos lists {', '.join(qos_names) or 'none'}; Slurm would queue the job and never start it"
         hint = f"{key}={(nearest(qos, qos_names) or [*qos_names, 'null'])[0]}"
-        yield Diagnostic("JC4713", f"no QOS {qos} at this site", because, hint, key=key)
+        yield Diagnostic("JC4713", f"QOS {qos} does not exist at this site", because, hint, key=key)

@@ -1,4 +1,4 @@
-"""JC4717: a port that is none."""
+"""JC4717: an invalid port."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def check(task: Finished) -> Iterator[Diagnostic]:
         numbers = [int(part) for part in (first, last if dash else first) if re.fullmatch(r"[0-9]{1,5}", part)]
         if len(numbers) < 2 or not 0 < numbers[0] <= numbers[1] < 2**16:
             key = task.key(("resources", "ports"))
-            because = "it is PORT or FIRST-LAST, from 1 to 65535"
-            yield Diagnostic("JC4717", f"{port!r} is no port", because, f"{key}=[6006,8000-8010]", key=key)
+            because = "it must be PORT or FIRST-LAST, from 1 to 65535"
+            yield Diagnostic("JC4717", f"{port!r} is not a port", because, f"{key}=[6006,8000-8010]", key=key)

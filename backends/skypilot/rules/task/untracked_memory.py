@@ -13,5 +13,5 @@ def check(task: Finished) -> Iterator[Diagnostic]:
     for machine in task.machines():
         if machine.cloud == "slurm" and machine.asked.get("memory") and not task.options.tracks_memory:
             key = task.key(machine.place("memory"))
-            because = "this Slurm does not track memory, and would not start what asks for some"
-            yield Diagnostic("JC4711", "mem cannot be asked for", because, undo(key, "mem=null"), key=key)
+            because = "this Slurm does not track memory, and rejects jobs that request it"
+            yield Diagnostic("JC4711", "mem is not supported on this slurm", because, undo(key, "mem=null"), key=key)

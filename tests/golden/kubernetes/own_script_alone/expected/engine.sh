@@ -164,7 +164,7 @@ look() {
   uid='' owner='' run_there='' conditions=''
   said=$(k get "$kind" "$object$1" --ignore-not-found \
     --output=jsonpath='{.metadata.uid}{"\t"}{.metadata.annotations.jobc/owner}{"\n"}{range .status.conditions[?(@.status=="True")]}{.type}{"\t"}{.reason}{"\t"}{.message}{"\n"}{end}' 2>&1) ||
-    die 1 "cannot ask the cluster in $(where_it_is): ${said##*: }" 'kubectl cluster-info shows whether it answers'
+    die 1 "cannot ask the cluster in $(where_it_is): ${said##*: }" 'check the connection with kubectl cluster-info'
   if [[ -n $said ]]; then
     IFS=$'\t' read -r uid owner <<<"$said"
     conditions=$(tail -n +2 <<<"$said")
