@@ -89,29 +89,6 @@ record_launch() {
   record_job "$1" "kind=${managed:+managed}" "cluster=$cluster" "id=$2"
 }
 
-# job_log RUN [FILE]: where the output of its newest attempt is kept.
-job_log() {
-  local at
-  at=$(job_file "$1")
-  printf '%s/logs/sky_%s.log' "$1" "${at##*_}"
-}
-
-# sky_logs RUN [OPTION…]: what it has printed, without colours, and the node before each line of several: `1: line`.
-sky_logs() {
-  local at
-  at=$(job_file "$1")
-  if [[ $(key "$at" kind) == managed ]]; then
-    sky jobs logs --tail 0 "${@:2}" "$(key_number "$at" id)" 2>&1
-  else
-    sky logs --tail 0 "${@:2}" "$(key_word "$at" cluster)" "$(key_number "$at" id)" 2>&1
-  fi | sed -u -E -e 's/\x1b\[[0-9;]*[A-Za-z]//g' -e 's/^\((head|worker[0-9]+), rank=([0-9]+), pid=[0-9]+(, ip=[^)]*)?\) /\2: /' -e 's/^\([^()]*, pid=[0-9]+\) /0: /'
-}
-
-# where_its_end_is: what tells how a run has ended that SkyPilot has forgotten.
-where_its_end_is() {
-  echo 'see exit/ and logs/ of the run on its storage'
-}
-
 # where_it_is FILE: the job of a state/job_ATTEMPT, in words.
 where_it_is() {
   if [[ $(key "$1" kind) == managed ]]; then echo "managed job $(key_number "$1" id)"; else echo "job $(key_number "$1" id) of cluster $(key_word "$1" cluster)"; fi
@@ -176,7 +153,7 @@ signal_nodes() {
 
 # follow_to_the_end RUN: prints what it prints until it has ended; the exit code of the job.
 follow_to_the_end() {
-  sky_logs "$1" --follow || true
+  jobctl logs --run "$1" --follow || true
   wait_for_job "$1"
 }
 
@@ -192,7 +169,7 @@ trial() {
   launch "$1" "$trial" 0 '' >&2
   managed=''
   record_launch 0 "$id"
-  sky_logs "$run" --follow >"$run/said" || true
+  jobctl logs --run "$run" --follow >"$run/said" || true
   while is_live "$run"; do sleep 1; done
   grep -E '^[0-9]+: ' "$run/said" | grep -vE '^[0-9]+: jobc: node [0-9]+ ends with' || true
   [[ $(run_code "$run") == 0 ]]
