@@ -36,7 +36,7 @@ class TestAcme(BackendSuite):
         with pytest.raises(CompileError) as refused:
             self.compile(word)
         (diagnostic,) = refused.value.diagnostics
-        assert diagnostic.because.startswith("it knows ")
+        assert diagnostic.because.startswith("it supports ")
         self.compile(diagnostic.hint.rpartition(", or ")[2])
 
     @pytest.mark.parametrize("wait_s", [0, 3], ids=["queued", "running"])
