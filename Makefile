@@ -8,7 +8,7 @@ IN_VENV = . "$(VENV)/bin/activate" &&
 
 SKY = $(CURDIR)/.venv-sky
 
-.PHONY: help demo test test-sky prove check lint types layers format docs build venv-demo venv-dev clean
+.PHONY: help demo test test-sky prove check lint types layers format docs site build venv-demo venv-dev clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -43,6 +43,9 @@ format: venv-dev ## rewrite the Python files as lint wants them
 docs: venv-dev ## the generated pages of docs/: keys, environment, codes
 	@$(IN_VENV) python tools/docs.py
 
+site: venv-dev ## the documentation site, in site/; it builds without network
+	@$(IN_VENV) NO_MKDOCS_2_WARNING=1 mkdocs build --quiet --strict && echo 'site/index.html; with search: python -m http.server -d site'
+
 build: venv-dev ## wheel and sdist, in dist/
 	@$(IN_VENV) python -m build --no-isolation
 
@@ -50,7 +53,7 @@ venv-demo venv-dev: venv-%:
 	@$(FIND_PYTHON); "$$python" tools/bootstrap.py $*
 
 clean: ## remove what the tools left, not .venv, artifacts or runs
-	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build dist site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv*/*' -prune -exec rm -rf {} +
 
 # The first Python >= 3.10 that can make environments; failing that the first >= 3.10, which then says what it lacks.

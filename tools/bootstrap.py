@@ -31,7 +31,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = ROOT / "requirements.txt"  # with the hashes of all artifacts: for each Python and platform
-EXTRAS = {"demo": "trainer", "dev": "trainer,dev"}
+EXTRAS = {"demo": "trainer", "dev": "trainer,dev,site"}
 INSTALLER = ["pip", "setuptools", "hatchling", "editables"]
 INSTALLER += ["packaging", "pathspec", "pluggy", "tomli", "tomlkit", "trove-classifiers"]  # of hatchling
 # Built here from source. They come first, by hash, because pip runs their code to learn what they depend on.

@@ -19,7 +19,10 @@ CODE = ("compiler", "backends", "trainer", "prove", "tools")
 CLEAN = (
     "README.md",
     "docs/claims.md",
+    "docs/cluster-profiles.md",
     "docs/configuration.md",
+    "docs/secrets.md",
+    "docs/sweeps.md",
     "docs/troubleshooting.md",
     "docs/reference",
     *(str(file.relative_to(ROOT)) for folder in CODE for file in sorted((ROOT / folder).rglob("*.py"))),
