@@ -20,6 +20,7 @@ CLEAN = (
     "README.md",
     "docs/claims.md",
     "docs/cluster-profiles.md",
+    "docs/coming-from.md",
     "docs/configuration.md",
     "docs/secrets.md",
     "docs/sweeps.md",
