@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 CODE_PAGE = re.compile(r"(?:compiler/diagnostics|backends/\w+)/codes/(JC\d{4})\.md")
 LINK = re.compile(r"\[(?P<text>[^]\n]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
 LLMS = "llms.txt"
+# Weight of a page in the search: the page that answers a question comes before records and long tables.
+BOOST = {"troubleshooting.md": 4.0, "decisions/": 0.2, "codes": 0.5, "pains.md": 0.4, "scripts.md": 0.3, "proof/": 0.5}
 
 _navigation: list[Navigation] = []  # MkDocs passes the navigation to one event only
 _texts: dict[str, tuple[str, str]] = {}  # source path of a page -> its title and its Markdown
@@ -49,6 +51,10 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     text = site_markdown(markdown, page.file.src_uri)
+    if page.parent is None:  # a tab of one page: its width is better used by the text
+        page.meta["hide"] = ["navigation"]
+    boosts = [factor for start, factor in BOOST.items() if page.file.src_uri.startswith(start)]
+    page.meta["search"] = {"boost": boosts[0] if boosts else 1.0}
     title = re.search(r"^# (.*)$", text, re.MULTILINE)
     _texts[page.file.src_uri] = (title[1].replace("`", "") if title else page.file.src_uri, text)
     return text
