@@ -38,9 +38,9 @@ CLEAN = (
     "docs/verify.md",
     "docs/watching.md",
     "docs/your-script.md",
+    "docs/extending",
     "docs/reference",
-    "tools/prose.py",
-    "tools/site_hooks.py",
+    *(str(file.relative_to(ROOT)) for folder in CODE for file in sorted((ROOT / folder).rglob("*.py"))),
 )
 PHRASES = (
     (r"\btold\b(?! to\b)", "prints, logs, reports or warns"),
