@@ -1,4 +1,4 @@
-"""What all verbs share: options with errors in the words of jobctl, and failures as one line and a hint."""
+"""Parts that all verbs share: options with errors in the words of jobctl, and failures as one line and a hint."""
 
 from __future__ import annotations
 

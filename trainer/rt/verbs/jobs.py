@@ -100,7 +100,7 @@ class Place:
         raise Failure(f"job {self.job.name} has no run in {runs}", hint)
 
     def choose_any_run(self, named: str) -> Run:
-        """The same for the scripts of an artifact, which name a run by its path, also one that is being made."""
+        """Choose a run for the scripts of an artifact, which name a run by its path, also one that is being made."""
         is_path = os.path.isabs(named) and os.path.isdir(os.path.join(named, "state"))
         return Run(Path(named)) if is_path else self.choose_run(named)
 

@@ -1,4 +1,4 @@
-"""What a run printed: the console of its nodes, merged by time, or the output of one rank.
+"""Print the output of a run: the console of its nodes, merged by time, or the output of one rank.
 
 Usage  jobctl logs [--run ID] [--node N | --rank N] [--tail N] [--follow]
        jobctl logs [--run ID] [POINT] [OPTION…]    of a sweep: all points, or that one
