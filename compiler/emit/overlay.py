@@ -32,7 +32,7 @@ def refuse_extra(
         if owner is not None:
             key = ".".join((*section, *extra_path))
             because = f"jobc sets it from {owner}, and the scripts rely on it"
-            hint = f"remove {key} and set {owner}"
+            hint = f"remove {key}, and set {owner}"
             yield Diagnostic("JC4600", f"{key} would contradict the plan", because, hint, key=key)
 
 

@@ -48,7 +48,7 @@ def words_of(hint: str) -> list[str]:
         words = shlex.split(END.split(hint.removeprefix("did you mean "))[0])
     except ValueError:
         return []
-    if words[:1] == ["remove"]:
+    if words[:1] == ["remove"] and words[1:2] not in (["it"], ["the"], ["one"], ["a"]):
         words[:1] = []
         words = [f"~{key_of(word)}" for word in words]
     is_line = bool(words) and (words[0] == "jobc" or all(re.match(r"[~+]*[\w./@]+=|~\w|--?[a-z]", w) for w in words))

@@ -39,7 +39,7 @@ def test_a_variable_that_nothing_expands_is_told(
     words: tuple[str, ...], command: tuple[str, ...], variable: str
 ) -> None:
     (told,) = found("JC3002", *command, words=words)
-    assert f" holds {variable}, which" in told.title
+    assert f" contains {variable}, which is not expanded" in told.title
 
 
 def test_the_shell_of_the_hint_gets_every_other_word_as_it_is() -> None:
