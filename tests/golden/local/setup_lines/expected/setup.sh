@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC1090,SC1091 # files that only the nodes have
 # setup.sh: the lines of `setup`, which each node of job setup runs before its ranks, in the project's folder.
 # The first command that fails ends the start with exit code 65. A command that may fail: COMMAND || true
 
