@@ -138,7 +138,7 @@ def verdict(seen: Sequence[Seen | None], names: Sequence[str]) -> str:
         return f"{_listed(failed)} failed; see logs/rank_NN.log"
     silent = [name for name, status in zip(names, seen, strict=True) if status is None]
     if silent:
-        return f"{_listed(silent)} {'gives' if len(silent) == 1 else 'give'} {SILENT}"
+        return f"{_listed(silent)} {'is' if len(silent) == 1 else 'are'} {SILENT}"
     alive = [status for status in seen if status is not None]
     last = min(alive, key=lambda status: status.place)
     behind = [name for name, status in zip(names, alive, strict=True) if status.place == last.place]

@@ -548,7 +548,7 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
             {"model": {"_target_": "torch.nn.Flatten"}},
             "model: torch.nn.Flatten has no trainable parameters",
         ),
-        ({"loss": {"_target_": "torch.nn.CrossEntropyLoss"}}, "loss: torch.nn.CrossEntropyLoss gave a tensor []"),
+        ({"loss": {"_target_": "torch.nn.CrossEntropyLoss"}}, "loss: torch.nn.CrossEntropyLoss returned a tensor []"),
         ({"loss": {"_target_": "broken.flat"}}, "loss: broken.flat returned a tensor [48] for a batch of 24"),
         (
             {

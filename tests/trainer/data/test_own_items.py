@@ -183,7 +183,7 @@ def test_samples_that_are_mappings_are_told_what_they_should_be(digits: Tree, tm
     (tmp_path / "named.py").write_text(f"from own_items import Blobs\n\n{code}")
     sys.modules.pop("named", None)
     data = {"_target_": "named.Named", "val": None, "collate": None}
-    with pytest.raises(BrokenInput, match=r"a batch is dict \(x, y\), and not \(inputs, target\)\n.*data\.collate"):
+    with pytest.raises(BrokenInput, match=r"a batch is dict \(x, y\), not \(inputs, target\)\n.*data\.collate"):
         train(tmp_path, digits({**TREE, "data": data}))
 
 

@@ -119,7 +119,7 @@ def test_a_hanging_disk_below_on_tick_does_not_blind_the_watch(capfd: pytest.Cap
 def test_a_verdict_is_about_the_silent_then_about_those_behind() -> None:
     waiting = Seen((7, 3), "exchange", 95.2)
     names = ["r0", "r1", "r2"]
-    assert verdict([waiting, None, Seen((7, 1), "data", 95.0)], names).startswith("r1 gives no sign of life")
+    assert verdict([waiting, None, Seen((7, 1), "data", 95.0)], names).startswith("r1 is not responding")
     assert verdict([waiting, Seen((6, 9), "save", 97.0), waiting], names) == (
         "r1 has been in save of step 6 for 97 s; the others wait for it"
     )
@@ -164,5 +164,5 @@ def test_a_rank_that_is_busy_has_time_for_two_looks_to_show_that_it_lives(looks:
     board.ask()
     answer = board.answer(30)
     speaks.cancel()
-    expected = "gives no sign of life" if is_frozen else "has been in data of step 18 for 4 s; the others wait for it"
+    expected = "is not responding" if is_frozen else "has been in data of step 18 for 4 s; the others wait for it"
     assert answer.startswith(f"{NAMES[1]} {expected}")

@@ -130,7 +130,7 @@ def test_blocks_may_be_named_by_their_class_and_called_with_keywords(gpt: Tree) 
     torch.manual_seed(0)
     plain = Layered()
     again = copy.deepcopy(plain)
-    with pytest.raises(BrokenInput, match="names none"):
+    with pytest.raises(BrokenInput, match="does not name any"):
         prepare(again, loop)
     with pytest.raises(BrokenInput, match="no module of class Layr"):
         prepare(again, loop, ["Layr"])
