@@ -15,6 +15,9 @@ from ..plan.derive import inventory
 from ..spec.job_spec import JobSpec
 
 
+CONFIG = "conf/config.yaml"  # with its default of one node, the first host of a list is what was asked for
+
+
 def check(spec: JobSpec, values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
     if not _is_typed(values, "hosts"):
         return
@@ -24,13 +27,14 @@ def check(spec: JobSpec, values: Mapping[str, SpecValue]) -> Iterator[Diagnostic
         yield Diagnostic("JC2022", title, because, "backend=ssh, backend=pdsh or backend=slurm", key="hosts")
         return
     hosts = inventory(spec, spec.hosts or ())
-    if len(hosts) <= spec.nodes or _is_typed(values, "nodes"):
+    origin = values["nodes"].origin
+    if len(hosts) <= spec.nodes or origin is None or origin.root == COMMAND_LINE or origin.path == CONFIG:
         return
     used = "the first" if spec.nodes == 1 else f"the first {spec.nodes}"
     yield Diagnostic(
         "JC2021",
         f"{len(hosts)} hosts are given, but nodes={spec.nodes} uses only {used}",
-        f"nodes={spec.nodes} comes from {values['nodes'].origin}; the list of hosts does not change it",
+        f"nodes={spec.nodes} comes from {origin}; the list of hosts does not change it",
         f"nodes={len(hosts)} for all of them; nodes={spec.nodes} for {used}",
         key="hosts",
     )

@@ -129,7 +129,7 @@ def test_a_killed_run_goes_on_as_a_jobset_and_ends_with_the_weights_of_local(sto
     assert code == 0, said
     log = story.said["log of rank 0"][1]
     assert "attempt 0, rank 0" in log, log
-    assert "brought checkpoints/step_" in story.said["log of node 0"][1]
+    assert "downloaded checkpoints/step_" in story.said["log of node 0"][1]
     local = compile_job(Request(("backend=local", "procs=2", "launcher=spawn", *TRAIN)))
     script = write_job(local, tmp_path / "artifacts") / "submit.sh"
     done = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=170)

@@ -406,7 +406,8 @@ def test_all_ranks_end_after_the_same_step_when_too_many_saves_failed(digits: Tr
     run.start(digits({"world_size": 2, "loop.steps": 10**6, **every}), program=["-c", FULL_FOR_RANK_0])
     assert run.wait() == [CRASHED] * 2, run.output(1)
     assert "warning: step 4 was not saved: [Errno 27] File too large; no checkpoint exists yet" in run.output(0)
-    assert "error: step 8 was not saved: [Errno 27] File too large" in run.output(0)
+    given_up = r"error: step (8|12) was not saved: \[Errno 27\] File too large"  # 12 had begun, on a busy machine
+    assert re.search(given_up, run.output(0)), run.output(0)
     (line,) = (line for line in run.output(1).splitlines() if "error" in line)
     assert line.endswith("was not saved; rank 0 printed the reason")
     assert loss_hex(run.folder, 0).keys() == loss_hex(run.folder, 1).keys()

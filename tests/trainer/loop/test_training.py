@@ -186,7 +186,7 @@ def test_a_fork_takes_the_weights_and_starts_at_step_0(whole: Path, digits: Tree
 def test_a_fork_from_nothing_or_from_another_model_is_refused(whole: Path, digits: Tree, tmp_path: Path) -> None:
     with pytest.raises(BrokenInput, match="no node has a checkpoint"):
         train(tmp_path, digits(), JOBC_INIT_FROM=str(tmp_path))
-    with pytest.raises(BrokenInput, match="of another model"):
+    with pytest.raises(BrokenInput, match="was saved from a different model"):
         train(tmp_path, digits({"model.hidden": 8}), JOBC_INIT_FROM=str(whole))
 
 
