@@ -14,7 +14,6 @@ from ..emit.source_map import SpecValue
 from ..plan.derive import inventory
 from ..spec.job_spec import JobSpec
 
-
 CONFIG = "conf/config.yaml"  # with its default of one node, the first host of a list is what was asked for
 
 
