@@ -138,7 +138,7 @@ def test_a_node_label_of_two_values_is_refused(words: tuple[str, ...], said: str
     with pytest.raises(CompileError) as refused:
         compile_files(*words)
     (found,) = refused.value.diagnostics
-    assert found.code == "JC4504" and f"is said by {said} already" in found.title
+    assert found.code == "JC4504" and f"is already set by {said}" in found.title
     assert compile_files(*words[1:], *shlex.split(found.hint))
 
 
