@@ -293,7 +293,7 @@ def test_pods_that_no_node_can_hold_are_explained_and_removed(make: Make) -> Non
     job = make("gpus=4", program="0 1")
     assert job("submit.sh")[0] == 0
     wait_for(lambda: "Insufficient nvidia.com/gpu" in job("status.sh")[1], "the reason")
-    assert "stopped by stop.sh before" in job("stop.sh")[1]
+    assert "stopped by stop.sh; its object was deleted" in job("stop.sh")[1]
     assert not job.pods()
 
 

@@ -183,7 +183,7 @@ def test_a_job_whose_pods_are_refused_says_why(make: Callable[..., Job], flavor:
     assert code == 0 and "live, 0 of 2 pods are there, in namespace testbed" in said, said
     assert "\n  FailedCreate: Error creating: pods" in said and "no PriorityClass with name urgent was found\n" in said
     assert "0 of 2 pods are there" in job("status.sh", "--all")[1]
-    assert "stopped by stop.sh before" in job("stop.sh")[1]
+    assert "stopped by stop.sh; its object was deleted" in job("stop.sh")[1]
 
 
 def test_every_call_is_for_the_context_and_namespace_of_the_run(

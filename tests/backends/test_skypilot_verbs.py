@@ -118,7 +118,7 @@ def bring_down(job: Job) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "says"), [("0 0", "done (exit 0)"), ("0 65", "failed (exit 65: data or configuration broken")]
+    ("program", "says"), [("0 0", "done (exit 0)"), ("0 65", "failed (exit 65: invalid data or configuration")]
 )
 def test_a_run_that_ended_unseen_is_told_from_its_storage(folder: Path, program: str, says: str) -> None:
     job = Job(folder, program=program)

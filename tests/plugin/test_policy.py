@@ -100,7 +100,7 @@ def test_the_image_of_the_hint_is_one_that_kubernetes_takes(
 
 def test_a_label_that_is_asked_for_is_not_to_be_left_out(lab: Installed, tmp_path: Path) -> None:
     status, printed = lab.jobc("check", *SLURM, "labels.phase=test", folder=tmp_path)
-    assert status == 0 and "leaves out labels={phase: test}" in printed and "or remove labels.phase\n" in printed
+    assert status == 0 and "ignores labels={phase: test}" in printed and "or remove labels.phase\n" in printed
     assert lab.jobc(*SLURM, "name=x", "--", "true", folder=tmp_path)[0] == 0
     assert "labels={team: vision}" in (tmp_path / "artifacts" / "x" / "slurm" / "README.md").read_text()
 

@@ -38,7 +38,7 @@ def test_a_node_that_was_never_linked_is_missed_when_its_beats_stop(
         peers.links.met.add(0)
     peers.beat()
     trouble = peers.trouble()
-    assert trouble.startswith("node 0 (n0) has been silent for ") == missed, trouble
+    assert trouble.startswith("node 0 (n0) has not responded for ") == missed, trouble
     if missed:
         code, keys = read_small(run.first_failure) or ("", {})
         assert code == str(exit_codes.PEER_LOST) and keys["reason"] == trouble

@@ -69,7 +69,7 @@ def test_sky_launch(cluster: Cluster, bed: SkyBed, tmp_path: Path) -> None:
     assert done.returncode == 0 and "done (exit 0)" in done.stdout, done.stdout + done.stderr
     assert weights(cluster.shared / "storage") == local_weights(tmp_path)
     status = bed.run(f"{artifact}/status.sh", check=True).stdout
-    assert "done (exit 0)" in status and "stop.sh --down ends it" in status
+    assert "done (exit 0)" in status and "stop.sh --down deletes it" in status
 
     # D13: SkyPilot sees the code of the run, and not that of what it killed after the first node had ended.
     (cluster.shared / "project" / "program.py").write_text(f"{PROGRAM}\nsys.exit(int(sys.argv[1]))\n")

@@ -223,7 +223,7 @@ def test_a_name_allows_as_its_code_does(capsys: pytest.CaptureFixture[str]) -> N
 def test_an_idle_name_is_reported_as_written(capsys: pytest.CaptureFixture[str]) -> None:
     check(capsys, NAMED)
     assert main(["check", "+experiment=team", "backend=slurm"]) == 0
-    assert "the comment allows ignored-by-backend\n, which is not reported here" in capsys.readouterr().err
+    assert "the comment allows ignored-by-backend, which is not reported here" in capsys.readouterr().err
 
 
 def test_the_name_of_a_size_counts_where_sizes_are_checked(capsys: pytest.CaptureFixture[str]) -> None:

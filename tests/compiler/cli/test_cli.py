@@ -70,6 +70,7 @@ def test_the_folder_of_a_point_is_readable_when_commands_are_swept(shell: Shell)
     done = shell.jobc("-m", "name=s", "command=[train.py,--lr,0.1],[train.py,--lr,0.2]")
     assert done.returncode == 0, done.stderr
     assert {p.name for p in (shell.project / "artifacts").iterdir()} == {
+        ".gitignore",
         "s+command=train.py_--lr_0.1",
         "s+command=train.py_--lr_0.2",
     }
@@ -282,7 +283,7 @@ def test_settings_that_an_own_command_does_not_read_are_named(shell: Shell, word
         (["check", "--out", "sub/artifacts", *OWN], "error[JC5008 "),
         (["--out", "sub/artifacts"], "note[JC5008 output-outside-project]: runs go to "),
         (["--out", "sub/artifacts", "storage.root=/x"], ""),
-        (["code.root=sources", *OWN], "warning[JC5010 upload-source-missing]: sources does not exist on this machine"),
+        (["code.root=sources", *OWN], "warning[JC5010 upload-source-missing]: /"),
         (["--out", "sub/artifacts", "code.root=..", "storage.root=../runs", *OWN], ""),
     ],
 )

@@ -57,7 +57,7 @@ def test_everything_wrong_is_reported_at_once() -> None:
 
 @pytest.mark.parametrize("name", ["RANK", "LOCAL_RANK"])
 def test_a_rank_outside_its_world_is_refused(name: str) -> None:
-    with pytest.raises(BrokenInput, match=f"{name}: 4 is not below"):
+    with pytest.raises(BrokenInput, match=f"{name}: 4 must be less than"):
         read({**LAUNCHED, name: "4"})
 
 
