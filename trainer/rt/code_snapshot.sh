@@ -1,12 +1,14 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
 # code_snapshot.sh: part of run.sh. The copy of the user's code in a run.
 
-# snapshot_code ROOT MAX_BYTES [SCRIPT]: copies the code there to RUN/code, where the ranks run and may write. Not copied is what git
+code_script='' # the file of the user's code that the ranks run, where the scripts of the artifact know it
+
+# snapshot_code ROOT MAX_BYTES: copies the code there to RUN/code, where the ranks run and may write. Not copied is what git
 # would not commit, and what a .jobcignore (written as a .gitignore) names, committed or not. Top-level entries that git
-# ignores, such as data/, are linked where the nodes see them. When git cannot answer, nothing is copied. SCRIPT, which the
-# ranks run, must be in the copy.
+# ignores, such as data/, are linked where the nodes see them. When git cannot answer, nothing is copied. code_script,
+# which the ranks run, must be in the copy.
 snapshot_code() {
-  local ignored=() root bytes most=$2 script=${3:-} list=$run/.files
+  local ignored=() root bytes most=$2 list=$run/.files
   root=$(cd -- "$1" 2>/dev/null && pwd -P) || die 65 "the code folder $1 does not exist" 'check code.root in the spec'
   list_code "$root" "$list"
   bytes=$(cd -- "$root" && du -cb --files0-from="$list" 2>/dev/null | tail -n 1 | cut -f 1)
@@ -27,7 +29,7 @@ snapshot_code() {
     list_ignored "$root" "$list"
     link_ignored "$root" "$list"
   fi
-  if [[ -n $script && ! -e $run/code/$script ]]; then refuse_script "$root" "$script"; fi
+  if [[ -n $code_script && ! -e $run/code/$code_script ]]; then refuse_script "$root" "$code_script"; fi
   rm -f -- "$list" "$list".*
 }
 

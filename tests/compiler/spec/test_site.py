@@ -94,8 +94,8 @@ REFUSED = [
     (["cpus=128"], "JC2062 cpus: partition main has 96 cores on each node | cpus=96"),
     (["queue.name=cpu", "mem=512GiB"], "JC2062 mem: partition cpu has 256GiB | mem=256GiB, queue.name=debug or"),
     (["time=3d"], "JC2063 time: partition main has 2d as its longest time | time=2d"),
-    (["queue.name=man"], "JC2064 queue.name: there are cpu, debug, main | queue.name=main"),
-    (["site.partition=x"], "JC2064 site.partition: there are cpu, debug, main |"),
+    (["queue.name=man"], "JC2064 queue.name: partitions of this site: cpu, debug, main | queue.name=main"),
+    (["site.partition=x"], "JC2064 site.partition: partitions of this site: cpu, debug, main |"),
     (["nodes=17"], "JC2065 nodes: partition main has 16 nodes | nodes=16 or queue.name=cpu"),
     (["site.torch=2.3.1"], "JC2066 site.torch: jobc's own trainer needs torch 2.4 or newer |"),
     (

@@ -75,6 +75,7 @@ objects() {
 }
 
 code_archive='' # the packed code that objects() sends along
+code_script=train.py
 
 # nodes_see FOLDER: a pod sees no folder of this machine, so what git ignores is not linked.
 nodes_see() {
@@ -84,7 +85,7 @@ nodes_see() {
 # pack_code: the code as it is now, in RUN/code and RUN/code.tar.gz: the same bytes for the same files.
 pack_code() {
   local bytes
-  snapshot_code "$(under_project .)" 209715200 train.py >&2
+  snapshot_code "$(under_project .)" 209715200 >&2
   try "pack the code into $run/code.tar.gz" pack_folder "$run/code" "$run/code.tar.gz"
   bytes=$(stat -c %s -- "$run/code.tar.gz")
   ((bytes <= 614400)) || die 65 "the code is $((bytes / 1024)) KiB packed, more than the 600 KiB that a ConfigMap can carry" \

@@ -7,7 +7,7 @@
 #   --fork ID    new run that begins with that run's newest checkpoint
 #   --run-id ID  name of the new run; else date, time and four random digits
 
-# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+# shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets and reads the others
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
@@ -41,13 +41,13 @@ if [[ -n $resume ]]; then choose_continued_run "$resume"; fi
 check_start
 if [[ -n $resume ]]; then
   continue_run "$new_code"
-  if [[ -n $new_code && $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes" ''; fi
+  if [[ -n $new_code && $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
   init_from=$(key "$run/state/run" init_from)
 else
   init_from=''
   if [[ -n $fork ]]; then choose_run "$fork" && init_from=$run; fi
   create_run "$run_id"
-  if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes" ''; fi
+  if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
   describe_run "$init_from"
 fi
 

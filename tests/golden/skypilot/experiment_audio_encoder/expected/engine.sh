@@ -167,7 +167,7 @@ trial() {
   trial=$(trial_id "$1")
   need_sent
   create_temporary_run
-  if [[ $1 == preflight ]]; then snapshot_code "$(under_project .)" 209715200 train.py >&2; fi # it looks for the program
+  if [[ $1 == preflight ]]; then snapshot_code "$(under_project .)" 209715200 >&2; fi # it looks for the program
   launch "$1" "$trial" 0 '' >&2
   managed=''
   record_launch 0 "$id"

@@ -40,7 +40,7 @@ if [[ -n $resume ]]; then
 else
   if [[ -n $fork ]]; then choose_run "$fork" && init_from=$run; fi
   create_run "$run_id"
-  if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes" ''; fi
+  if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
   describe_run "$init_from"
 fi
 if [[ $how == only-prepare ]]; then

@@ -167,7 +167,7 @@ trial() {
   trial=$(trial_id "$1")
   need_sent
   create_temporary_run
-  snapshot_code "$(under_project .)" 209715200 record.py >&2 # backend.setup may read it
+  snapshot_code "$(under_project .)" 209715200 >&2 # backend.setup may read it
   launch "$1" "$trial" 0 '' >&2
   managed=''
   record_launch 0 "$id"

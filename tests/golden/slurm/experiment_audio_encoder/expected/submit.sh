@@ -10,7 +10,7 @@
 #   --run-id ID  name of the new run; else date, time and four random digits
 #   --only-prepare  make the run folder, print its path, queue nothing
 
-# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+# shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets and reads the others
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
@@ -19,6 +19,7 @@ this_job audio_encoder runs
 code_kind=snapshot
 code_root=.
 code_max_bytes=209715200
+code_script=train.py
 
 how='' resume='' new_code='' fork='' run_id=''
 while (($#)); do
@@ -43,7 +44,7 @@ if ! command -v sbatch >/dev/null; then die 1 "no sbatch on $(uname -n)" 'call t
 if [[ -n $resume ]]; then
   choose_continued_run "$resume"
   continue_run "$new_code"
-  if [[ -n $new_code && $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes" train.py; fi
+  if [[ -n $new_code && $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
 else
   init_from=''
   if [[ -n $fork ]]; then choose_run "$fork" && init_from=$run; fi
@@ -52,7 +53,7 @@ else
     exit
   fi
   create_run "$run_id"
-  if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes" train.py; fi
+  if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
   describe_run "$init_from"
 fi
 

@@ -9,7 +9,7 @@
 #   --run-id ID  name of the new run; else date, time and four random digits
 #   --only-prepare  make the run folder and print its path; then RUN/artifact/0/node.sh RANK on each host starts it
 
-# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+# shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets and reads the others
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
@@ -18,6 +18,7 @@ this_job job runs
 code_kind=snapshot
 code_root=.
 code_max_bytes=209715200
+code_script=train.py
 
 detach='' only_prepare='' resume='' new_code='' fork='' run_id=''
 while (($#)); do
@@ -40,12 +41,12 @@ if [[ -n $new_code && -z $resume ]]; then die 2 '--new-code needs --resume: a ne
 if [[ -n $resume ]]; then
   choose_continued_run "$resume"
   continue_run "$new_code"
-  if [[ -n $new_code && $code_kind == @(snapshot|rsync) ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes" train.py; fi
+  if [[ -n $new_code && $code_kind == @(snapshot|rsync) ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
 else
   init_from=''
   if [[ -n $fork ]]; then choose_run "$fork" && init_from=$run; fi
   create_run "$run_id"
-  if [[ $code_kind == @(snapshot|rsync) ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes" train.py; fi
+  if [[ $code_kind == @(snapshot|rsync) ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
   describe_run "$init_from"
 fi
 

@@ -2,7 +2,7 @@
 # submit.sh: queue job hello with acme, as a new run, and return.
 # usage: submit.sh
 
-# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+# shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets and reads the others
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
@@ -11,6 +11,7 @@ this_job hello runs
 code_kind=snapshot
 code_root=.
 code_max_bytes=209715200
+code_script=record.py
 
 case ${1:-} in
   '') ;;
@@ -19,7 +20,7 @@ case ${1:-} in
 esac
 
 create_run
-if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes" record.py; fi
+if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
 describe_run ''
 
 JOBC_RUN_ID=$(basename -- "$run")
