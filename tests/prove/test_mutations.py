@@ -61,8 +61,8 @@ def test_each_witness_speaks(case: str, path: str, before: str, after: str, witn
         (
             "skypilot/slurm_with_everything",
             "stop.sh",
-            'echo "it has not exited after $((grace_s + 40)) s"',
-            "echo it has not exited after $((grace_s + 40)) s",
+            'echo "it has not ended after $((grace_s + 40)) s"',
+            "echo it has not ended after $((grace_s + 40)) s",
             "same words",
         ),
         ("pdsh/two_hosts", "client.sh", '="${ssh_command[*]:1}"', "=${ssh_command[*]:1}", "same words"),

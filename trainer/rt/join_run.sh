@@ -70,7 +70,7 @@ refuse_beating() {
     if [[ -z $heard ]]; then return; fi
     if [[ -z $said ]]; then
       said=yes
-      echo "jobc: node $heard of another job has left no word that it ended: waiting until it has been silent for 90 s"
+      echo "jobc: node $heard of another job has not recorded its end: waiting until it has been inactive for 90 s"
     fi
     sleep 1
   done

@@ -42,7 +42,7 @@ meaning() {
     1) echo 'crashed' ;;
     65) echo 'invalid data or configuration: a restart will not help' ;;
     69) echo 'lost another rank, its network link or storage' ;;
-    71) echo 'the ranks did not find each other' ;;
+    71) echo 'rendezvous timeout: the ranks did not find each other' ;;
     75) echo 'stopped early' ;;
     130) echo 'stopped by Ctrl-C' ;;
     *) echo 'unknown' ;;
@@ -70,7 +70,7 @@ this_job() {
     local root=${JOBC_RUN_ROOT:-$2}
     [[ $root == /* ]] || root=$([[ -n ${JOBC_RUN_ROOT:-} ]] && pwd || printf '%s' "$project")/$root
     runs=$root/$job_name
-    if [[ -n $moved ]]; then printf 'this artifact was moved: its runs are in %q\n' "$runs" >&2; fi
+    if [[ -n $moved ]]; then printf 'this artifact was moved; its runs are in %q\n' "$runs" >&2; fi
   fi
   local folder
   for folder in "$project" "$runs"; do # state/ and node_files have one path a line
