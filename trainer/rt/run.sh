@@ -169,7 +169,7 @@ choose_run() {
       if [[ -z $run ]] && is_run "$candidate"; then run=$(cd -- "$candidate" && pwd -P); fi
     done
     if [[ -z $run && -f $runs/$1/.making ]] && is_mine "$runs/$1"; then
-      die 1 "run $1 was never completed: submit.sh was killed while it made the run, or is at work" "submit.sh --run-id $1 makes it anew"
+      die 1 "run $1 was never completed: submit.sh was killed while it made the run, or is at work" "submit.sh --run-id $1 creates it again"
     fi
     [[ -n $run ]] || die 1 "job $job_name has no run $1 in $runs" 'status.sh --all lists them'
   elif [[ -z $run ]]; then
