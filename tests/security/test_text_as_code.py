@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 JOBC = (sys.executable, "-m", "jobc")
-LIMIT_S = 30  # of one script, which takes less than one on an idle machine; a hang is endless
+LIMIT_S = 90  # of one script, which takes less than one on an idle machine; a hang is endless
 BROKEN = re.compile(r"syntax error|unbound variable|invalid number|bad array|bad substitution|: line \d+: |warning: ")
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 CODE = "x[$(touch MARK)]"
