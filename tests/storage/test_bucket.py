@@ -157,7 +157,7 @@ def test_a_store_that_stays_away_ends_with_69() -> None:
     with pytest.raises(BucketError, match="does not answer: ConnectionRefusedError") as away:
         Bucket("s3://b", "http://127.0.0.1:9", REGION, wallet, pause=lambda _: None).get("x")
     assert away.value.code == 69
-    with answering(SLOW_DOWN) as (endpoint, _), pytest.raises(BucketError, match="HTTP 503 SlowDown \(7 attempts\)"):
+    with answering(SLOW_DOWN) as (endpoint, _), pytest.raises(BucketError, match=r"HTTP 503 SlowDown \(7 attempts\)"):
         Bucket("s3://b", endpoint, REGION, wallet, pause=lambda _: None).get("x")
 
 
