@@ -29,7 +29,7 @@ until = time.monotonic() + 120
 while not (run / "release").exists() and time.monotonic() < until:
     time.sleep(0.05)
 """
-PATIENCE_S = 60.0  # for an engine to start a job, to end one, to take one from its queue
+PATIENCE_S = 120.0  # for an engine to start a job, to end one, to take one from its queue
 
 
 class Trial:

@@ -181,7 +181,7 @@ def test_a_sidecar_and_an_init_container_of_extra_run_and_what_fails_is_told(mak
     code, said = job("submit.sh", "--wait")
     assert code == 1, said
     said = job("status.sh")[1]
-    assert "reason: node" in said and said.count("init container fetch ended with 7") >= 2, said
+    assert "reason: node" in said and said.count("init container fetch exited with 7") >= 2, said
     (record,) = job.artifact.parents[2].glob("runs/other/*/logs/first_failure.txt")
     assert "/fetch] fetched" in record.read_text()
 
