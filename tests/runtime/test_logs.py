@@ -43,7 +43,7 @@ def files(logs: Path, nodes: int = 2, name: str = "") -> Logs:
 
 
 def printed(capture: CapBytes, printer: Logs, tail: int | None = None) -> str:
-    """What is printed of what is there now."""
+    """Return what the verb prints for the logs as they are now."""
     sizes = printer.sizes()
     if tail is not None:
         printer.skip_to_tail(sizes, tail)
