@@ -44,7 +44,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
         ]
         remaining = [pid for pid in ranks if is_running(pid)]
     del logs[frozen]
-    says = re.compile(rf"rank {frozen} on \S+ gives no sign of life")
+    says = re.compile(rf"rank {frozen} on \S+ is not responding")
     named = sum(says.search(log) is not None for log in logs)
     in_loop = re.compile(r'jobc_trainer/loop/loop\.py", line \d+ in train\b')  # in a step, or in its metrics
     measured |= {"named_by": named, "stacks_of": sum(in_loop.search(log) is not None for log in logs)}

@@ -7,7 +7,7 @@
 #   --run-id ID  name of the new run; else date, time and four random digits
 #   --only-prepare  make the record, print its path, send nothing
 
-# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+# shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets and reads the others
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"

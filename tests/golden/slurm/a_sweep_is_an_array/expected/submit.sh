@@ -4,7 +4,7 @@
 #   --wait     wait for the end of all; the exit code is 0 when all have ended well, else 1
 #   --limit N  at most N points at a time
 
-# shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets and reads the others
+# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
