@@ -13,6 +13,7 @@ from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec
 from .disk import most_checkpoints
 from .goodput import Goodput, goodput
+from .host_memory import host_memory
 from .memory import Memory, memory
 from .pace import Pace
 from .parameters import size_of
@@ -29,7 +30,8 @@ class Figures:
     label: what differs from the other sizes
     epoch_s, total_s: of training alone; wall_s: with failures and saves, if their figures are given
     checkpoints: of the run on disk at once, at most; mem, shm: asked for a node, bytes
-    batches: bytes of /dev/shm that batches take on a node, at most
+    batches: bytes of /dev/shm that batches take on a node, at most; resuming: bytes of CPU memory that a resume of a
+    sharded model takes on a node
     attempts: at most, by the engine; notice_s: how long before its limit an attempt is asked to save, at most
     gpu_hours, cost: of wall_s, else of total_s; write_s: one checkpoint to storage
     """
@@ -43,6 +45,7 @@ class Figures:
     mem: int | None
     shm: int | None
     batches: int | None
+    resuming: int | None
     checkpoints: int | None
     step_s: float | None
     epoch_s: float | None
@@ -70,6 +73,7 @@ def figures(
     size = size_of(spec, plan)
     steps = schedule(plan.train, topology.world_size, estimate, size, unsaid)
     needs = memory(plan.train, size, topology.world_size, plan.uses_trainer) if size else None
+    resuming = host_memory(plan.train, needs, topology.procs, plan.uses_trainer) if needs else None
     step_s = pace.at(plan.train) if pace else None
     epoch_s = steps.steps_of_epoch * step_s if steps.steps_of_epoch and step_s else None
     total_s = steps.steps * step_s if steps.steps and step_s else None
@@ -96,6 +100,7 @@ def figures(
         mem=plan.resources.mem_bytes,
         shm=plan.resources.shm_bytes,
         batches=most_shared(spec, plan),
+        resuming=resuming,
         checkpoints=most_checkpoints(spec.checkpoint, steps.steps) if knows_saves else None,
         step_s=step_s,
         epoch_s=epoch_s,

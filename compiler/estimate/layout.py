@@ -105,6 +105,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
             ("asked for", lambda f: _bytes(f.mem)),
             ("  of it shared", lambda f: _bytes(f.shm)),
             ("batches take of that, at most", lambda f: _bytes(f.batches)),
+            ("resuming takes", lambda f: _bytes(f.resuming)),
         ),
     ),
     (

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jobc.compiler.estimate.host_memory import host_memory
 from jobc.compiler.estimate.memory import memory
 from jobc.compiler.estimate.parameters import ModelSize
 
@@ -39,6 +40,16 @@ def test_a_recipe_may_build_another_model_than_the_config_names(plan: Plan) -> N
 
 
 SEVEN_B = ModelSize(7_000_000_000, 200_000_000, None, 1)
+
+
+def test_each_rank_of_a_node_reads_a_whole_checkpoint(plan: Plan) -> None:
+    sharded = memory(
+        train(kind="fsdp", reshard_after_forward=True, auto_wrap_policy="NO_WRAP", offload_params=False), SEVEN_B, 64
+    )
+    assert host_memory(train(kind="fsdp"), sharded, procs=8, uses_trainer=True) == 8 * 20 * SEVEN_B.parameters
+    assert host_memory(train(kind="fsdp"), sharded, procs=8, uses_trainer=False) is None
+    assert host_memory(train(kind="ddp"), sharded, procs=8, uses_trainer=True) is None
+    assert "resuming takes" in plan("gpus=2", "parallel=fsdp", "estimate.parameters=1e9")[1]
 
 
 def test_each_stage_divides_one_part_more() -> None:
