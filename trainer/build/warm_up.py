@@ -10,12 +10,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import CheckpointError
 
 from ..config.schema import TrainConfig, kind_of
 from ..data.copier import Copier
 from ..data.loader import Fed, all_of, read_apart
 from ..data.source import Source
 from ..dist.process_group import Group
+from ..lifecycle.errors import BrokenInput
 from ..parallel.way import Parallel
 from ..recipe.eval_mode import evaluating
 from ..recipe.recipe import Recipe
@@ -42,7 +44,7 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Sou
     checks.check_count(num_items, "loss()")
     checks.check_counts_agree(counted, num_items)
     phases.enter("backward")
-    parallel.warm_up(loss, counted=counted is not None)
+    first_backward(parallel, recipe, loss, counted=counted is not None)
     del loss  # not every way to share a model makes a backward pass, which would free it
     if held_out is not None and has_user_code(recipe):
         first_measure(parallel, recipe, Copier(group.device).finish(held_out.batch))
@@ -72,6 +74,18 @@ def first_loss(parallel: Parallel, recipe: Recipe, batch: Any) -> tuple[Tensor, 
     model = kind_of(recipe.config.model) if type(recipe) is Recipe else recipe.config.recipe
     title = f"model: the forward pass of {model} failed on the first batch"
     return checks.check_loss(call_user_code(lambda: parallel.module(batch), recipe, title))
+
+
+def first_backward(parallel: Parallel, recipe: Recipe, loss: Tensor, counted: bool) -> None:
+    """Run the backward pass of the first batch. counted: the recipe knew the number of items before the loss."""
+    title = "model: the backward pass failed on the first batch"
+    try:
+        call_user_code(lambda: parallel.warm_up(loss, counted=counted), recipe, title)
+    except BrokenInput as error:
+        if isinstance(error.__cause__, CheckpointError):
+            error.hint = "blocks must give the same result twice; with transformers, build the model with"
+            error.hint += " use_cache=False; or loop.activation_checkpointing=0"
+        raise
 
 
 def first_measure(parallel: Parallel, recipe: Recipe, batch: Any) -> None:

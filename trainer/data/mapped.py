@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import default_collate
+from torch.utils.data import IterableDataset, default_collate
 
 from ..config.instantiate import guarded, instantiate, locate
 from ..config.schema import DATA_KEYS, TrainConfig
@@ -95,10 +95,13 @@ def source_of(name: str, train: Any, validation: Any, seed: int, collate: Collat
 
 
 def _length(dataset: Any, name: str) -> int:
+    because = "the trainer reads samples by index, so that every rank and every resume gets the same ones"
+    hint = "a map-style data set, with __len__ and __getitem__; or your own script after ` -- `"
+    if isinstance(dataset, IterableDataset) or type(dataset).__name__ == "IterableDataset":  # of torch; of `datasets`
+        raise BrokenInput(f"data: {name} is a streaming (iterable) data set", [because], hint)
     missing = [method for method in ("__len__", "__getitem__") if not hasattr(dataset, method)]
     if missing:
-        because = "the trainer reads samples by index, so that every rank and every resume gets the same ones"
-        raise BrokenInput(f"data: {name} has no {' and no '.join(missing)}", [because], "a map-style torch Dataset")
+        raise BrokenInput(f"data: {name} has no {' and no '.join(missing)}", [because], hint)
     return int(guarded(lambda: len(dataset), f"data: len({name})"))
 
 

@@ -1,6 +1,7 @@
 """The blocks of a model: what is recomputed, compiled and sharded as one.
 
-A model names them: its attribute `blocks` holds them in order. Or the job names their classes, with fsdp and hsdp:
+A model names them: its attribute `blocks` holds them in order, or, as in models of transformers 5.23, its attribute
+`_no_split_modules` holds their classes. Or the job names the classes, with fsdp and hsdp:
 parallel.transformer_layer_cls_to_wrap. Recompute, then compile, then shard: each takes in what the one before it made.
 All is done in place, so that parameters keep their names.
 """
@@ -20,15 +21,12 @@ Forward = Callable[..., Any]
 
 
 def blocks_of(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
-    """The modules of these classes, outer before inner; without any, those that the model names, perhaps none: what is
-    called `blocks` may be another thing, such as their number.
+    """The modules of these classes, outer before inner; without any, those that the model names, perhaps none.
 
     Raises BrokenInput when no module is of one of the classes.
     """
     if not classes:
-        named = getattr(model, "blocks", ())
-        is_list = isinstance(named, (list, tuple, nn.ModuleList, nn.Sequential))
-        return [block for block in named if isinstance(block, nn.Module)] if is_list else []
+        return named_blocks(model)
     inner = [module for module in model.modules() if module is not model]
     if missing := sorted({*classes} - {type(module).__name__ for module in inner}):
         available = sorted({type(module).__name__ for module in inner} - {type(model).__name__})
@@ -37,6 +35,20 @@ def blocks_of(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
             [f"it has {', '.join(available)}"],
         )
     return [module for module in inner if type(module).__name__ in classes]
+
+
+def named_blocks(model: nn.Module) -> list[nn.Module]:
+    """Return the blocks that the model names itself: `blocks` may be something else, such as their number."""
+    blocks = getattr(model, "blocks", ())
+    if isinstance(blocks, (list, tuple, nn.ModuleList, nn.Sequential)):
+        modules = [block for block in blocks if isinstance(block, nn.Module)]
+        if modules:
+            return modules
+    classes: set[str] = set()
+    for module in model.modules():  # such a model may be a part of another
+        names = getattr(module, "_no_split_modules", None)
+        classes |= set(names) if isinstance(names, (list, tuple, set, frozenset)) else set()
+    return [module for module in model.modules() if module is not model and type(module).__name__ in classes]
 
 
 def prepare(model: nn.Module, loop: LoopConfig, classes: Sequence[str] = ()) -> None:
@@ -67,8 +79,9 @@ def recomputed(forward: Forward) -> Forward:
 
 
 def compiled(forward: Forward) -> Forward:
-    """`forward` by torch.compile. Each shape for itself: there are few, and one general kernel is slower."""
-    compiled_forward: Forward = torch.compile(forward, dynamic=False)
+    """`forward` by torch.compile 2.13: for its first shapes, and from the second on for any length. With dynamic=False
+    the ninth length would end compilation, in silence."""
+    compiled_forward: Forward = torch.compile(forward)
     return compiled_forward
 
 

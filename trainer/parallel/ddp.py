@@ -14,7 +14,7 @@ from ..lifecycle.errors import BrokenInput
 from ..recipe.loss import WithLoss
 from ..recipe.optimizer import Stepper, names_of
 from ..recipe.recipe import Recipe
-from .blocks import prepare
+from .blocks import compiled, prepare
 from .stepped import Stepped
 from .way import optimizer_of
 
@@ -34,7 +34,7 @@ class Ddp(Stepped):
         self.evaluated: nn.Module = WithLoss(model, recipe, config.loop.precision)
         self.module: nn.Module = self.evaluated
         if config.loop.compile == "model":
-            self.module = cast(nn.Module, torch.compile(self.module, dynamic=False))
+            self.module = cast(nn.Module, compiled(self.module))
         self.waits_for_all = group.world_size > 1 and not ddp.find_unused_parameters and not ddp.static_graph
         if group.world_size > 1:
             refuse_buffers(model)

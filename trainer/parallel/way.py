@@ -4,6 +4,8 @@ Another way is another file with a class that has these methods.
 """
 
 import hashlib
+import inspect
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -13,9 +15,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..config.instantiate import guarded
+from ..config.schema import schedule_of
 from ..dist.process_group import Group
 from ..lifecycle.errors import BrokenInput
-from ..recipe.optimizer import Update, names_of
+from ..recipe.optimizer import Update, names_of, refuse_scheduler
 from ..recipe.recipe import Recipe
 
 
@@ -86,8 +89,8 @@ def give_from_first(model: nn.Module, group: Group) -> None:
 
 def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
     """The recipe's, for the model as it is shared. Raises BrokenInput for what is none, for one without a learning
-    rate, and for one of torch's that has no parameter of the model: one of the user's may train copies of its own. Rank
-    0 warns of parameters left out."""
+    rate or with one that the trainer would overwrite, and for one of torch's that has no parameter of the model: one of
+    the user's may train copies of its own. Rank 0 warns of parameters left out."""
     optimizer = guarded(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
     if not isinstance(optimizer, Optimizer):
         raise BrokenInput(
@@ -96,6 +99,8 @@ def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
     if not all(isinstance(param_group.get("lr"), (int, float, torch.Tensor)) for param_group in optimizer.param_groups):
         hint = "set lr=NUMBER, which the schedule changes; optimizers that find their own rate are not supported"
         raise BrokenInput("recipe: the optimizer from build_optimizer() has a parameter group without lr", hint=hint)
+    refuse_scheduler(optimizer.param_groups)
+    refuse_another_rate(optimizer, recipe, group)
     optimized = {parameter for param_group in optimizer.param_groups for parameter in param_group["params"]}
     trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     left_out = [name for name, weight in model.named_parameters() if weight.requires_grad and weight not in optimized]
@@ -108,6 +113,25 @@ def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
         line = f"warning: {count} are not in the optimizer and stay unchanged"
         print(f"{line}\n  {shown}", flush=True)
     return optimizer
+
+
+def refuse_another_rate(optimizer: Optimizer, recipe: Recipe, group: Group) -> None:
+    """Raises BrokenInput for a recipe's own optimizer with a learning rate other than optim.lr, which the trainer sets.
+    Rank 0 says so where the rate is only the default of the optimizer's class."""
+    lr = schedule_of(recipe.config.optim).lr
+    largest = max(float(param_group["lr"]) for param_group in optimizer.param_groups)
+    if type(recipe).build_optimizer is Recipe.build_optimizer or math.isclose(largest, lr, rel_tol=1e-6):
+        return
+    default = inspect.signature(type(optimizer)).parameters.get("lr")
+    if default is not None and default.default == largest:
+        if group.is_first:
+            print(f"optim: the learning rate is optim.lr={lr:g}, not {largest:g}, the optimizer's default", flush=True)
+        return
+    raise BrokenInput(
+        f"recipe: the optimizer from build_optimizer() has the learning rate {largest:g}, but optim.lr is {lr:g}",
+        ["the trainer sets optim.lr, by its schedule, before each step"],
+        hint=f"optim.lr={largest:g}; or use self.config.optim.lr in build_optimizer()",
+    )
 
 
 def agreed_names(optimizer: Optimizer, model: nn.Module, group: Group) -> list[str]:

@@ -17,6 +17,7 @@ from ..config.target import Target
 from ..lifecycle.errors import BrokenInput
 from .loss_scale import PART, LossScale
 
+OWN_SCHEDULE = "optim.schedule, optim.warmup_steps and optim.min_lr_ratio set the rate; or your own script after ` -- `"
 CLIP_EPS = 1e-6  # added to the norm that is divided by, as in torch 2.13
 NAMES = "parameter_names"  # beside `state` and `param_groups` in a checkpoint
 
@@ -42,10 +43,20 @@ class Rates:
         rates = [float(group["lr"]) for group in optimizer.param_groups]
         largest = max(rates)
         self._shares = [rate / largest if largest > 0 else 1.0 for rate in rates]
+        self._last: list[float] = []  # of the step before, in this attempt
 
     def set(self, groups: list[dict[str, Any]], lr: float) -> None:
+        """Raises BrokenInput when something else has changed a rate since the step before, such as a scheduler."""
+        refuse_scheduler(groups)
+        if self._last and (changed := [group["lr"] for group in groups if group["lr"] not in self._last]):
+            raise BrokenInput(
+                f"optim: something changed a learning rate to {float(changed[0]):g} between two steps",
+                ["the trainer sets it before each step"],
+                hint=OWN_SCHEDULE,
+            )
         for group, share in zip(groups, self._shares, strict=True):
             group["lr"] = lr * share
+        self._last = [group["lr"] for group in groups]
 
 
 class Stepper:
@@ -138,6 +149,14 @@ def by_name(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     now = {name: number for number, name in enumerate(names)}
     moments = {now[saved[number]]: moment for number, moment in state["state"].items()}
     return {**unnamed, "state": moments}
+
+
+def refuse_scheduler(groups: Sequence[Mapping[str, Any]]) -> None:
+    """Raises BrokenInput for an optimizer with a scheduler of torch 2.13, which leaves `initial_lr` in its groups."""
+    if any("initial_lr" in group for group in groups):
+        raise BrokenInput(
+            "optim: a scheduler of torch.optim.lr_scheduler is attached to the optimizer", hint=OWN_SCHEDULE
+        )
 
 
 def refuse_closure(optimizer: Optimizer) -> None:

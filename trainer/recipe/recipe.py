@@ -55,8 +55,8 @@ class Recipe:
         return build_model(self.config.model, source)
 
     def build_optimizer(self, model: nn.Module) -> Optimizer:
-        """Learning rates are set before every step: optim.lr and the schedule for the largest that it has, those of
-        other groups in proportion."""
+        """The trainer sets the learning rates before each step: optim.lr by its schedule for the largest, which must be
+        optim.lr here as well, and those of other groups in proportion."""
         return build_optimizer(model, self.config.optim)
 
     def count(self, batch: Any) -> float | None:

@@ -121,6 +121,57 @@ class OptimizerWithoutRate(Recipe):
         made.param_groups[0]["lr"] = None  # as one has that finds its own
         return made
 
+class AnotherRate(Recipe):
+    def build_optimizer(self, model):
+        return torch.optim.SGD(model.parameters(), lr=0.03)
+
+class Scheduled(Recipe):
+    def build_optimizer(self, model):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)
+        return optimizer
+
+class ByHand(Recipe):
+    def build_optimizer(self, model):
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        return self.optimizer
+
+    def loss(self, model, batch):
+        self.optimizer.param_groups[0]["lr"] *= 0.5
+        return super().loss(model, batch)
+
+class Once(torch.autograd.Function):
+    @staticmethod
+    def forward(context, tensor):
+        return tensor.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        raise ValueError("no second derivative")
+
+class BackwardRaises(torch.nn.Linear):
+    def forward(self, points):
+        return Once.apply(super().forward(points))
+
+class Cached(torch.nn.Linear):
+    '''A block that remembers its inputs, as one with a cache of keys and values does.'''
+
+    def forward(self, points):
+        self.cache = torch.cat([self.cache, points]) if hasattr(self, "cache") else points
+        return super().forward(self.cache).relu()[-len(points):]
+
+class WithCache(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList([Cached(32, 4)])
+
+    def forward(self, points):
+        return self.blocks[0](points)
+
+class Streamed(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter([])
+
 class OptimizerOfOne(Recipe):
     def build_optimizer(self, model):
         return torch.optim.SGD(list(model.parameters())[:1], lr=0.1)
@@ -198,7 +249,7 @@ class NoCount(Recipe):
 class TwoRates(Recipe):
     def build_optimizer(self, model):
         first, *others = model.parameters()
-        return torch.optim.SGD([{"params": [first], "lr": 0.5}, {"params": others, "lr": 0.05}])
+        return torch.optim.SGD([{"params": [first], "lr": 0.1}, {"params": others, "lr": 0.01}])
 
 class Unused(torch.nn.Linear):
     def __init__(self):
@@ -524,6 +575,24 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
         (
             {"recipe": "broken.OptimizerWithoutRate"},
             "recipe: the optimizer from build_optimizer() has a parameter group without",
+        ),
+        (
+            {"recipe": "broken.AnotherRate"},
+            "recipe: the optimizer from build_optimizer() has the learning rate 0.03, but optim.lr is 0.1",
+        ),
+        ({"recipe": "broken.Scheduled"}, "optim: a scheduler of torch.optim.lr_scheduler is attached to the optimizer"),
+        ({"recipe": "broken.ByHand"}, "optim: something changed a learning rate to 0.0"),
+        (
+            {"model": {"_target_": "broken.BackwardRaises", "in_features": 32, "out_features": 4}},
+            "model: the backward pass failed on the first batch: ValueError: no second derivative",
+        ),
+        (
+            {"model": {"_target_": "broken.WithCache"}, "loop.activation_checkpointing": 1},
+            "model: the backward pass failed on the first batch: CheckpointError",
+        ),
+        (
+            {"data": {"_target_": "broken.Streamed", **NO_VAL}},
+            "data: broken.Streamed is a streaming (iterable) data set",
         ),
         ({"recipe": "broken.NotMade"}, "recipe: broken.NotMade(config) failed: ValueError: no licence"),
         ({"recipe": "broken.CountInWords"}, "recipe: count() returned the item count 'many', which is not a number"),

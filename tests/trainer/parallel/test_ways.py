@@ -6,6 +6,7 @@ import copy
 import json
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from jobc.trainer.config import train_json
 from jobc.trainer.data.order import Order, shard
 from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.loop.metrics import training_steps
-from jobc.trainer.parallel.blocks import prepare
+from jobc.trainer.parallel.blocks import blocks_of, compiled, prepare
 from jobc.trainer.recipe import recipe
 from jobc.trainer.recipe.loss import WithLoss
 
@@ -139,6 +140,28 @@ def test_blocks_may_be_named_by_their_class_and_called_with_keywords(gpt: Tree) 
         model(torch.ones(2, 4)).sum().backward()
     gradients = [[parameter.grad for parameter in model.parameters()] for model in (plain, again)]
     assert all(map(torch.equal, *gradients))
+
+
+class Pretrained(Layered):
+    """A model of transformers names the classes of its blocks, some of which it may lack."""
+
+    _no_split_modules = ("Layer", "VisionLayer")
+
+
+def test_a_model_of_transformers_names_its_blocks_by_class() -> None:
+    assert [type(block) for block in blocks_of(Pretrained())] == [Layer, Layer]
+    assert [type(block) for block in blocks_of(nn.Sequential(Pretrained()))] == [Layer, Layer]
+
+
+def test_twelve_lengths_are_compiled_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = []
+    monkeypatch.setattr(
+        torch, "compile", partial(torch.compile, backend=lambda graph, _: graphs.append(graph) or graph)
+    )
+    forward = compiled(nn.Linear(4, 4).forward)
+    for length in range(5, 29, 2):
+        forward(torch.ones(2, length, 4))
+    assert len(graphs) == 2
 
 
 @pytest.mark.parametrize("every", [0, 1])

@@ -115,7 +115,7 @@ from jobc.trainer.recipe import Recipe
 
 class Own(Recipe):
     def build_optimizer(self, model):
-        return torch.optim.SGD(model.parameters(), lr=0.1)
+        return torch.optim.SGD(model.parameters(), lr=self.config.optim.lr)
 """
 LATE = """
 from jobc.trainer.recipe import Recipe

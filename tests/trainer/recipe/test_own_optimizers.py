@@ -69,7 +69,7 @@ class AsTold(Recipe):
     def build_optimizer(self, model):
         first = int(os.environ["FIRST"]) if "FIRST" in os.environ else int(os.environ["RANK"])
         parameters = list(model.parameters())
-        return torch.optim.AdamW(parameters[first:] + parameters[:first], lr=1e-2)
+        return torch.optim.AdamW(parameters[first:] + parameters[:first], lr=self.config.optim.lr)
 
 class Own(torch.optim.AdamW):
     pass
