@@ -66,7 +66,7 @@ def page() -> str:
         pythons.append((f"`{kind}`", *fates, first_comment(CONF / "python" / f"{kind}.yaml")))
     out = ["# Code, Python and run folder on each backend\n", GENERATED, PLACEMENT]
     out += ["## storage.run and code\n", table(("`storage.run=`", "`code=`", *names, "how"), *places)]
-    out += ["## python\n", table(("`python=`", *names, "how"), *pythons)]
+    out += ["## Python environment: venv, conda, uv, modules\n", table(("`python=`", *names, "how"), *pythons)]
     return "\n".join(out)
 
 
