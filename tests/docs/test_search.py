@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import TypedDict
 
 import pytest
 import yaml
@@ -59,3 +61,31 @@ def test_the_search_of_the_theme_ranks_the_same_pages_first(site: Path, search: 
     assert {word: pages[:2] for word, pages in json.loads(done.stdout).items()} == {
         word: search.pages(word)[:2] for word in WORDS
     }
+
+
+class Question(TypedDict):
+    ask: str
+    thread: str
+    search: str
+    pages: list[str]
+    answer: list[str]
+
+
+QUESTIONS: list[Question] = yaml.safe_load((HERE / "questions.yaml").read_text(encoding="utf-8"))
+
+
+def test_there_are_twenty_questions_from_as_many_threads() -> None:
+    assert len({question["thread"] for question in QUESTIONS}) == len(QUESTIONS) >= 20
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question["search"])
+def test_a_question_is_answered_on_one_or_two_pages(site: Path, search: Search, question: Question) -> None:
+    first, *second = question["pages"]
+    assert f"{first}.html" in search.pages(question["search"])[:2]
+    texts = [(site / f"{page}.md").read_text(encoding="utf-8") for page in question["pages"]]
+    assert len(second) <= 1 and all(re.search(rf"\((?:\.\./)*{page}\.md", texts[0]) for page in second)
+    assert [answer for answer in question["answer"] if not any(answer in _in_one_line(text) for text in texts)] == []
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())

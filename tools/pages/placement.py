@@ -87,6 +87,6 @@ def fate(backend: str, *words: str) -> str:
 PLACEMENT = """\
 Three questions about a job on other machines: how your code gets there, which Python runs it, and whether the run
 folder is one or many. *yes*: the backend does it; else the diagnostic that compiling gives. With `storage.run=node`
-each host keeps its own part of a run, rank 0's host the checkpoints: [runs.md](runs.md#run-folders-on-each-host).
+each host keeps its own part of a run, rank 0's host the checkpoints: [runs.md](runs.md#no-shared-storage).
 `storage.run=auto`, the default, is `node` where pods or machines of a cloud share no storage, else `shared`.
 """
