@@ -32,6 +32,12 @@ def test_the_site_loads_nothing_from_another_host(site: Path) -> None:
         assert re.findall(r"url\([\"']?(?:https?:)?//[^)]*", file.read_text(encoding="utf-8")) == [], file.name
 
 
+def test_every_picture_is_in_the_site(site: Path) -> None:
+    pages = [(file, file.read_text(encoding="utf-8")) for file in site.rglob("*.html")]
+    sources = [file.parent / source for file, text in pages for source in re.findall(r'<img[^>]* src="([^"]+)"', text)]
+    assert len(sources) >= 3 and [source for source in sources if not source.is_file()] == []
+
+
 def test_the_site_has_dark_mode_phone_width_and_search(site: Path) -> None:
     text = (site / "index.html").read_text(encoding="utf-8")
     assert 'name="viewport"' in text and 'data-md-color-scheme="slate"' in text and 'data-md-component="search"' in text
