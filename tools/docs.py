@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
         for name in stale:
             print(f"docs/{name} is stale: make docs", file=sys.stderr)
         for file in gone:
-            print(f"docs/codes/{file.name} is of no code: make docs", file=sys.stderr)
+            print(f"docs/codes/{file.name} belongs to no code: make docs", file=sys.stderr)
         return 1 if stale or gone else 0
     for file in gone:
         file.unlink()
