@@ -28,8 +28,8 @@ prove: venv-dev ## the counted campaigns of docs/proof, some hours; ARGS="same_s
 
 check: lint types layers test ## lint, types, layers, tests: what CI runs
 
-lint: venv-dev ## ruff, the format, and plain English in pages, docstrings and messages
-	@$(IN_VENV) ruff check . && ruff format --check . && python tools/prose.py
+lint: venv-dev ## ruff, the format, spelling, and plain English in pages, docstrings and messages
+	@$(IN_VENV) ruff check . && ruff format --check . && codespell && python tools/prose.py
 
 types: venv-dev ## mypy, strict
 	@$(IN_VENV) mypy && mypy --no-namespace-packages tools/*.py tools/pages/*.py

@@ -1,4 +1,4 @@
-"""`make docs`: the generated pages of docs/: keys, environment, codes, scripts, placement, pains.
+"""`make docs`: the generated pages of docs/: keys, environment, codes, scripts, placement, pains, glossary, figures.
 
 usage: python tools/docs.py [--check] [PAGE…]
   --check  write nothing; exit status 1 and the names of stale pages when there are some
@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".dev"))  # the jobc of this checkout, whichever is installed
 
-from pages import codes, environment, keys, pains, placement, scripts  # noqa: E402  # beside this file
+from pages import codes, environment, figures, glossary, keys, pains, placement, scripts  # noqa: E402  # beside this file
 
 
 def main(arguments: list[str]) -> int:
@@ -27,6 +27,10 @@ def main(arguments: list[str]) -> int:
         "scripts.md": scripts.page,
         "placement.md": placement.page,
         "pains.md": pains.page,
+        "reference/glossary.md": glossary.page,
+        "figures/pipeline.svg": figures.pipeline,
+        "figures/artifact.svg": figures.artifact,
+        "figures/life_cycle.svg": figures.life_cycle,
     }
     requested = [word for word in arguments if word != "--check"] or [*makers]
     if unknown := [name for name in requested if name not in makers]:
@@ -39,12 +43,12 @@ def main(arguments: list[str]) -> int:
         for name in stale:
             print(f"docs/{name} is stale: make docs", file=sys.stderr)
         for file in gone:
-            print(f"docs/codes/{file.name} is of no code: make docs", file=sys.stderr)
+            print(f"docs/codes/{file.name} belongs to no code: make docs", file=sys.stderr)
         return 1 if stale or gone else 0
     for file in gone:
         file.unlink()
-    (ROOT / "docs" / "codes").mkdir(exist_ok=True)
     for name in stale:
+        (ROOT / "docs" / name).parent.mkdir(exist_ok=True)
         (ROOT / "docs" / name).write_text(pages[name], encoding="utf-8")
     return 0
 

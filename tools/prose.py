@@ -40,6 +40,7 @@ CLEAN = (
     "docs/your-script.md",
     "docs/extending",
     "docs/reference",
+    *(str(file.relative_to(ROOT)) for file in sorted(ROOT.glob("backends/*/README.md"))),
     *(str(file.relative_to(ROOT)) for folder in CODE for file in sorted((ROOT / folder).rglob("*.py"))),
 )
 PHRASES = (

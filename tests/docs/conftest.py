@@ -8,10 +8,15 @@ docs/extending/ run there.
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 EXTENDING = sorted((ROOT / "docs" / "extending").glob("*.md"))
@@ -81,3 +86,28 @@ def masked(text: str) -> str:
 def agrees(shown: str, printed: str) -> bool:
     pattern = re.escape(masked(shown)).replace("\\\n…", "(\n.*)?").replace("…", "[^\n]*")
     return re.fullmatch(pattern, masked(printed), re.DOTALL) is not None
+
+
+# Any connection fails: the build must not need one.
+NO_NETWORK = """\
+import socket
+def refuse(*_, **__): raise OSError("the site must build without network")
+socket.socket.connect = socket.getaddrinfo = socket.create_connection = refuse
+from mkdocs.__main__ import cli
+cli()
+"""
+
+
+def build(config: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    """Run mkdocs without network."""
+    command = [sys.executable, "-c", NO_NETWORK, "build", "--strict", "-f", str(config), "-d", str(site)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    done = build(ROOT / "mkdocs.yml", folder)
+    assert done.returncode == 0, done.stderr
+    return folder

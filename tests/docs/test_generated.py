@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
 
 from jobc.compiler.spec.job_spec import JobSpec
 from jobc.compiler.spec.type_hints import spec_keys
@@ -28,3 +32,11 @@ def test_every_key_has_a_row() -> None:
 def test_every_variable_has_a_row() -> None:
     text = (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
     assert all(f"| `{row.name}` | {row.setter} |" in text for row in env.TABLE)
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "docs" / "figures").glob("*.svg")), ids=lambda file: file.stem)
+def test_a_figure_is_plain_svg_with_a_title(file: Path) -> None:
+    root = ElementTree.parse(file).getroot()
+    tags = {element.tag.partition("}")[2] for element in root.iter()}
+    assert tags <= {"svg", "title", "defs", "marker", "path", "rect", "text", "polyline"} and "title" in tags
+    assert "href" not in file.read_text(encoding="utf-8")

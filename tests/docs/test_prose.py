@@ -58,3 +58,20 @@ def test_names_and_short_strings_are_not_checked(tmp_path: Path) -> None:
 def test_a_missing_path_is_one_error(tmp_path: Path) -> None:
     done = lint(tmp_path / "none.md")
     assert done.returncode == 2 and done.stderr.count("\n") == 1
+
+
+def spelling(*paths: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "codespell_lib", *paths]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_spelling_of_the_repository_is_right() -> None:
+    done = spelling()
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", ["page.md", "code.py", "script.sh.j2"])
+def test_a_misspelt_word_is_found(name: str, tmp_path: Path) -> None:
+    text = "# the nodes recieve a signal\n"
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert "recieve ==> receive" in spelling(str(tmp_path)).stdout

@@ -44,7 +44,7 @@ def family_title(family: str) -> str:
 
 def page() -> str:
     out = ["# Diagnostic codes\n", GENERATED]
-    out.append("`jobc explain CODE`, or its name, prints the page: what it means, a wrong and a right example.\n")
+    out.append("`jobc explain CODE` (or NAME) prints the page of a code: its meaning, a wrong and a right example.\n")
     for family, files in families().items():
         rows = [_row(file, family) for file in files]
         out += [f"## {family_title(family)}\n", table(("code", "name", "title"), *rows)]

@@ -24,9 +24,9 @@ def page() -> str:
 
 
 SETTERS = """\
-What a rank may read, your own program as well. *launcher*: torchrun or its like; *backend*: what started the job;
-*node.sh*: the script of the artifact; *user*: you, or nobody. An *index* is 0 or more, a *count* 1 or more, a *flag*
-True or False. Not all are set: those of torchrun only below torchrun, those of *user* on request.
+Variables that every rank can read, also in your own program. They are set by the *launcher* (torchrun or another),
+the *backend* that started the job, *node.sh* of the artifact, or the *user*. An *index* is 0 or more, a *count* 1 or
+more, a *flag* True or False. Those of torchrun are set only under torchrun, those of the user only if you set them.
 """
 
 

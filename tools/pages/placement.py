@@ -66,7 +66,7 @@ def page() -> str:
         pythons.append((f"`{kind}`", *fates, first_comment(CONF / "python" / f"{kind}.yaml")))
     out = ["# Code, Python and run folder on each backend\n", GENERATED, PLACEMENT]
     out += ["## storage.run and code\n", table(("`storage.run=`", "`code=`", *names, "how"), *places)]
-    out += ["## python\n", table(("`python=`", *names, "how"), *pythons)]
+    out += ["## Python environment: venv, conda, uv, modules\n", table(("`python=`", *names, "how"), *pythons)]
     return "\n".join(out)
 
 
@@ -86,7 +86,7 @@ def fate(backend: str, *words: str) -> str:
 
 PLACEMENT = """\
 Three questions about a job on other machines: how your code gets there, which Python runs it, and whether the run
-folder is one or many. *yes*: the backend does it; else the diagnostic that compiling gives. With `storage.run=node`
-each host keeps its own part of a run, rank 0's host the checkpoints: [runs.md](runs.md#run-folders-on-each-host).
+folder is one or many. *yes*: supported; otherwise the diagnostic that the compiler reports. With `storage.run=node`
+each host keeps its own part of a run, and the host of rank 0 the checkpoints: [runs.md](runs.md#no-shared-storage).
 `storage.run=auto`, the default, is `node` where pods or machines of a cloud share no storage, else `shared`.
 """

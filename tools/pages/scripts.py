@@ -46,7 +46,7 @@ def _function(name: str, text: str) -> tuple[str, str]:
 
 
 SCRIPTS = """\
-What the verbs of a backend may call after `source …/rt/run.sh`, in templates such as `submit.sh.j2`. All need bash with
-`set -euo pipefail`. `this_job` comes first; it sets `artifact` (the folder of the script), `project` (which holds
-`artifacts/`) and `runs` (of this job). The functions that make or choose a run set `run` and `attempt`.
+Functions that the scripts of a backend may call after `source …/rt/run.sh`, in templates such as `submit.sh.j2`. All
+need bash with `set -euo pipefail`. Call `this_job` first; it sets `artifact` (the folder of the script), `project`
+(which holds `artifacts/`) and `runs` (of this job). The functions that create or choose a run set `run` and `attempt`.
 """
