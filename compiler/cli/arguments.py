@@ -32,6 +32,7 @@ COMMANDS = {
     "smoke": "",
     "shell": "",
     "clean": "",
+    "ls": "list the runs of all jobs, newest first: jobc ls --state failed --limit 20",
     "watch": "show live progress of a run, with DIR/logs.sh: jobc watch DIR",
     "init": "write a cluster profile from what it detects and your answers: jobc init lab",
     "completion": 'print shell completion: eval "$(jobc completion bash)"',
@@ -57,9 +58,10 @@ USAGE = {
     "verify": "[--config-dir FOLDER] [--format json] DIR …",
     "explain": "[CODE | NAME …]",
     "completion": "bash",
+    "ls": "[FOLDER …] [--name PATTERN] [--state STATE[,STATE …]] [--limit N] [--format json]",
     "init": "[NAME] [--project] [--yes] [--force] [KEY=VALUE …]",
 }
-TAKES_ARGUMENTS = {"why", "verify", "explain", "backends", "completion", "_complete", "init", "watch", *SCRIPTS}
+TAKES_ARGUMENTS = {"why", "verify", "explain", "backends", "completion", "_complete", "init", "ls", "watch", *SCRIPTS}
 
 
 @dataclass(frozen=True)
