@@ -51,6 +51,7 @@ FORMATS = {  # command -> what it can print, the default first
 SCRIPTS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # DIR/VERB.sh, with its options
 USAGE = {
     **dict.fromkeys((*SCRIPTS, "watch"), "DIR [OPTION …]"),
+    **dict.fromkeys(("status", "logs"), "DIR|RUN|NAME … [OPTION …]"),
     **dict.fromkeys(("compile", "check", "plan", "run"), "[OPTION …] [KEY=VALUE …] [-- COMMAND ARGUMENT …]"),
     "shell": "DIR [OPTION …] [-- COMMAND ARGUMENT …]",
     "diff": "[DIR …] [OPTION …] [KEY=VALUE …] [vs KEY=VALUE …]",
