@@ -48,7 +48,7 @@ STATES = {  # -> the run
     "failed": "ended with any other exit code, or its supervisor was killed",
     "gone": "ended; the engine does not know how",
     "unknown": "the engine does not answer",
-    "of another user": "its files are read only when the run is named",
+    "of another user": "belongs to someone else: its files are read only when it is named",
     "incomplete": "submit.sh is creating it, or was killed while it did",
     "other layout": "a run folder that this version of jobc cannot read",
 }
