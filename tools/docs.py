@@ -1,4 +1,4 @@
-"""`make docs`: the generated pages of docs/: keys, environment, codes, scripts, placement, pains, glossary, figures.
+"""`make docs`: the generated pages of docs/: keys, environment, codes, scripts, jobc ls, placement, glossary, figures.
 
 usage: python tools/docs.py [--check] [PAGE…]
   --check  write nothing; exit status 1 and the names of stale pages when there are some
@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".dev"))  # the jobc of this checkout, whichever is installed
 
-from pages import codes, environment, figures, glossary, keys, pains, placement, scripts  # noqa: E402  # beside this file
+from pages import codes, environment, figures, glossary, keys, ls, pains, placement, scripts  # noqa: E402  # beside this file
 
 
 def main(arguments: list[str]) -> int:
@@ -25,6 +25,7 @@ def main(arguments: list[str]) -> int:
         "codes.md": codes.page,
         **{f"codes/{family}.md": partial(codes.family_page, family) for family in codes.families()},
         "scripts.md": scripts.page,
+        "reference/ls.md": ls.page,
         "placement.md": placement.page,
         "pains.md": pains.page,
         "reference/glossary.md": glossary.page,

@@ -82,6 +82,10 @@ def _dispatch(arguments: Arguments) -> int:
         from . import runs
 
         return runs.COMMANDS[command](arguments)
+    if command == "ls":
+        from . import ls
+
+        return ls.COMMANDS[command](arguments)
     if command == "diff":
         from . import diff
 

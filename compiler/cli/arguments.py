@@ -32,6 +32,7 @@ COMMANDS = {
     "smoke": "",
     "shell": "",
     "clean": "",
+    "ls": "list the runs of all jobs, newest first: jobc ls --state failed --limit 20",
     "watch": "show live progress of a run, with DIR/logs.sh: jobc watch DIR",
     "init": "write a cluster profile from what it detects and your answers: jobc init lab",
     "completion": 'print shell completion: eval "$(jobc completion bash)"',
@@ -50,6 +51,7 @@ FORMATS = {  # command -> what it can print, the default first
 SCRIPTS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # DIR/VERB.sh, with its options
 USAGE = {
     **dict.fromkeys((*SCRIPTS, "watch"), "DIR [OPTION …]"),
+    **dict.fromkeys(("status", "logs"), "DIR|RUN|NAME … [OPTION …]"),
     **dict.fromkeys(("compile", "check", "plan", "run"), "[OPTION …] [KEY=VALUE …] [-- COMMAND ARGUMENT …]"),
     "shell": "DIR [OPTION …] [-- COMMAND ARGUMENT …]",
     "diff": "[DIR …] [OPTION …] [KEY=VALUE …] [vs KEY=VALUE …]",
@@ -57,9 +59,10 @@ USAGE = {
     "verify": "[--config-dir FOLDER] [--format json] DIR …",
     "explain": "[CODE | NAME …]",
     "completion": "bash",
+    "ls": "[FOLDER …] [--name PATTERN] [--state STATE[,STATE …]] [--limit N] [--format json]",
     "init": "[NAME] [--project] [--yes] [--force] [KEY=VALUE …]",
 }
-TAKES_ARGUMENTS = {"why", "verify", "explain", "backends", "completion", "_complete", "init", "watch", *SCRIPTS}
+TAKES_ARGUMENTS = {"why", "verify", "explain", "backends", "completion", "_complete", "init", "ls", "watch", *SCRIPTS}
 
 
 @dataclass(frozen=True)

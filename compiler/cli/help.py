@@ -60,6 +60,8 @@ def _show_command(command: str) -> int:
         put_text(f"\n{COMMANDS[command].partition(': jobc')[0]}")
     if command == "init":
         put_text(INIT_OPTIONS)
+    if command == "ls":
+        _show_ls_options()
     if command == "watch":
         _show_script_options("logs")
     if command in ("check", "run"):
@@ -74,6 +76,13 @@ def _show_script_options(verb: str) -> None:
     if options := options_of(verb):
         put_text(f"\noptions, if the backend supports them; `jobc {verb} DIR --help` shows those of one artifact:")
     for option, text in options.items():
+        put_text(f"  {option:<18} {text}")
+
+
+def _show_ls_options() -> None:
+    from ...trainer.rt.verbs.ls import OPTIONS
+
+    for option, text in OPTIONS.items():
         put_text(f"  {option:<18} {text}")
 
 

@@ -7,25 +7,28 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..emit.artifact_dir import MANIFEST, text_of
+from ..emit.artifact_dir import text_of
 from ..pipeline.compile import compile_job, write_job
+from ..untrusted_files import parsed
 from .arguments import SCRIPTS, Arguments
 from .compiling import beside, show
-from .inspect import no_artifact
 from .reporting import NO_READER, report
 from .request import request
 from .scripts import options_in
 from .streams import is_read
-from .terminal import put
+from .targets import artifacts_of
+from .terminal import put, put_json
 
 STEP = re.compile(r"^step (?P<step>[0-9]{1,15})/(?P<total>[0-9]{1,15})  (?P<rest>.*?)(?:  eta (?P<eta>\S+))?$")
 
@@ -48,15 +51,46 @@ def run_command(arguments: Arguments) -> int:
 
 def watch_command(arguments: Arguments) -> int:
     """jobc watch DIR [--run ID]: the log of a run with its live line, from its beginning."""
-    directory, words = _artifact("watch", arguments)
-    return follow([str(directory / "logs.sh"), *words, "--follow"])
+    directories, words = artifacts_of("watch", arguments.words)
+    if len(directories) > 1:
+        raise _only_one("jobc watch follows", "watch", directories[0])
+    return follow([str(directories[0] / "logs.sh"), *words, "--follow"])
 
 
 def verb_command(arguments: Arguments) -> int:
-    """jobc VERB DIR …: DIR/VERB.sh with the words that follow. Replaces this process."""
-    directory, words = _artifact(arguments.command, arguments)
-    script = directory / f"{arguments.command}.sh"
-    os.execv(script, [str(script), *words])
+    """jobc VERB DIR …: DIR/VERB.sh with the words that follow. Replaces this process, unless there are several DIR."""
+    directories, words = artifacts_of(arguments.command, arguments.words)
+    words += ("--", *arguments.rest) if arguments.rest is not None else ()
+    scripts = [directory / f"{arguments.command}.sh" for directory in directories]
+    if len(scripts) == 1:
+        os.execv(scripts[0], [str(scripts[0]), *words])
+    if {"--follow", "-f"} & {*words}:
+        raise _only_one("--follow follows", "logs --follow", directories[0])
+    if "--format=json" in words or ("--format", "json") in pairwise(words):
+        return _print_one_document(scripts, words)
+    code = 0
+    for word, script in zip(arguments.words, scripts, strict=False):
+        put(f"==> {word} <==", flush=True)
+        code = max(code, subprocess.run([str(script), *words], check=False).returncode)
+    return code
+
+
+def _print_one_document(scripts: Sequence[Path], words: Sequence[str]) -> int:
+    """Print the JSON of several scripts as one document, with `runs`. Return the largest exit code."""
+    code, schema, runs = 0, None, []
+    for script in scripts:
+        done = subprocess.run([str(script), *words], stdout=subprocess.PIPE, check=False)
+        code = max(code, done.returncode)
+        document = parsed(script, done.stdout) if done.stdout else {"runs": []}
+        schema = document.pop("schema", schema)
+        runs += document.get("runs", [document])
+    put_json({"schema": schema, "runs": runs})
+    return code
+
+
+def _only_one(what: str, command: str, directory: Path) -> CompileError:
+    hint = shlex.join(["jobc", command.split()[0], str(directory), *command.split()[1:]])
+    return CompileError([Diagnostic("JC1110", f"{what} a single run", "several were named", hint)])
 
 
 def follow(words: list[str]) -> int:
@@ -102,26 +136,6 @@ def _show_live(lines: Iterable[str]) -> None:
             if task is None:
                 task = bar.add_task("", total=int(match["total"]), rest="", eta="")
             bar.update(task, completed=int(match["step"]), rest=match["rest"], eta=match["eta"] or "-")
-
-
-def _artifact(command: str, arguments: Arguments) -> tuple[Path, list[str]]:
-    """The artifact directory that the first word names, and the other words."""
-    words: Iterator[str] = iter(arguments.words)
-    first = next(words, None)
-    example = f"jobc {command} artifacts/hello/local"
-    if first is None:
-        because = "it runs a script from an artifact directory"
-        raise CompileError([Diagnostic("JC1110", f"jobc {command} needs a directory", because, example)])
-    directory = _of_run(Path(first).absolute())
-    if not (directory / MANIFEST).is_file():
-        raise no_artifact(Path(first), f"jobc {command}")
-    return directory, [*words, *(("--", *arguments.rest) if arguments.rest is not None else ())]
-
-
-def _of_run(folder: Path) -> Path:
-    """The newest copy of the artifact in a run folder, whose scripts are about that run; any other folder as it is."""
-    copies = [copy for copy in folder.glob("artifact/*") if copy.name.isdecimal() and (copy / MANIFEST).is_file()]
-    return max(copies, key=lambda copy: int(copy.name), default=folder)
 
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {

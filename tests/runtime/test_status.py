@@ -346,21 +346,12 @@ def test_a_missing_run_is_one_message(tmp_path: Path, place: Place) -> None:
             place.choose_run(named)
 
 
-def test_a_thousand_runs_take_less_than_a_second(tmp_path: Path, place: Place) -> None:
-    for index in range(1000):
-        make_run(tmp_path, f"r{index}", state__node_00=node(ended=5, exit=0))
-    began, engine = time.process_time(), Engine(place.job)  # the machine may be busy
-    found = [status.summary(engine, run) for run in place.list_runs()]
-    assert len(found) == 1000 and {run["text"] for run in found} == {"done (exit 0)"}
-    assert time.process_time() - began < 1
-
-
 def test_the_programs_run_with_python_3_8(tmp_path: Path) -> None:
     """With every older Python that is here; else with this one, and its own grammar check of version 3.8."""
     program = write_program(tmp_path)
     pythons = [sys.executable, *filter(None, map(shutil.which, ("python3.8", "python3.9", "python3.10")))]
     for python in pythons:
-        for words, code in ((["table", "n1"], 1), (["status"], 1), (["logs"], 1)):
+        for words, code in ((["table", "n1"], 1), (["status"], 1), (["logs"], 1), (["ls"], 1)):
             done = subprocess.run([python, "-I", "-S", program, *words], input=b"", capture_output=True, check=False)
             if b"pyenv: " in done.stderr:
                 continue  # a shim of a Python that is not switched on
@@ -373,5 +364,5 @@ def test_the_format_for_programs_is_documented(tmp_path: Path) -> None:
     page = (RT.parents[1] / "docs/reference/status.md").read_text()
     run = make_run(tmp_path, state__node_00=node())
     report = status.describe(Engine(make_job(tmp_path)), run)
-    keys = {*report, *report["nodes"][0], "schema", "runs", "points", "point", "path"}
+    keys = {*report, *report["nodes"][0], "schema", "runs", "points", "point"}
     assert not [key for key in keys if f"`{key}`" not in page]

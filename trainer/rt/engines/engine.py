@@ -88,7 +88,7 @@ class Engine:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.is_here = not os.path.isfile(job.artifact / "hosts.txt")  # one node, which is this machine
+        self.is_here = not os.path.isfile(f"{job.artifact}/hosts.txt")  # one node, which is this machine
         self._fetch = job.artifact / "fetch.sh"  # only where each host has run folders of its own
         self.live_every_s = 3 if self._fetch.is_file() else 1  # between two questions whether a run is live
 

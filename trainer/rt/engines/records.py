@@ -158,10 +158,10 @@ class RecordEngine(Engine):
 
 def newest_record(run: Run) -> Record | None:
     """The record of the newest attempt that has one."""
-    attempts = numbered(run.path / "state", "job_")
+    attempts = numbered(f"{run.path}/state", "job_")
     if not attempts:
         return None
-    path = run.path / "state" / f"job_{attempts[-1]}"
+    path = run.path / f"state/job_{attempts[-1]}"
     return Record(run, path, attempts[-1], read_keys(path))
 
 

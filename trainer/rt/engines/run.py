@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 import pwd
 import re
@@ -25,6 +26,7 @@ from .values import number, numbered, read_keys, read_text
 SILENT_S = 90  # a supervisor that has not touched its file for so long is dead, or has lost its storage
 QUIET_S = 30  # reported by status
 METRICS_BYTES = 16384  # of the end of a metrics file
+_NODE = re.compile("node_[0-9]{1,9}")
 _STEP = re.compile(r'"step": *([0-9]{1,18})\b')
 _LOSS = re.compile(r'"loss[a-z_]*": *([-+]?[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,4})?)')
 
@@ -103,12 +105,12 @@ class Run:
     @property
     def attempt(self) -> int | None:
         """The number of the newest attempt."""
-        return max(numbered(self.path / "artifact", folders=True), default=None)
+        return max(numbered(f"{self.path}/artifact", folders=True), default=None)
 
     @property
     def is_stopped(self) -> bool:
         """Return whether a user stopped the run."""
-        return os.path.lexists(self.path / "control/STOP")
+        return os.path.lexists(f"{self.path}/control/STOP")
 
     @property
     def is_mine(self) -> bool:
@@ -122,10 +124,10 @@ class Run:
 
     def _read_nodes(self) -> list[Node]:
         try:
-            names = sorted(os.listdir(self.path / "state"))
+            names = sorted(filter(_NODE.fullmatch, os.listdir(f"{self.path}/state")))
         except OSError:
             return []
-        paths = [self.path / "state" / name for name in names if re.fullmatch("node_[0-9]{1,9}", name)]
+        paths = [self.path / f"state/{name}" for name in names]
         return [Node(path) for path in paths if os.path.isfile(path)]
 
     def silent_s(self, node: Node) -> float | None:
@@ -156,7 +158,8 @@ class Run:
     def statuses(self) -> dict[int, str]:
         """Node number -> its status."""
         this_machine = machine()
-        return {node.number: node.status(this_machine, self.silent_s(node)) for node in self.nodes()}
+        silent_s = {node.path: self.silent_s(node) for node in self.nodes() if node.ended is None}
+        return {node.number: node.status(this_machine, silent_s.get(node.path)) for node in self.nodes()}
 
     def is_live(self) -> bool:
         """Return whether a node is up, or is on another machine and has not ended."""
@@ -193,7 +196,7 @@ class Run:
     def progress(self, rank: int) -> Progress | None:
         """The last complete line of the rank's metrics that has a step and a loss."""
         try:
-            with open_regular(self.path / "metrics" / f"rank_{rank:02}.jsonl", follow=False) as file:
+            with open_regular(f"{self.path}/metrics/rank_{rank:02}.jsonl", follow=False) as file:
                 size = os.fstat(file.fileno()).st_size
                 file.seek(max(0, size - METRICS_BYTES))
                 lines = file.read(METRICS_BYTES).decode(errors="replace").split("\n")
@@ -204,7 +207,7 @@ class Run:
     def created(self) -> float:
         """Return when the newest attempt was created, seconds since 1970."""
         try:
-            return (self.path / "artifact").stat().st_mtime
+            return os.stat(f"{self.path}/artifact").st_mtime
         except OSError:
             return 0.0
 
@@ -221,7 +224,9 @@ def last_progress(lines: list[str]) -> Progress | None:
         step, loss = _STEP.search(line), _LOSS.search(line)
         if line.endswith("}") and step and loss:
             with contextlib.suppress(ValueError):
-                return Progress(int(step.group(1)), float(loss.group(1)))
+                value = float(loss.group(1))
+                if math.isfinite(value):  # JSON has no other
+                    return Progress(int(step.group(1)), value)
     return None
 
 
@@ -242,7 +247,9 @@ def is_mine(path: Path) -> bool:
     return owner == os.geteuid() or owner == _owner_of_new_files(path.parent)
 
 
+@lru_cache(maxsize=64)
 def _owner_of_new_files(folder: Path) -> int:
+    """User id. Asked once, because a folder may have a thousand runs of other users."""
     probe = folder / f".jobc-owner.{os.getpid()}.{int.from_bytes(os.urandom(4), 'big')}"
     try:
         descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

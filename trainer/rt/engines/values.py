@@ -52,7 +52,7 @@ def settings(path: Path) -> dict[str, Any]:
     return tree if isinstance(tree, dict) else {}
 
 
-def numbered(folder: Path, prefix: str = "", folders: bool = False) -> list[int]:
+def numbered(folder: str | os.PathLike[str], prefix: str = "", folders: bool = False) -> list[int]:
     """Ascending numbers N of the files, or the folders, called PREFIX + N without leading zeros."""
     pattern = re.compile(re.escape(prefix) + "(0|[1-9][0-9]{0,17})")
     numbers = []

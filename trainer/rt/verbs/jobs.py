@@ -16,7 +16,8 @@ from ..engines.engine import Engine, Failure, Job
 from ..engines.run import Run, is_mine, owner_of
 from ..engines.values import read_keys, read_text, settings
 
-_RUN_ID = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
+JOB_FILE = ".jobc/job.json"  # of an artifact
+RUN_ID = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 
@@ -25,10 +26,10 @@ class Place:
 
     def __init__(self, artifact: Path) -> None:
         self.artifact = Path(os.path.realpath(artifact))
-        self.settings = settings(self.artifact / ".jobc/job.json")
+        self.settings = settings(self.artifact / JOB_FILE)
         name, root = self.settings.get("job"), self.settings.get("runs")
         if not isinstance(name, str) or not isinstance(root, str):
-            raise Failure(f"{self.artifact}/.jobc/job.json does not describe a job", "compile the job again")
+            raise Failure(f"{self.artifact / JOB_FILE} does not describe a job", "compile the job again")
         own_run = self.artifact.parent.parent  # this is RUN/artifact/ATTEMPT
         self.own_run = Run(own_run) if os.path.isfile(own_run / "state/run") else None
         self.is_moved = False
@@ -118,8 +119,8 @@ def list_runs(folder: Path) -> list[Run]:
 def is_run(folder: Path) -> bool:
     """Return whether jobc completed the run folder; clean.sh hides runs before removal."""
     return (
-        _RUN_ID.fullmatch(folder.name) is not None
-        and not folder.is_symlink()
-        and os.path.isfile(folder / "state/run")
-        and os.path.isdir(folder / "artifact")
+        RUN_ID.fullmatch(folder.name) is not None
+        and not os.path.islink(folder)
+        and os.path.isfile(f"{folder}/state/run")
+        and os.path.isdir(f"{folder}/artifact")
     )

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from ..engines.engine import Engine
-from ..engines.run import Run, owner_of, shell_word
+from ..engines.run import Run, shell_word
 from .command import Parser, call
 from .jobs import Place
+from .run_list import SCHEMA, row_of, rows_as_json
 from .text import one_line
-
-SCHEMA = 1
 
 
 def main(argv: list[str]) -> int:
@@ -43,12 +42,12 @@ def status(argv: list[str]) -> int:
         runs = artifact.list_runs()
         engine.fetch("state", runs)
         engine.prepare(runs)
-        summaries = [summary(engine, run) for run in runs]
+        rows = [row_of(run, lambda _: engine) for run in runs]
         if options.format == "json":
-            _print_json({"runs": summaries})
+            _print_json({"runs": rows_as_json(rows)})
         else:
-            for line in summaries:
-                print(f"{line['run']:<22} {line['text']}")
+            for row in rows:
+                print(f"{row.run.id:<22} {one_line(row.state.text)}")
         return 0
     run = artifact.choose_run(options.run)
     for what in ("state", "news"):
@@ -78,15 +77,6 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         "--codes", nargs="*", type=int, help=argparse.SUPPRESS
     )  # of all nodes, as their storage has them
     return parser.parse_args(argv)
-
-
-def summary(engine: Engine, run: Run) -> dict[str, Any]:
-    """Summarize a run in a list. Files of other users are read only if the run is named."""
-    if not run.is_mine:
-        text = f"belongs to {owner_of(run.path)}: --run {run.id} reads it"
-        return {"run": run.id, "state": "of another user", "text": text, "exit_code": None}
-    state = engine.state(run)
-    return {"run": run.id, "state": state.name, "text": one_line(state.text), "exit_code": state.exit_code}
 
 
 def describe(engine: Engine, run: Run) -> dict[str, Any]:
@@ -139,10 +129,9 @@ def _print_points(engine: Engine, run: Run, points: list[tuple[int, Run]], shown
     engine.prepare([run, *(point for _, point in points)])
     states = [(number, point, engine.state(point)) for number, point in points]
     if shown_as == "json":
-        summaries = [
-            {"point": number, "path": str(point.path), **summary(engine, point)} for number, point, _ in states
-        ]
-        _print_json({"run": run.id, "job": engine.job.name, "points": summaries})
+        rows = rows_as_json([row_of(point, lambda _: engine) for _, point, _ in states])
+        numbered = [{"point": states[index][0], **row} for index, row in enumerate(rows)]
+        _print_json({"run": run.id, "job": engine.job.name, "points": numbered})
     else:
         print(f"sweep {run.id}, {engine.where(run)}")
         for number, point, state in states:

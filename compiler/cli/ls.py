@@ -1,0 +1,41 @@
+"""jobc ls: the runs of all jobs, newest first. Finds the run roots; trainer/rt/verbs/ls.py lists what is in them.
+
+jobc ls              below JOBC_RUN_ROOT; else below runs/ and the run roots of the artifacts in artifacts/
+jobc ls FOLDER …     below these folders
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ...trainer.rt.engines.engine import Failure
+from ...trainer.rt.engines.values import settings
+from ...trainer.rt.verbs.jobs import JOB_FILE
+from ...trainer.rt.verbs.ls import OPTIONS, ls
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from .arguments import Arguments
+
+
+def ls_command(arguments: Arguments) -> int:
+    try:
+        return ls(arguments.words, [*dict.fromkeys(run_roots())])
+    except Failure as failure:
+        because = f"jobc ls takes folders and the options {', '.join(name for name in OPTIONS if name != 'FOLDER')}"
+        raise CompileError([Diagnostic("JC1110", failure.title, because, failure.hint or "jobc ls --help")]) from None
+
+
+def run_roots() -> Iterator[Path]:
+    """The folders that hold the runs of this project."""
+    if root := os.environ.get("JOBC_RUN_ROOT"):
+        yield Path(root)
+        return
+    yield Path("runs")
+    for job_file in sorted(Path("artifacts").glob(f"*/*/{JOB_FILE}")):
+        root = settings(job_file).get("runs")
+        if isinstance(root, str) and "\0" not in root:
+            yield Path(root)
+
+
+COMMANDS: dict[str, Callable[[Arguments], int]] = {"ls": ls_command}

@@ -1,0 +1,66 @@
+"""The artifact that a word of the command line names: its directory, a run folder, a run ID or the name of a job.
+
+A run ID or a name is looked up among the runs of this user, because scripts of that run are started.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..emit.artifact_dir import MANIFEST
+from .inspect import no_artifact
+
+BY_NAME = ("status", "logs", "watch")  # commands that change nothing, so that a name may select the newest run
+
+
+def artifacts_of(command: str, words: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """The artifact directories that the first words name, and the other words. Only BY_NAME take more than one."""
+    example = f"jobc {command} artifacts/hello/local"
+    if not words:
+        because = "it runs a script from an artifact directory"
+        raise CompileError([Diagnostic("JC1110", f"jobc {command} needs a directory", because, example)])
+    count = 1
+    while (
+        command in BY_NAME and count < len(words) and not words[count].startswith("-") and not words[count].isdecimal()
+    ):
+        count += 1  # a number is a point of a sweep
+    return [_artifact_of(command, word) for word in words[:count]], list(words[count:])
+
+
+def _artifact_of(command: str, word: str) -> Path:
+    directory = _newest_copy(Path(word).absolute())
+    if not (directory / MANIFEST).is_file() and command in BY_NAME:
+        run = _run_called(command, word)
+        if run is None and not directory.exists():
+            because = "no folder, no job, and no run of yours in the run root has that name"
+            raise CompileError([Diagnostic("JC5004", f"{word} is neither a run nor an artifact", because, "jobc ls")])
+        directory = _newest_copy(run or directory)
+    if not (directory / MANIFEST).is_file():
+        raise no_artifact(Path(word), f"jobc {command}")
+    return directory
+
+
+def _newest_copy(folder: Path) -> Path:
+    """The newest copy of the artifact in a run folder, whose scripts are about that run; any other folder as it is."""
+    copies = [copy for copy in folder.glob("artifact/*") if copy.name.isdecimal() and (copy / MANIFEST).is_file()]
+    return max(copies, key=lambda copy: int(copy.name), default=folder)
+
+
+def _run_called(command: str, word: str) -> Path | None:
+    """The run with that ID, or the newest one of the job with that name."""
+    from ...trainer.rt.verbs.run_list import find_runs
+    from .ls import run_roots
+
+    roots = [root for root in dict.fromkeys(run_roots()) if root.is_dir()]
+    called = [
+        run for run in find_runs(roots) if word in (run.id, run.path.parent.name) and not run.flaw and run.is_mine
+    ]
+    with_id = [run.path for run in called if run.id == word]
+    if len(with_id) > 1:
+        hint = shlex.join(["jobc", command, str(with_id[0])])
+        because = f"they belong to the jobs {', '.join(path.parent.name for path in with_id)}"
+        raise CompileError([Diagnostic("JC1110", f"{len(with_id)} runs have the ID {word}", because, hint)])
+    return next(iter([*with_id, *(run.path for run in called)]), None)

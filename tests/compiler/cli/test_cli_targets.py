@@ -1,0 +1,89 @@
+"""`jobc status` and `jobc logs` of artifacts, run folders, run IDs and names of jobs. Scripts are stand-ins."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.cli import main
+from jobc.compiler.cli.targets import artifacts_of
+from jobc.compiler.diagnostics.diagnostic import CompileError
+
+from ...security.users import NEIGHBOUR
+
+SCRIPT = """#!/bin/sh
+case "$*" in
+*json) printf '{"schema": 1, "run": "%s"}' "$(basename "${0%/artifact/*}")" ;;
+*) echo "${0##*/} $*" ;;
+esac
+exit "$(cat "${0%/*}/code")"
+"""
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("JOBC_RUN_ROOT", raising=False)
+    return tmp_path
+
+
+def make_run(job: str, run: str, attempt: int = 0, started: int = 1) -> Path:
+    """The artifact of the attempt."""
+    artifact = Path(f"runs/{job}/{run}/artifact/{attempt}").absolute()
+    (artifact / ".jobc").mkdir(parents=True)
+    (artifact / ".jobc/manifest.json").touch()
+    (artifact / "code").write_text(str(attempt))
+    for verb in ("status", "logs"):
+        (artifact / f"{verb}.sh").write_text(SCRIPT)
+        (artifact / f"{verb}.sh").chmod(0o755)
+    state = artifact.parents[1] / "state"
+    state.mkdir(exist_ok=True)
+    (state / "run").touch()
+    os.utime(artifact.parent, (started, started))
+    return artifact
+
+
+def test_a_word_is_a_folder_a_run_id_or_the_name_of_a_job() -> None:
+    old, new = make_run("a", "old"), make_run("a", "new", started=2)
+    newer = make_run("a", "old", 1, started=1)
+    assert artifacts_of("status", ["runs/a/new"]) == ([new], [])
+    assert artifacts_of("status", ["old"]) == ([newer], [])
+    assert artifacts_of("logs", ["a", "--tail", "3"]) == ([new], ["--tail", "3"])
+    assert artifacts_of("logs", [str(old), "new", "7", "--follow"]) == ([old, new], ["7", "--follow"])
+
+
+def test_commands_that_change_something_take_no_names() -> None:
+    make_run("a", "new")
+    for command in ("stop", "submit", "clean", "shell"):
+        with pytest.raises(CompileError, match="not an artifact directory"):
+            artifacts_of(command, ["new"])
+
+
+def test_a_name_without_a_run_and_an_id_of_two_runs_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    make_run("a", "same"), make_run("b", "same")
+    assert main(["status", "same"]) == 1
+    assert "2 runs have the ID same" in capsys.readouterr().err
+    assert main(["logs", "none"]) == 1
+    assert "none is neither a run nor an artifact" in capsys.readouterr().err
+    assert main(["logs", "runs/a/same", "runs/b/same", "--follow"]) == 1
+    assert "--follow follows a single run" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_scripts_in_the_run_of_another_user_are_not_started_by_its_id() -> None:
+    artifact = make_run("a", "theirs")
+    os.chown(artifact.parents[1], NEIGHBOUR, NEIGHBOUR)
+    for word in ("theirs", "a"):
+        with pytest.raises(CompileError, match="neither a run nor an artifact"):
+            artifacts_of("status", [word])
+
+
+def test_several_runs_are_printed_one_after_the_other(capfd: pytest.CaptureFixture[str]) -> None:
+    make_run("a", "first"), make_run("b", "second", 3)
+    assert main(["logs", "first", "runs/b/second", "--tail", "1"]) == 3, "the largest exit code"
+    assert capfd.readouterr().out == "==> first <==\nlogs.sh --tail 1\n==> runs/b/second <==\nlogs.sh --tail 1\n"
+    assert main(["status", "first", "second", "--format", "json"]) == 3
+    assert json.loads(capfd.readouterr().out) == {"schema": 1, "runs": [{"run": "first"}, {"run": "second"}]}

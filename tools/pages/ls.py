@@ -1,0 +1,47 @@
+"""reference/ls.md: the options of `jobc ls`, its JSON and the states, out of trainer/rt/verbs."""
+
+from __future__ import annotations
+
+from jobc.trainer.rt.verbs.ls import OPTIONS
+from jobc.trainer.rt.verbs.run_list import KEYS, LISTED_STATES, MOST_FILES, RECORDED_STATES, STATES
+
+from ._common import GENERATED, table
+
+
+def page() -> str:
+    options = [(f"`{name}`", text) for name, text in OPTIONS.items()]
+    keys = [(f"`{name}`", text) for name, text in KEYS.items()]
+    states = [
+        (f"`{name}`", "ls, status" if name in RECORDED_STATES else "status", text) for name, text in STATES.items()
+    ]
+    return "\n".join(
+        [
+            "# jobc ls\n",
+            GENERATED,
+            INTRODUCTION,
+            table(("option", "what it does"), *options),
+            JSON,
+            table(("key", "what it is"), *keys),
+            "## States\n",
+            table(("state", "printed by", "the run"), *states),
+        ]
+    )
+
+
+def _printed_by(state: str) -> str:
+    return "status" if state not in RECORDED_STATES else "ls" if state in LISTED_STATES else "ls, status"
+
+
+INTRODUCTION = f"""\
+`jobc ls` lists the runs of all jobs in `runs/` and in the run roots of the artifacts in `artifacts/`. `JOBC_RUN_ROOT`
+overrides both. The run started last comes first. It only reads run folders; `jobc status` asks the engine.
+
+`SIZE` is the disk space of the run folder, as `du` counts it. One list counts at most {MOST_FILES:,} files, and each of
+its runs the same number; `>` marks a run that has more. With `--limit` each run gets more.
+"""
+JSON = """\
+## JSON
+
+`--format json` prints `schema` and `runs`, a list. `schema` is the version of this format, 1. It changes when a key is
+removed or changes its meaning, not when a key is added.
+"""

@@ -1,0 +1,54 @@
+"""State of a run as its folder records it: no engine and no host is asked, so a thousand runs take no time.
+
+In   a run folder with the artifact of its newest attempt
+Out  State; `submitted` where only an engine or the hosts know how the run is
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..verbs.text import one_line
+from .engine import Engine, Job, State, ended
+from .records import newest_record
+from .run import Run
+from .values import number, settings, word
+
+NOT_ASKED = "submitted: jobc status asks how it is"
+STOP_REQUESTED = "stopped by stop.sh; jobc status asks whether it has ended"
+
+
+class RecordedEngine(Engine):
+    """Reads node states, heartbeats, records and exit codes. Asks nobody."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self.is_here = self.is_here and job.nodes == 1
+
+    def state(self, run: Run) -> State:
+        if run.is_live():
+            return super().state(run)
+        record = newest_record(run)
+        code = number(record.keys.get("exit", "")) if record is not None else None
+        if record is not None and code is not None:
+            return ended(run, code, one_line(record.keys.get("reason", "")))
+        if self._is_known_elsewhere(run, has_record=record is not None):
+            return State("stopped", STOP_REQUESTED) if run.is_stopped else State("submitted", NOT_ASKED)
+        return super().state(run)
+
+    def _is_known_elsewhere(self, run: Run, has_record: bool) -> bool:
+        """Return whether this folder does not show what its nodes do: none has begun the attempt that an engine took,
+        or each host has a run folder of its own and not all have reported an end."""
+        if os.path.lexists(f"{run.path}/state/mirror"):
+            return sum(status == "ended" for status in run.statuses().values()) < self.job.nodes
+        attempt = run.attempt
+        return has_record and not any(node.attempt in (None, attempt) for node in run.nodes())
+
+
+def recorded_engine(run: Run) -> RecordedEngine:
+    """The engine for the artifact of the newest attempt of any run."""
+    artifact, runs = run.path / f"artifact/{run.attempt}", run.path.parent
+    job_settings = settings(artifact / ".jobc/job.json")
+    backend = job_settings.get("backend")
+    backend = word(backend) if isinstance(backend, str) else ""
+    return RecordedEngine(Job(runs.name, artifact, runs, {**job_settings, "backend": backend}))
