@@ -34,6 +34,7 @@ from .restarts import Restarts
 from .run_folder import RunFolder, count_of, read_small, reserve_small, write_small
 from .signal_queue import SignalQueue
 from .verdict import RankLook, described, left_by, look_at, unplanned, was_stopped
+from .written_files import WrittenFiles
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STOPPING = {*STOP_SIGNALS, signal.SIGQUIT}
@@ -58,8 +59,9 @@ def main(argv: list[str]) -> int:
         run_folder = RunFolder.from_environment()
         node, nodes = int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"])
         restarts = Restarts(run_folder, node, nodes, most, lambda s: STOPPING.isdisjoint(signals.wait(s)[0]))
+        written = WrittenFiles(run_folder.code)
         starter = [int(word) for word in os.environ.pop("JOBC_STARTER", "").split()]
-        while (code := Supervisor(run_folder, restarts, starter, began).run(launcher, signals)) is None:
+        while (code := Supervisor(run_folder, restarts, written, starter, began).run(launcher, signals)) is None:
             pass
         return code
     except Refused as refusal:
@@ -75,8 +77,10 @@ class Supervisor:
     starter: pid and start ticks of the process that stands for the container, [] without; began: monotonic seconds
     """
 
-    def __init__(self, run_folder: RunFolder, restarts: Restarts, starter: list[int], began: float) -> None:
-        self.run_folder, self.restarts, self.starter = run_folder, restarts, starter
+    def __init__(
+        self, run_folder: RunFolder, restarts: Restarts, written: WrittenFiles, starter: list[int], began: float
+    ) -> None:
+        self.run_folder, self.restarts, self.written, self.starter = run_folder, restarts, written, starter
         self.node = int(os.environ["JOBC_NODE_RANK"])
         procs = int(os.environ["JOBC_PROCS"])
         self.ranks = range(self.node * procs, (self.node + 1) * procs)
@@ -97,6 +101,7 @@ class Supervisor:
             "started": int(time.time()),
         }
         write_small(run_folder.node_state(self.node), keys=self.state)
+        written.begin(run_folder.node_state(self.node).stat().st_ctime)
         for file in (run_folder.node_state(self.node), run_folder.node_exit(self.node)):
             reserve_small(file)
 
@@ -130,8 +135,10 @@ class Supervisor:
         processes.kill_descendants(os.getpid())  # those of a keeper that was killed
         self.output.drain(output)
         stop_state = Told(bool(self.asked), self.killed, self.interrupted, self.told, self.at_once)
-        peers, restarts = self.peers, self.restarts
-        ending = Ending(self.run_folder, self.node, self.ranks, peers, restarts, self.output, self.state, self.grace_s)
+        ending = Ending(
+            self.run_folder, self.node, self.ranks, self.peers, self.restarts, self.written, self.output, self.state,
+            self.grace_s,
+        )  # fmt: skip
         code = ending.conclude(status, stop_state, signals)
         if code is None:  # another start begins with new ones
             self.output.close()
