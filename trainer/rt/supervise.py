@@ -33,7 +33,7 @@ from .peers import Peers
 from .restarts import Restarts
 from .run_folder import RunFolder, count_of, read_small, reserve_small, write_small
 from .signal_queue import SignalQueue
-from .verdict import RankLook, described, left_by, look_at, unplanned, was_stopped
+from .verdict import RankEnd, RankLook, described, left_by, look_at, unplanned, was_stopped, with_cause
 from .written_files import WrittenFiles
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -109,6 +109,7 @@ class Supervisor:
         self.asked: dict[int, float] = {}  # signal for the ranks -> when, monotonic seconds
         self.sent: set[tuple[int, int]] = set()  # (signal, pid of a rank wrapper)
         self.interrupted = self.killed = False
+        self.failures: dict[int, RankEnd] = {}  # ranks that have ended, with the reason in words
         self.told = False  # to end, by somebody: not because a peer failed
         self.at_once = False  # by SIGQUIT
         self.stop_signal_at = float("inf")
@@ -249,7 +250,11 @@ class Supervisor:
         if not self.peers.others:
             return
         for end in filter(None, (left_by(self.run_folder, rank) for rank in self.ranks)):
-            self.peers.tell(end.code, described(self.run_folder, end), end.rank, end.time_ns)
+            if end.rank not in self.failures:
+                cause = with_cause(self.run_folder, end)
+                self.failures[end.rank] = cause._replace(reason=described(self.run_folder, cause))
+            cause = self.failures[end.rank]
+            self.peers.tell(cause.code, cause.reason, cause.rank, cause.time_ns)
 
     def _check_deadlines(self) -> None:
         now = time.monotonic()
