@@ -154,6 +154,27 @@ def test_what_the_end_of_a_rank_means(status, forwarded, stopped, code):
     assert meaning(status, forwarded, stopped)[0] == code
 
 
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (1, "exit status 1"),
+        (2, "exit status 2: usually invalid arguments"),
+        (127, "exit status 127: a command was not found"),
+        (134, "exit status 134 (SIGABRT): usually a failed check in C++ or CUDA, or NCCL's timeout; the end of"),
+        (-signal.SIGABRT, "killed by SIGABRT: usually a failed check in C++ or CUDA"),
+        (-signal.SIGBUS, "killed by SIGBUS: usually /dev/shm is full (df /dev/shm): raise shm"),
+        (137, "exit status 137 (SIGKILL): probably out of memory (check dmesg)"),
+        (-signal.SIGKILL, "killed by SIGKILL, not sent by jobc: probably out of memory"),
+        (-signal.SIGTERM, "killed by SIGTERM: not sent by jobc"),
+        (-40, "killed by signal 40"),
+        (200, "exit status 200"),
+    ],
+)
+def test_a_status_that_a_signal_has_left_says_what_it_usually_means(status, reason):
+    code, words = meaning(status, {}, stopped=False)
+    assert code == 1 and words.startswith(reason)
+
+
 def test_bash_and_python_say_the_same_about_each_code(job):
     demo = job()
     for code, words in exit_codes.MEANING.items():

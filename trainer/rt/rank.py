@@ -181,17 +181,8 @@ def meaning(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[in
             return stop, f"ended by {signal.Signals(number).name}, as asked"
     if status == -signal.SIGKILL:
         return exit_codes.CRASHED, exit_codes.KILLED
-    if status < 0:
-        return exit_codes.CRASHED, f"killed by {_signal_name(-status)}"
     if status == exit_codes.PREEMPTED:
         return stop, "exit status 75"
     if status in exit_codes.PRIORITY:
         return status, f"exit status {status}"
-    return exit_codes.CRASHED, f"exit status {status}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
+    return exit_codes.CRASHED, exit_codes.with_usual_cause(status)

@@ -127,7 +127,7 @@ def _printed(run: RunFolder, end: RankEnd) -> str:
 
 def _lost_a_peer(run: RunFolder, end: RankEnd) -> bool:
     """Return whether it failed because another rank had gone, as far as its exit code and its log tell."""
-    aborted = end.code == exit_codes.PEER_LOST or end.reason.startswith("killed by SIGABRT")
+    aborted = end.code == exit_codes.PEER_LOST or "SIGABRT" in end.reason
     return LOST_PEER_WORDS.search(_printed(run, end) if aborted else _exception(run, end)) is not None
 
 
