@@ -394,3 +394,11 @@ def test_smoke_runs_two_processes_and_leaves_nothing(job, tmp_path):
     assert demo.run("smoke.sh", TMPDIR=str(tmp_path))[0] == 0
     assert (demo.mark("0"), demo.mark("1")) == ("2", "2")
     assert not list(tmp_path.glob("jobc-smoke*")) and demo.runs_made() == []
+
+
+def test_gpus_that_this_machine_lacks_are_an_error_before_a_run_exists(job, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    demo = job(topology_gpus=2)
+    code, output = demo.run("submit.sh")
+    assert code == 65 and "has no GPU that this shell may use, wanted: 2\n  hint: gpus=0 procs=2" in output, output
+    assert not list(demo.runs.glob("demo/*"))

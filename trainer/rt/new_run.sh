@@ -210,6 +210,12 @@ check_start() {
   fi
 }
 
+# need_gpus COUNT: ends the start when this machine has fewer. Makes nothing.
+need_gpus() {
+  local said
+  said=$(jobctl gpus --least "$1") || die 65 "${said%%$'\n'*}" "${said#*$'\n'}"
+}
+
 # start_run DETACH: becomes the node script of `run`; with DETACH in the background, and waits until it is up.
 start_run() {
   local node file=$run/state/node_00 copy=$run/artifact/$attempt
