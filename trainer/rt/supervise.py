@@ -15,6 +15,7 @@ signalled, because torchrun mishandles repeats: the rank wrappers are.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -26,6 +27,7 @@ from .claim import Refused, claim
 from .console import Console
 from .enclosure import start_enclosed
 from .ending import WATCHFUL_S, Ending, Told, mark_stopped
+from .hang_watch import HangWatch
 from .header import header
 from .node_log import NodeLog
 from .node_output import NodeOutput
@@ -110,6 +112,7 @@ class Supervisor:
         self.sent: set[tuple[int, int]] = set()  # (signal, pid of a rank wrapper)
         self.interrupted = self.killed = False
         self.failures: dict[int, RankEnd] = {}  # ranks that have ended, with the reason in words
+        self.hang_watch = HangWatch(run_folder, self.ranks, time.monotonic())
         self.told = False  # to end, by somebody: not because a peer failed
         self.at_once = False  # by SIGQUIT
         self.stop_signal_at = float("inf")
@@ -162,6 +165,7 @@ class Supervisor:
             self._look_at_peers()
             self._look_at_starter()
             self._check_deadlines()
+            self._look_for_hang()
             self.output.go_on()
 
     def _on_signal(self, number: int) -> None:
@@ -268,6 +272,15 @@ class Supervisor:
             self._kill(f"not exited after {self.grace_s} s" if runs else "the launcher does not exit")
         elif self._is_stopping() and now + LAUNCHER_GRACE_S < self.kill_at and self._all_ranks_ended():
             self.kill_at = now + LAUNCHER_GRACE_S  # torchrun waits for the agents of other nodes, 300 s
+
+    def _look_for_hang(self) -> None:
+        """Report a suspicion once, on the console and in the state file, where status finds it."""
+        if self.hang_watch.look(time.monotonic()):
+            hang = self.hang_watch.hang
+            if hang:
+                self.output.say(str(hang))
+            with contextlib.suppress(OSError):
+                write_small(self.run_folder.node_state(self.node), keys={**self.state, **(hang.keys() if hang else {})})
 
     def _some_rank_began(self) -> bool:
         return any(self._rank_state(rank) for rank in self.ranks)
