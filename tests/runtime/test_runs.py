@@ -81,6 +81,7 @@ def test_two_runs_at_once_do_not_meet_and_stop_refuses_to_choose(job):
     for name in ("one", "two"):
         (demo.marks / name).mkdir()
     one = demo.start("submit.sh", "--run-id", "one", MARKS=str(demo.marks / "one"))
+    demo.wait_for_marks("one/0", "one/1")
     two = demo.start("submit.sh", "--run-id", "two", MARKS=str(demo.marks / "two"))
     demo.wait_for_marks("one/0", "one/1", "two/0", "two/1")
     code, output = demo.run("stop.sh")
@@ -89,6 +90,8 @@ def test_two_runs_at_once_do_not_meet_and_stop_refuses_to_choose(job):
     assert one.wait(30) == 0 and two.poll() is None
     assert demo.run("stop.sh")[0] == 0
     assert two.wait(30) == 0
+    warning = "warning: job demo is live already, in run one; this is another run (stop.sh --run ID ends one)\n"
+    assert "warning" not in one.stdout.read() and two.stdout.read().startswith(warning)
     assert demo.run("stop.sh")[0] == 1
 
 

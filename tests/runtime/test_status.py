@@ -379,6 +379,14 @@ def test_a_missing_run_is_one_message(tmp_path: Path, place: Place) -> None:
             place.choose_run(named)
 
 
+def test_live_runs_are_found_before_another_one_starts(tmp_path: Path, place: Place) -> None:
+    states = {"new": node(), "old": node(ended=5, exit=0), "not_started": "", "older": node()}
+    for age, (name, state) in enumerate(states.items()):
+        run = make_run(tmp_path, name, **({"state__node_00": state} if state else {}))
+        os.utime(run.path / "artifact", (1000 - age, 1000 - age))
+    assert status.live_runs(place.engine(), place.list_runs()) == ["new", "older"]
+
+
 def test_a_thousand_runs_take_less_than_a_second(tmp_path: Path, place: Place) -> None:
     for index in range(1000):
         make_run(tmp_path, f"r{index}", state__node_00=node(ended=5, exit=0))
