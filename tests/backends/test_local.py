@@ -21,7 +21,8 @@ class TestLocal(BackendSuite):
     neutral_files = True
 
     def environment(self, project: Path) -> dict[str, str]:
-        here = {"MODULESHOME": str(project / "modules"), "MY_TOKEN": "s3cret"}
+        gpus = {"CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}  # submit.sh counts them
+        here = {"MODULESHOME": str(project / "modules"), "MY_TOKEN": "s3cret", **gpus}
         return {**super().environment(project), **here}
 
     def test_the_environment_of_the_ranks_is_active(self, tmp_path: Path) -> None:

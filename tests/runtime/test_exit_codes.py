@@ -64,15 +64,37 @@ def test_what_torchrun_says_about_a_failed_rank_is_in_its_log_alone(job):
     assert "ChildFailedError" in (demo.only_run / "logs/launcher_00.log").read_text()
 
 
-@pytest.mark.parametrize(("ended", "is_blamed"), [(1, True), (3, False)])
-def test_a_rank_that_left_the_others_with_0_is_named(ended, is_blamed, tmp_path):
+GLOO = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [::1]:6"
+TRACEBACK = 'Traceback (most recent call last):\n  File "/code/train.py", line 9, in <module>\n    all_reduce(loss)\n'
+NCCL = "terminate called after throwing an instance of 'c10::DistBackendError'\n  what():  [Rank 0] Watchdog caught "
+HELPER = "rank 0 lost a peer: Connection closed by peer; see the log of the first rank that failed\n"
+LEFT = "lost rank 1, which exited with 0 before the others finished"
+
+
+@pytest.mark.parametrize(
+    ("code", "recorded", "printed", "ended", "reason"),
+    [
+        (69, "exit status 69", HELPER, 1, LEFT),
+        (69, "exit status 69", HELPER, 3, "exit status 69"),
+        (69, "exit status 69", "the disk does not answer", 1, "exit status 69"),
+        (1, "exit status 1", f"{TRACEBACK}{GLOO}\n", 1, LEFT),
+        (1, "exit status 1", f"{TRACEBACK}{GLOO}\n", 3, f"{GLOO} (train.py:9)"),
+        (1, "exit status 1", f"{GLOO}\n{TRACEBACK}KeyError: 7\n", 1, "KeyError: 7 (train.py:9)"),
+        (1, "killed by SIGABRT", f"{NCCL}collective operation timeout: WorkNCCL(…)\n", 1, LEFT),
+        (1, "killed by SIGABRT", "double free\n", 1, "killed by SIGABRT"),
+    ],
+)
+def test_a_rank_that_left_the_others_with_0_is_named_and_no_machine_is_lost(
+    code, recorded, printed, ended, reason, tmp_path
+):
     run = RunFolder(tmp_path, 0)
-    write_small(run.rank_exit(0), "69", {"reason": "exit status 69", "time_ns": 2})
+    write_small(run.rank_exit(0), str(code), {"reason": recorded, "time_ns": 2})
     write_small(run.rank_exit(1), "0", {"reason": "exit status 0", "time_ns": ended})
-    verdict = judge(run, 0, range(2), 1, b"", asked=False, killed=False)
-    assert (verdict.code, verdict.first.rank) == (69, 0)
-    said = "rank 1 exited with 0 before the others finished" if is_blamed else "exit status 69"
-    assert verdict.reason == f"rank 0: {said}"
+    run.rank_log(0).parent.mkdir()
+    run.rank_log(0).write_text(f"{run.log_header('rank 0')}{printed}")
+    verdict = judge(run, 0, [0], 1, b"", asked=False, killed=False)  # rank 1 may be on another node
+    assert verdict.reason == f"rank 0: {reason}"
+    assert (verdict.code, verdict.first.rank) == (1 if reason == LEFT else code, 0)
 
 
 def test_what_a_launcher_says_is_shown_when_no_rank_started(job):
@@ -130,6 +152,27 @@ def test_the_worst_code_wins(codes, winner):
 )
 def test_what_the_end_of_a_rank_means(status, forwarded, stopped, code):
     assert meaning(status, forwarded, stopped)[0] == code
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (1, "exit status 1"),
+        (2, "exit status 2: usually invalid arguments"),
+        (127, "exit status 127: a command was not found"),
+        (134, "exit status 134 (SIGABRT): usually a failed check in C++ or CUDA, or NCCL's timeout; the end of"),
+        (-signal.SIGABRT, "killed by SIGABRT: usually a failed check in C++ or CUDA"),
+        (-signal.SIGBUS, "killed by SIGBUS: usually /dev/shm is full (df /dev/shm): raise shm"),
+        (137, "exit status 137 (SIGKILL): probably out of memory (check dmesg)"),
+        (-signal.SIGKILL, "killed by SIGKILL, not sent by jobc: probably out of memory"),
+        (-signal.SIGTERM, "killed by SIGTERM: not sent by jobc"),
+        (-40, "killed by signal 40"),
+        (200, "exit status 200"),
+    ],
+)
+def test_a_status_that_a_signal_has_left_says_what_it_usually_means(status, reason):
+    code, words = meaning(status, {}, stopped=False)
+    assert code == 1 and words.startswith(reason)
 
 
 def test_bash_and_python_say_the_same_about_each_code(job):

@@ -242,3 +242,43 @@ def test_the_digest_of_code_knows_contents_names_and_modes_but_no_rubbish(tmp_pa
 def test_a_node_0_that_refuses_is_there_and_one_without_a_name_is_not() -> None:
     assert check_head("127.0.0.1").good
     assert "does not resolve" in check_head("node-0.invalid").text
+
+
+@pytest.mark.parametrize(
+    ("environ", "files", "seen"),
+    [
+        ({}, [], 0),
+        ({}, ["nvidia0"], None),  # nvidia-smi is missing
+        ({}, ["kfd"], None),
+        ({}, ["nvidiactl"], 0),
+        ({"CUDA_VISIBLE_DEVICES": ""}, ["nvidia0"], 0),
+        ({"CUDA_VISIBLE_DEVICES": "-1"}, ["nvidia0"], 0),
+        ({"CUDA_VISIBLE_DEVICES": "MIG-8a, MIG-8b"}, ["nvidia0"], 2),
+        ({"HIP_VISIBLE_DEVICES": "0,1"}, [], 2),
+    ],
+)
+def test_the_gpus_of_this_machine_are_counted_without_torch(
+    environ: dict[str, str], files: list[str], seen: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in files:
+        (tmp_path / name).touch()
+    assert gpus.number_seen(environ, tmp_path) == seen
+
+
+def test_the_parts_of_a_gpu_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = "GPU 0: H100 (UUID: GPU-a)\\n  MIG 3g.40gb Device 0: (UUID: MIG-a)\\n  MIG 3g.40gb Device 1: (UUID: MIG-b)"
+    one = f"case $1 in -L) printf '{parts}\\n' ;; --query-gpu*) echo '0, NVIDIA H100, 4, GPU-a' ;; esac"
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{one}\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert gpus.number_seen({}, tmp_path / "dev") == 2
+
+
+def test_too_few_gpus_lead_to_what_this_machine_can_do() -> None:
+    assert gpus.too_few(None, 2) == gpus.too_few(2, 2) == ""
+    title, hint = gpus.too_few(0, 2).split("\n")
+    assert title.endswith(" has no GPU that this shell may use, wanted: 2")
+    assert hint.startswith("gpus=0 procs=2 runs 2 processes on the CPU; ")
+    title, hint = gpus.too_few(1, 4).split("\n")
+    assert " has 1 GPU that " in title and hint.startswith("gpus=1; gpus=0 procs=4 ")

@@ -81,6 +81,7 @@ def test_two_runs_at_once_do_not_meet_and_stop_refuses_to_choose(job):
     for name in ("one", "two"):
         (demo.marks / name).mkdir()
     one = demo.start("submit.sh", "--run-id", "one", MARKS=str(demo.marks / "one"))
+    demo.wait_for_marks("one/0", "one/1")
     two = demo.start("submit.sh", "--run-id", "two", MARKS=str(demo.marks / "two"))
     demo.wait_for_marks("one/0", "one/1", "two/0", "two/1")
     code, output = demo.run("stop.sh")
@@ -89,6 +90,8 @@ def test_two_runs_at_once_do_not_meet_and_stop_refuses_to_choose(job):
     assert one.wait(30) == 0 and two.poll() is None
     assert demo.run("stop.sh")[0] == 0
     assert two.wait(30) == 0
+    warning = "warning: job demo is live already, in run one; this is another run (stop.sh --run ID ends one)\n"
+    assert "warning" not in one.stdout.read() and two.stdout.read().startswith(warning)
     assert demo.run("stop.sh")[0] == 1
 
 
@@ -394,3 +397,11 @@ def test_smoke_runs_two_processes_and_leaves_nothing(job, tmp_path):
     assert demo.run("smoke.sh", TMPDIR=str(tmp_path))[0] == 0
     assert (demo.mark("0"), demo.mark("1")) == ("2", "2")
     assert not list(tmp_path.glob("jobc-smoke*")) and demo.runs_made() == []
+
+
+def test_gpus_that_this_machine_lacks_are_an_error_before_a_run_exists(job, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    demo = job(topology_gpus=2)
+    code, output = demo.run("submit.sh")
+    assert code == 65 and "has no GPU that this shell may use, wanted: 2\n  hint: gpus=0 procs=2" in output, output
+    assert not list(demo.runs.glob("demo/*"))

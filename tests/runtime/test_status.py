@@ -66,6 +66,39 @@ def test_a_live_node_is_up_with_its_last_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("rank", "note"),
+    [
+        (None, "rank 0 has not started: its launcher may wait for other nodes"),
+        ("attempt=7\nbegan=1\n", "rank 0 has not started: its launcher may wait for other nodes"),
+        ("attempt=0\nbegan=61\n", "rank 0 started at 1970-01-01 00:01:01 UTC; it has printed nothing yet"),
+        (
+            "attempt=0\nbegan=61\nfirst_output=70\n",
+            "rank 0 started at 1970-01-01 00:01:01 UTC; its first output came 9 s later",
+        ),
+    ],
+)
+def test_a_program_that_reports_no_steps_has_started_or_printed(tmp_path: Path, rank: str | None, note: str) -> None:
+    texts = {"state__rank_00": rank} if rank else {}
+    run, engine = make_run(tmp_path, state__node_00=node(attempt=0), **texts), Engine(make_job(tmp_path))
+    assert lines(engine, run)[2] == f"  {note}"
+    (run.path / "state/node_00").write_text(node(attempt=0, ended=5, exit=0))
+    assert len(lines(engine, Run(run.path))) == 3
+
+
+def test_ranks_that_may_hang_are_named_when_those_of_all_nodes_are_idle(tmp_path: Path) -> None:
+    idle = {"attempt": 0, "idle_since": 60, "idle_ranks": "2 3 \x1b[31m", "left_ranks": ""}
+    texts = {"state__node_00": node(attempt=0), "state__node_01": node(**idle), "state__rank_00": "attempt=0\nbegan=1"}
+    run, job = make_run(tmp_path, **texts), make_job(tmp_path, nodes=2)
+    assert not any("may hang" in line for line in lines(Engine(job), run))
+    (run.path / "state/node_00").write_text(node(**{**idle, "idle_since": 61, "idle_ranks": "1", "left_ranks": "0"}))
+    line = "  ranks 1 2 3 may hang: no output and no CPU time since 1970-01-01 00:01:01 UTC; rank 0 exited with 0: "
+    assert any(found == f"{line}the others may wait for it" for found in lines(Engine(job), Run(run.path)))
+    (run.path / "state/node_00").write_text(node(attempt=0, ended=70, exit=0))
+    found = lines(Engine(job), Run(run.path))
+    assert any(line.endswith("; node 0 exited with 0: the others may wait for it") for line in found)
+
+
+@pytest.mark.parametrize(
     ("keys", "more", "text"),
     [
         ({"ended": 5, "exit": 0}, {}, "done (exit 0)"),
@@ -344,6 +377,14 @@ def test_a_missing_run_is_one_message(tmp_path: Path, place: Place) -> None:
     for named in ("", "x", "../x", "\x1b[2J", "a\0b"):
         with pytest.raises(Failure, match="has no run"):
             place.choose_run(named)
+
+
+def test_live_runs_are_found_before_another_one_starts(tmp_path: Path, place: Place) -> None:
+    states = {"new": node(), "old": node(ended=5, exit=0), "not_started": "", "older": node()}
+    for age, (name, state) in enumerate(states.items()):
+        run = make_run(tmp_path, name, **({"state__node_00": state} if state else {}))
+        os.utime(run.path / "artifact", (1000 - age, 1000 - age))
+    assert status.live_runs(place.engine(), place.list_runs()) == ["new", "older"]
 
 
 def test_the_programs_run_with_python_3_8(tmp_path: Path) -> None:

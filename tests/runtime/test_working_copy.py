@@ -50,6 +50,11 @@ def test_a_script_saves_to_a_relative_path_and_the_next_attempt_reads_it(job, re
     code, output = demo.run("submit.sh")
     assert code == 0 and "step 0" in output, output
     assert "code: 2 files copied; linked: data, marks\n" in output
+    # out/step.txt, and train.py, which the script touched
+    size = len(SAVES) + len("0")
+    assert (
+        f"jobc: script wrote 2 files ({size} B) in {demo.only_run}/code: train.py, out/step.txt\njobc: exit 0" in output
+    )
     code, output = demo.run("submit.sh", "--resume", demo.only_run.name)
     assert code == 0 and "step 1" in output and "files copied" not in output, output
     assert (demo.only_run / "code/out/step.txt").read_text() == "1" and not (repository / "out").exists()

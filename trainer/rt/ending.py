@@ -17,6 +17,7 @@ from .restarts import CAN_RESTART, Restarts
 from .run_folder import RunFolder, read_small, release_small, write_small
 from .signal_queue import SignalQueue
 from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge, log_tail, said_in
+from .written_files import WrittenFiles
 
 WATCHFUL_S = 0.1  # between two looks while something is about to happen
 CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # as a crash can that has left a checkpoint
@@ -61,12 +62,13 @@ class Ending:
         ranks: range,
         peers: Peers,
         restarts: Restarts,
+        written: WrittenFiles,
         output: NodeOutput,
         state: Mapping[str, object],
         grace_s: int,
     ) -> None:
         self.run_folder, self.node, self.ranks = run_folder, node, ranks
-        self.peers, self.restarts, self.output = peers, restarts, output
+        self.peers, self.restarts, self.written, self.output = peers, restarts, written, output
         self.state, self.grace_s = state, grace_s
         self.recorded = dict(state)
 
@@ -91,6 +93,8 @@ class Ending:
         if restarts or lost:
             self._record(verdict, told, is_final=True)
         code = _exit_code(verdict, told)
+        if self.node == 0 and not told.at_once and (line := self.written.line()):
+            self.output.say(line)
         why = lost or (verdict.reason if verdict.reason.endswith(LATE) else "")
         self.output.say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {why}" if why else ""))
         if command := self._resume_command(code):

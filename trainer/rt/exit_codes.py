@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable
 
 DONE = 0
@@ -27,6 +28,42 @@ MEANING = {
 
 # jobc and torchrun kill the wrapper of a rank, so a rank whose wrapper lives was killed by somebody else.
 KILLED = "killed by SIGKILL, not sent by jobc: probably out of memory (check dmesg)"
+
+# What usually sends a signal to a rank that nobody has asked to stop, and what to do about it.
+USUAL_CAUSES: dict[int, str] = {
+    signal.SIGABRT: "usually a failed check in C++ or CUDA, or NCCL's timeout; the end of the log says which",
+    signal.SIGSEGV: "usually a native extension that was built for another torch, CUDA or Python",
+    signal.SIGBUS: "usually /dev/shm is full (df /dev/shm): raise shm, or use fewer data loader workers",
+    signal.SIGILL: "usually a program that was built for a newer CPU",
+    signal.SIGFPE: "usually an integer division by zero in native code",
+    signal.SIGKILL: "probably out of memory (check dmesg)",
+    signal.SIGXCPU: "its limit of CPU time (ulimit -t)",
+    signal.SIGXFSZ: "its limit of file size (ulimit -f)",
+    signal.SIGTERM: "not sent by jobc",
+}
+USUAL_STATUS = {
+    2: "usually invalid arguments",
+    126: "a command cannot be executed: check its permissions and its first line",
+    127: "a command was not found",
+}
+
+
+def with_usual_cause(status: int) -> str:
+    """Return how a rank ended, in words. status: exit status, or -N = killed by signal N."""
+    if status < 0:
+        words, cause = f"killed by {_name(-status)}", USUAL_CAUSES.get(-status, "")
+    elif 128 < status < 160:  # what a shell returns when a signal has killed its command
+        words, cause = f"exit status {status} ({_name(status - 128)})", USUAL_CAUSES.get(status - 128, "")
+    else:
+        words, cause = f"exit status {status}", USUAL_STATUS.get(status, "")
+    return f"{words}: {cause}" if cause else words
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
 
 
 def worst(codes: Iterable[int]) -> int:

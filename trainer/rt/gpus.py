@@ -1,6 +1,7 @@
 """The GPUs of this node as the driver lists them, without torch: how many, which, and who uses them.
 
-Usage  jobctl gpus TYPE     are all GPUs that the job may use of that type? Else 1, and one line says why not
+Usage  jobctl gpus TYPE       are all GPUs that the job may use of that type? Else 1, and one line says why not
+       jobctl gpus --least N  are there so many, as far as can be known? Else 1, and two lines: why not, what to do
 Source nvidia-smi(1) of driver 550; rocm-smi of ROCm 6
 """
 
@@ -11,12 +12,15 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from .gpu_names import is_of_type
 
 TIMEOUT_S = 60  # the driver starts at the first question, where it is not kept running
 BUSY_MIB = 1024  # a GPU nobody uses has some hundred MiB in use for itself
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+DEVICE_FILES = ("nvidia[0-9]*", "kfd", "dxg")  # of NVIDIA, AMD, and NVIDIA below WSL 2
 HINT = "check the driver and CUDA_VISIBLE_DEVICES; to run on the CPU, set gpus=0"
 
 
@@ -40,7 +44,11 @@ class Gpu(NamedTuple):
 
 def main(argv: list[str]) -> int:
     """The exit code."""
-    good, message = compare(listed(os.environ), argv[0])
+    if argv[0] == "--least":
+        message = too_few(number_seen(os.environ), int(argv[1]))
+        good = not message
+    else:
+        good, message = compare(listed(os.environ), argv[0])
     print(message)
     return 0 if good else 1
 
@@ -55,6 +63,35 @@ def compare(found: list[Gpu] | None, wanted: str) -> tuple[bool, str]:
     return good, f"GPUs of {host}: {kinds}; wanted: {wanted}"
 
 
+def number_seen(environ: Mapping[str, str], devices: Path = Path("/dev")) -> int | None:
+    """Return how many GPUs, or parts of one (MIG), a program may use; None when only the program itself can tell."""
+    visible = next((environ[name] for name in VISIBLE if name in environ), None)
+    if visible is not None:
+        return len([device for device in visible.split(",") if device.strip() not in ("", "-1")])
+    if (gpus := listed(environ)) is not None:
+        return max(len(gpus), _number_of_parts())
+    return None if any(next(devices.glob(name), None) for name in DEVICE_FILES) else 0
+
+
+def _number_of_parts() -> int:
+    try:
+        return sum(line.lstrip().startswith("MIG ") for line in _ask("nvidia-smi", "-L").splitlines())
+    except (OSError, subprocess.SubprocessError):
+        return 0
+
+
+def too_few(seen: int | None, wanted: int) -> str:
+    """Return why a job with so many GPUs cannot run here, and on a second line what to do; "" when it may."""
+    if seen is None or seen >= wanted:
+        return ""
+    number = f"{seen} GPU{'' if seen == 1 else 's'}" if seen else "no GPU"
+    on_cpu = f"gpus=0 procs={wanted} runs {wanted} processes on the CPU" if wanted > 1 else "gpus=0 runs on the CPU"
+    hint = f"{on_cpu}; backend=slurm, or ssh with hosts=, runs on other machines"
+    if seen:
+        hint = f"gpus={seen}; {hint}"
+    return f"{os.uname().nodename} has {number} that this shell may use, wanted: {wanted}\n{hint}"
+
+
 def text(seen: int, wanted: int) -> str:
     """The trainer says the same when it refuses to begin."""
     return f"GPUs seen by torch: {seen}, wanted: {wanted}"
@@ -67,8 +104,7 @@ def listed(environ: Mapping[str, str]) -> list[Gpu] | None:
             gpus = list(tool())
         except (OSError, subprocess.SubprocessError, ValueError, KeyError):
             continue
-        names = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
-        visible = next((environ[name].split(",") for name in names if environ.get(name)), None)
+        visible = next((environ[name].split(",") for name in VISIBLE if environ.get(name)), None)
         if visible is not None and all(index.isdigit() for index in visible):
             return [gpu for gpu in gpus if gpu.id in visible]
         return gpus

@@ -41,6 +41,16 @@ make_run_root() {
   echo '*' >"$1/.gitignore" || die 1 "cannot write to $1" 'is the disk full?'
 }
 
+# warn_of_live_runs: of this user and this job. Two at once may be meant, or may be a submit.sh that was typed twice.
+warn_of_live_runs() {
+  local live
+  if [[ ! -d $runs ]]; then return; fi
+  live=$(jobctl status --live 2>/dev/null) || return 0
+  if [[ -n $live ]]; then
+    printf 'warning: job %s is live already, in run %s; this is another run (stop.sh --run ID ends one)\n' "$job_name" "${live// /, }" >&2
+  fi
+}
+
 # create_run [ID]: a new run folder in `run`, for attempt 0.
 create_run() {
   local id=${1:-} tries=5
@@ -50,6 +60,7 @@ create_run() {
   make_run_root "$(dirname -- "$runs")"
   try "create the folder $runs" mkdir -p -- "$runs"
   resolve_runs
+  warn_of_live_runs
   while ((tries--)); do
     run=$runs/${id:-$(date -u +%Y%m%d-%H%M%S)-$(od -An -N2 -tx1 /dev/urandom | tr -d ' \n')}
     if [[ -n $id ]]; then remove_abandoned "$run"; fi
@@ -208,6 +219,12 @@ check_start() {
     printf '%s\n' "$said" >&2
     exit "$code"
   fi
+}
+
+# need_gpus COUNT: ends the start when this machine has fewer. Makes nothing.
+need_gpus() {
+  local said
+  said=$(jobctl gpus --least "$1") || die 65 "${said%%$'\n'*}" "${said#*$'\n'}"
 }
 
 # start_run DETACH: becomes the node script of `run`; with DETACH in the background, and waits until it is up.

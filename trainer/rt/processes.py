@@ -136,6 +136,24 @@ def descendants(root: int) -> list[tuple[int, int]]:
     return processes
 
 
+def cpu_ticks(roots: Collection[int]) -> dict[int, int]:
+    """User and system time, in clock ticks, of each process in `roots` with all below it and those that have ended."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
+        if fields := _stat(pid):
+            parents[pid] = int(fields[1])
+            ticks[pid] = sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
+    used = dict.fromkeys(roots, 0)
+    for pid, own in ticks.items():
+        ancestor = pid
+        while ancestor in parents and ancestor not in used:
+            ancestor = parents[ancestor]
+        if ancestor in used:
+            used[ancestor] += own
+    return used
+
+
 def signal_process(pid: int, ticks: int, number: int) -> bool:
     """Send a signal to that very process; False when it is gone."""
     if not is_running(pid, ticks):

@@ -74,6 +74,7 @@ class Rank:
         reserve_small(run.rank_exit(rank))
         self.log = run.open_log(run.rank_log(rank), f"rank {rank}")
         self.lossy_log = LossyLog(self.log)
+        self.began, self.first_output = int(time.time()), 0  # seconds since 1970; what status tells of a start
         self.forwarded: dict[int, float] = {}  # signal -> when it was last sent, monotonic seconds
 
     def run(self, signals: SignalQueue) -> int:
@@ -121,6 +122,10 @@ class Rank:
         """Copy one chunk of output to the log and to stdout; False at its end."""
         piece = os.read(pipe, 65536)
         self.lossy_log.write(piece)
+        if piece and not self.first_output:
+            self.first_output = int(time.time())
+            with contextlib.suppress(OSError):
+                self._write_state()
         with contextlib.suppress(OSError):  # a closed terminal must not end the training
             write_all(sys.stdout.fileno(), piece)
         return bool(piece)
@@ -156,7 +161,10 @@ class Rank:
             "start_ticks": processes.start_ticks(os.getpid()),
             "attempt": self.run_folder.attempt,
             "node": os.environ.get("JOBC_NODE_RANK", ""),
+            "began": self.began,
         }
+        if self.first_output:
+            keys["first_output"] = self.first_output
         if self.forwarded:
             keys["signalled"] = " ".join(signal.Signals(number).name for number in self.forwarded)
         write_small(self.run_folder.rank_state(self.rank), keys=keys)
@@ -181,17 +189,8 @@ def meaning(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[in
             return stop, f"ended by {signal.Signals(number).name}, as asked"
     if status == -signal.SIGKILL:
         return exit_codes.CRASHED, exit_codes.KILLED
-    if status < 0:
-        return exit_codes.CRASHED, f"killed by {_signal_name(-status)}"
     if status == exit_codes.PREEMPTED:
         return stop, "exit status 75"
     if status in exit_codes.PRIORITY:
         return status, f"exit status {status}"
-    return exit_codes.CRASHED, f"exit status {status}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
+    return exit_codes.CRASHED, exit_codes.with_usual_cause(status)

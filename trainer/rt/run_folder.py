@@ -93,6 +93,11 @@ class RunFolder:
         return self.path / "state" / "resume"
 
     @property
+    def code(self) -> Path:
+        """Return the working copy of the user's code; absent where the ranks run in another folder."""
+        return self.path / "code"
+
+    @property
     def checkpoints(self) -> Path:
         """Return the checkpoint folder of jobc's own trainer."""
         return self.path / "checkpoints"

@@ -15,6 +15,7 @@ signalled, because torchrun mishandles repeats: the rank wrappers are.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -26,6 +27,7 @@ from .claim import Refused, claim
 from .console import Console
 from .enclosure import start_enclosed
 from .ending import WATCHFUL_S, Ending, Told, mark_stopped
+from .hang_watch import HangWatch
 from .header import header
 from .node_log import NodeLog
 from .node_output import NodeOutput
@@ -33,7 +35,8 @@ from .peers import Peers
 from .restarts import Restarts
 from .run_folder import RunFolder, count_of, read_small, reserve_small, write_small
 from .signal_queue import SignalQueue
-from .verdict import RankLook, described, left_by, look_at, unplanned, was_stopped
+from .verdict import RankEnd, RankLook, described, left_by, look_at, unplanned, was_stopped, with_cause
+from .written_files import WrittenFiles
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STOPPING = {*STOP_SIGNALS, signal.SIGQUIT}
@@ -58,8 +61,9 @@ def main(argv: list[str]) -> int:
         run_folder = RunFolder.from_environment()
         node, nodes = int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"])
         restarts = Restarts(run_folder, node, nodes, most, lambda s: STOPPING.isdisjoint(signals.wait(s)[0]))
+        written = WrittenFiles(run_folder.code)
         starter = [int(word) for word in os.environ.pop("JOBC_STARTER", "").split()]
-        while (code := Supervisor(run_folder, restarts, starter, began).run(launcher, signals)) is None:
+        while (code := Supervisor(run_folder, restarts, written, starter, began).run(launcher, signals)) is None:
             pass
         return code
     except Refused as refusal:
@@ -75,8 +79,10 @@ class Supervisor:
     starter: pid and start ticks of the process that stands for the container, [] without; began: monotonic seconds
     """
 
-    def __init__(self, run_folder: RunFolder, restarts: Restarts, starter: list[int], began: float) -> None:
-        self.run_folder, self.restarts, self.starter = run_folder, restarts, starter
+    def __init__(
+        self, run_folder: RunFolder, restarts: Restarts, written: WrittenFiles, starter: list[int], began: float
+    ) -> None:
+        self.run_folder, self.restarts, self.written, self.starter = run_folder, restarts, written, starter
         self.node = int(os.environ["JOBC_NODE_RANK"])
         procs = int(os.environ["JOBC_PROCS"])
         self.ranks = range(self.node * procs, (self.node + 1) * procs)
@@ -97,6 +103,7 @@ class Supervisor:
             "started": int(time.time()),
         }
         write_small(run_folder.node_state(self.node), keys=self.state)
+        written.begin(run_folder.node_state(self.node).stat().st_ctime)
         for file in (run_folder.node_state(self.node), run_folder.node_exit(self.node)):
             reserve_small(file)
 
@@ -104,6 +111,8 @@ class Supervisor:
         self.asked: dict[int, float] = {}  # signal for the ranks -> when, monotonic seconds
         self.sent: set[tuple[int, int]] = set()  # (signal, pid of a rank wrapper)
         self.interrupted = self.killed = False
+        self.failures: dict[int, RankEnd] = {}  # ranks that have ended, with the reason in words
+        self.hang_watch = HangWatch(run_folder, self.ranks, time.monotonic())
         self.told = False  # to end, by somebody: not because a peer failed
         self.at_once = False  # by SIGQUIT
         self.stop_signal_at = float("inf")
@@ -130,8 +139,10 @@ class Supervisor:
         processes.kill_descendants(os.getpid())  # those of a keeper that was killed
         self.output.drain(output)
         stop_state = Told(bool(self.asked), self.killed, self.interrupted, self.told, self.at_once)
-        peers, restarts = self.peers, self.restarts
-        ending = Ending(self.run_folder, self.node, self.ranks, peers, restarts, self.output, self.state, self.grace_s)
+        ending = Ending(
+            self.run_folder, self.node, self.ranks, self.peers, self.restarts, self.written, self.output, self.state,
+            self.grace_s,
+        )  # fmt: skip
         code = ending.conclude(status, stop_state, signals)
         if code is None:  # another start begins with new ones
             self.output.close()
@@ -154,6 +165,7 @@ class Supervisor:
             self._look_at_peers()
             self._look_at_starter()
             self._check_deadlines()
+            self._look_for_hang()
             self.output.go_on()
 
     def _on_signal(self, number: int) -> None:
@@ -242,7 +254,11 @@ class Supervisor:
         if not self.peers.others:
             return
         for end in filter(None, (left_by(self.run_folder, rank) for rank in self.ranks)):
-            self.peers.tell(end.code, described(self.run_folder, end), end.rank, end.time_ns)
+            if end.rank not in self.failures:
+                cause = with_cause(self.run_folder, end)
+                self.failures[end.rank] = cause._replace(reason=described(self.run_folder, cause))
+            cause = self.failures[end.rank]
+            self.peers.tell(cause.code, cause.reason, cause.rank, cause.time_ns)
 
     def _check_deadlines(self) -> None:
         now = time.monotonic()
@@ -256,6 +272,15 @@ class Supervisor:
             self._kill(f"not exited after {self.grace_s} s" if runs else "the launcher does not exit")
         elif self._is_stopping() and now + LAUNCHER_GRACE_S < self.kill_at and self._all_ranks_ended():
             self.kill_at = now + LAUNCHER_GRACE_S  # torchrun waits for the agents of other nodes, 300 s
+
+    def _look_for_hang(self) -> None:
+        """Report a suspicion once, on the console and in the state file, where status finds it."""
+        if self.hang_watch.look(time.monotonic()):
+            hang = self.hang_watch.hang
+            if hang:
+                self.output.say(str(hang))
+            with contextlib.suppress(OSError):
+                write_small(self.run_folder.node_state(self.node), keys={**self.state, **(hang.keys() if hang else {})})
 
     def _some_rank_began(self) -> bool:
         return any(self._rank_state(rank) for rank in self.ranks)

@@ -6,6 +6,7 @@ Out  Verdict
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -22,6 +23,7 @@ RANK_FILE = re.compile(r"rank_[0-9]{2,9}")
 TRACEBACK = b"Traceback (most recent call last)"
 MOST_LINES, USUAL_LINES = 100, 20  # shown of a failed rank's log: from the first traceback there, or so many
 LOG_TAIL_BYTES = 256 * 1024
+MOST_EXITS_READ = 16  # the oldest, among them that of a rank which the others lost
 LATE = "killed, because it did not exit in time"
 GONE = "killed by SIGKILL, not sent by jobc: probably out of memory (check dmesg) or disk full (check df)"
 
@@ -29,6 +31,14 @@ GONE = "killed by SIGKILL, not sent by jobc: probably out of memory (check dmesg
 RENDEZVOUS_WORDS = re.compile(
     rb"DistNetworkError|DistStoreError|Rendezvous\w*Error|client socket has (timed out|failed to connect)"
     rb"|server socket has failed to (bind|listen)|EADDRINUSE"
+)
+
+
+# What collectives and stores of torch 2.4 to 2.13 print when another rank has gone: Gloo, NCCL, its watchdog, TCPStore;
+# and what the trainer makes of it (exit_rank.py).
+LOST_PEER_WORDS = re.compile(
+    r"rank [0-9]+ lost a peer: |gloo/transport|ncclRemoteError|ncclSystemError"
+    r"|Watchdog caught collective operation timeout|Dist(Backend|Network|Store)Error"
 )
 
 
@@ -80,31 +90,60 @@ def judge(
         recorded.append(RankEnd(-1, exit_codes.CRASHED, f"rank {' '.join(missing)} never started", None))
     code = exit_codes.worst(end.code for end in recorded)
     first = min((end for end in recorded if end.code == code), key=lambda end: end.time_ns or sys.maxsize)
-    if code == exit_codes.PEER_LOST and (cause := _left_before(first, recorded)):
-        first = first._replace(reason=cause)
     if code in (exit_codes.DONE, exit_codes.PREEMPTED):  # whose work is lost, others may have saved theirs
         first = next((end for end in recorded if end.reason == LATE), first)
-    blame = first if first.rank >= 0 and code not in (exit_codes.DONE, exit_codes.PREEMPTED) else None
-    return Verdict(code, blame, described(run, blame) if blame else _of_rank(first, first.reason))
+    if first.rank < 0 or code in (exit_codes.DONE, exit_codes.PREEMPTED):
+        return Verdict(code, None, _of_rank(first, first.reason))
+    blame = with_cause(run, first)
+    return Verdict(blame.code, blame, described(run, blame))
 
 
 def described(run: RunFolder, end: RankEnd) -> str:
     """Return why a rank failed: the exception at the end of its log if Python returned 1, else the recorded reason."""
-    exception = ""
-    if end.reason == "exit status 1":  # what Python returns for an exception
-        exception = exception_line(said_in(run, run.rank_log(end.rank)).decode(errors="replace"), os.getcwd())
-    return _of_rank(end, exception or end.reason)
+    return _of_rank(end, _exception(run, end) or end.reason)
+
+
+def with_cause(run: RunFolder, end: RankEnd) -> RankEnd:
+    """Return the end of a failed rank; a crash if it lost a rank that had exited with 0.
+
+    Such a program is wrong: ranks that wait for each other must do so equally often. No machine was lost, so nothing
+    is to be started again as if one were.
+    """
+    if not _lost_a_peer(run, end) or (left := _left_before(run, end)) is None:
+        return end
+    reason = f"lost rank {left}, which exited with 0 before the others finished"
+    return end._replace(code=exit_codes.CRASHED, reason=reason)
+
+
+def _exception(run: RunFolder, end: RankEnd) -> str:
+    if end.reason != "exit status 1":  # what Python returns for an exception
+        return ""
+    return exception_line(_printed(run, end), os.getcwd())
+
+
+def _printed(run: RunFolder, end: RankEnd) -> str:
+    return said_in(run, run.rank_log(end.rank)).decode(errors="replace")
+
+
+def _lost_a_peer(run: RunFolder, end: RankEnd) -> bool:
+    """Return whether it failed because another rank had gone, as far as its exit code and its log tell."""
+    aborted = end.code == exit_codes.PEER_LOST or "SIGABRT" in end.reason
+    return LOST_PEER_WORDS.search(_printed(run, end) if aborted else _exception(run, end)) is not None
 
 
 def _of_rank(end: RankEnd, reason: str) -> str:
     return f"rank {end.rank}: {reason}" if end.rank >= 0 else reason
 
 
-def _left_before(first: RankEnd, ends: Sequence[RankEnd]) -> str:
-    """Explain that a lost peer did not fail but had already exited with 0; "" otherwise."""
-    until = first.time_ns or 0
-    ranks = [end.rank for end in ends if end.code == exit_codes.DONE and (end.time_ns or until) < until]
-    return f"rank {ranks[0]} exited with 0 before the others finished" if ranks else ""
+def _left_before(run: RunFolder, end: RankEnd) -> int | None:
+    """Return a rank that had exited with 0 before this one failed; None when no exit file here tells of one."""
+    with contextlib.suppress(OSError), os.scandir(run.rank_exit(0).parent) as entries:
+        files = [(entry.stat().st_mtime_ns, entry.name) for entry in entries if RANK_FILE.fullmatch(entry.name)]
+        ranks = [int(name[5:]) for _, name in sorted(files)]
+        for other in filter(None, (left_by(run, rank) for rank in ranks[:MOST_EXITS_READ])):
+            if other.code == exit_codes.DONE and (other.time_ns or 0) < (end.time_ns or 0):
+                return other.rank
+    return None
 
 
 def unplanned(run: RunFolder, node: int, planned: Sequence[int]) -> list[int]:

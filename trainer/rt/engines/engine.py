@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..exit_codes import CRASHED, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, PRIORITY
 from ..verbs.text import one_line
+from .live_notes import live_notes
 from .log_files import LogRequest
-from .run import QUIET_S, Node, Progress, Run, machine, shell_word, worst_code
+from .run import QUIET_S, Node, Progress, Run, machine, shell_word, utc, worst_code
 
 ASK_S = 60  # for a client of an engine to answer
 
@@ -154,7 +154,7 @@ class Engine:
 
     def notes(self, run: Run, state: State) -> Iterator[str]:
         """Lines after those of the nodes."""
-        return iter(())
+        return live_notes(run, not self._fetch.is_file()) if state.name in ("live", "stopping") else iter(())
 
     def reason_line(self, run: Run, state: State) -> str:
         """Why the run fails, or has; "" for one that has ended well, or runs."""
@@ -263,10 +263,10 @@ def node_lines(run: Run, nodes: int) -> Iterator[NodeLine]:
 def _describe(node: Node, this_machine: dict[str, str], silent_s: float | None) -> str:
     host, since = one_line(node.host), "an unknown time"
     if node.started is not None:
-        since = _utc(node.started)
+        since = utc(node.started)
     if node.ended is not None:
         code = "unknown" if node.exit is None else node.exit
-        return f"ended on {host} at {_utc(node.ended)}, exit {code}"
+        return f"ended on {host} at {utc(node.ended)}, exit {code}"
     if node.place(this_machine) in ("here", "unknown"):
         if node.is_running():
             return f"up on {host} since {since}, pid {node.pid}"
@@ -275,10 +275,3 @@ def _describe(node: Node, this_machine: dict[str, str], silent_s: float | None) 
     if seconds > QUIET_S:
         return f"not responding for {seconds} s on {host}, up since {since}"
     return f"up on {host} since {since}, last seen {seconds} s ago"
-
-
-def _utc(seconds: int) -> str:
-    try:
-        return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
-    except (OverflowError, ValueError, OSError):
-        return "an unknown time"

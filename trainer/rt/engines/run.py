@@ -55,6 +55,8 @@ class Node:
         self.started, self.ended = numbers.get("started"), numbers.get("ended")
         self.exit, self.attempt = numbers.get("exit"), numbers.get("attempt")
         self.first_rank = numbers.get("first_rank") or 0
+        self.idle_since = numbers.get("idle_since")  # only while its ranks may hang, as the next two
+        self.idle_ranks, self.left_ranks = keys.get("idle_ranks", ""), keys.get("left_ranks", "")
 
     def place(self, here: dict[str, str]) -> str:
         """Return where its process is: here; beside, in another PID namespace of this kernel; away; unknown, in an old
@@ -210,6 +212,14 @@ class Run:
             return os.stat(f"{self.path}/artifact").st_mtime
         except OSError:
             return 0.0
+
+
+def utc(seconds: int) -> str:
+    """Return a time since 1970 for people."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return "an unknown time"
 
 
 @lru_cache

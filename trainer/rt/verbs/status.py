@@ -22,6 +22,8 @@ from .jobs import Place
 from .run_list import SCHEMA, row_of, rows_as_json
 from .text import one_line
 
+MOST_RUNS = 20  # looked at for a warning
+
 
 def main(argv: list[str]) -> int:
     """Return the exit code."""
@@ -34,6 +36,9 @@ def status(argv: list[str]) -> int:
     engine = artifact.engine()
     if options.field:
         _field(engine, artifact, options.run, options.field)
+        return 0
+    if options.live:
+        print(" ".join(live_runs(engine, artifact.list_runs())))
         return 0
     if options.codes is not None:
         engine.record_codes(artifact.choose_run(options.run), options.codes)
@@ -73,10 +78,19 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         choices=("text", "code", "reason", "live", "path", "engine", "evidence", "cost"),
         help=argparse.SUPPRESS,
     )  # for scripts
+    parser.add_argument("--live", action="store_true", help=argparse.SUPPRESS)  # for submit.sh
     parser.add_argument(
         "--codes", nargs="*", type=int, help=argparse.SUPPRESS
     )  # of all nodes, as their storage has them
     return parser.parse_args(argv)
+
+
+def live_runs(engine: Engine, runs: list[Run]) -> list[str]:
+    """IDs of the user's runs that are queued or live, among the newest. Hosts are asked about the newest only."""
+    newest = [run for run in runs[:MOST_RUNS] if run.is_mine]
+    engine.fetch("state", newest[:1])
+    engine.prepare(newest)
+    return [run.id for run in newest if engine.state(run).name in ("queued", "starting", "live", "stopping")]
 
 
 def describe(engine: Engine, run: Run) -> dict[str, Any]:

@@ -38,6 +38,7 @@ if [[ -n $own_run && -z $fork$run_id ]]; then resume=${resume:-$own_run}; fi
 if [[ -n $new_code && -z $resume ]]; then die 2 '--new-code needs --resume: a new run has the code as it is now'; fi
 
 if [[ -n $resume ]]; then choose_continued_run "$resume"; fi
+need_gpus 2
 check_start
 if [[ -n $resume ]]; then
   continue_run "$new_code"
