@@ -18,6 +18,8 @@ from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS, Point
 from ...compiler.rules import findings, run_all
+from ...compiler.spec.job_spec import JobSpec
+from ...compiler.spec.site_facts import share_of_cores
 from .._shared import containers
 from . import notice, own_options, sweep
 from .options import SlurmOptions
@@ -74,6 +76,9 @@ class SlurmBackend:
         for script in ("job.sbatch", "task.sh", *sourced, *VERBS):
             artifact = render.template(f"{script}.j2", script, executable=script not in sourced, **spelt)
             yield render.chosen(artifact, of.plan.container.kind) if script == "pyxis.sh" else artifact
+
+    def cores_by_default(self, spec: JobSpec) -> int | None:
+        return share_of_cores(spec)
 
     def notice_s(self, plan: LaunchPlan) -> int:
         return notice.notice_s(plan)
