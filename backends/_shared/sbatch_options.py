@@ -7,7 +7,7 @@ set_func or set_func_sbatch; the letters are those of the manual of sbatch. Pyxi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from ...compiler.diagnostics.diagnostic import nearest
 
@@ -60,6 +60,16 @@ LETTERS: Mapping[str, str] = {
     "q": "qos", "s": "oversubscribe", "t": "time", "v": "verbose", "w": "nodelist", "x": "exclude",
 }  # fmt: skip
 EXCLUSIVE = ("exclusive", "mcs", "oversubscribe", "topo", "user")  # what --exclusive takes besides nothing; any case
+
+
+AFTER = ("after", "afterany", "afterburstbuffer", "aftercorr", "afternotok", "afterok")  # kinds of --dependency
+
+
+def dependency(after: Sequence[str]) -> str:
+    """queue.after as --dependency takes it: an id alone is that of a job that must end well. All must be satisfied."""
+    ids = [entry for entry in after if ":" not in entry and entry != "singleton"]
+    others = [entry for entry in after if entry not in ids]
+    return ",".join([*([":".join(["afterok", *ids])] if ids else []), *others])
 
 
 def is_known(option: str) -> bool:

@@ -23,7 +23,7 @@ EMITTED = {
     "exclude": "queue.exclude",
     "exclusive": "queue.exclusive",
     "gpus-per-node": "gpus",
-    "gres": "gpus and backend.gpus_as",
+    "gres": "gpus, or backend.gres",
     "job-name": "name",
     "mem": "mem and backend.mem_policy",
     "no-requeue": "lifecycle.max_requeues",
@@ -43,15 +43,15 @@ EMITTED = {
 # the node from a rank; a container that only Slurm knows of would pass by what a site says of images. With --export or
 # --export-file the script itself would lack HOME, PATH and JOBC_RUN_ROOT, or have the user's other variables.
 # job.sbatch unsets what --distribution, --mem-bind and --tres-bind leave for srun, because an allocation may have them.
-# --clusters queues it where no other script would look; --wait keeps submit.sh until the job has ended, with no run
-# folder to follow; the rest of NO_JOB queues nothing.
+# --clusters alone would queue it where no other script looks; --wait keeps submit.sh until the job has ended, with no
+# run folder to follow; the rest of NO_JOB queues nothing.
 NO_JOB = ("external", "help", "test-only", "usage", "version")
 OURS = {
     **EMITTED,
     "array": "a sweep (jobc -m) and backend.array_limit",
     "chdir": "storage.root",
-    "cluster": "SLURM_CONF of submit.sh",
-    "clusters": "SLURM_CONF of submit.sh",
+    "cluster": "backend.cluster",
+    "clusters": "backend.cluster",
     "cpus-per-gpu": "cpus",
     "distribution": "backend.distribution",
     "error": "storage.root",
@@ -107,6 +107,11 @@ SRUN = {
 def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     ours = OURS | ({"oversubscribe": "queue.exclusive"} if plan.queue.exclusive else {})  # the last one would count
     yield from refuse_extra(options.extra, {(option,): owner for option, owner in ours.items()})
+    for i, device in enumerate(options.gres):
+        if device.partition(":")[0] == "gpu":
+            title, key = f"backend.gres: {device} is a GPU", f"backend.gres.{i}"
+            because = "jobc sets GPUs from gpus and gpu_type, and the scripts rely on it"
+            yield Diagnostic("JC4600", title, because, f"remove {key}, and set gpus", key=key)
     yield from refuse_extra(
         options.srun_extra, {(option,): owner for option, owner in SRUN.items()}, ("backend", "srun_extra")
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.shell_quoting import ShellCode
+from .._shared import sbatch_options
 from .options import SlurmOptions
 
 MIB = 1024**2
@@ -46,6 +47,16 @@ def duration(seconds: int) -> str:
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     return f"{days}-{hours:02}:{minutes:02}:{seconds:02}"
+
+
+def dependency(plan: LaunchPlan) -> str:
+    """The --dependency of queue.after."""
+    return sbatch_options.dependency(plan.queue.after)
+
+
+def other_gres(options: SlurmOptions) -> str:
+    """The devices beside GPUs, for --gres."""
+    return ",".join(options.gres)
 
 
 def layout(plan: LaunchPlan) -> ShellCode:

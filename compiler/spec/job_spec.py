@@ -238,7 +238,7 @@ class QueueSpec:
     reservation: reservation to use
     nodelist, exclude: hosts to prefer, hosts to avoid
     exclusive:   no other job on the nodes
-    after:       ids of jobs that must end well first
+    after:       jobs that must end first: ID = it ends well; Slurm's KIND:ID and singleton
     """
 
     name: str | None
