@@ -7,7 +7,7 @@ set_func or set_func_sbatch; the letters are those of the manual of sbatch. Pyxi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from ...compiler.diagnostics.diagnostic import nearest
 
@@ -62,12 +62,27 @@ LETTERS: Mapping[str, str] = {
 EXCLUSIVE = ("exclusive", "mcs", "oversubscribe", "topo", "user")  # what --exclusive takes besides nothing; any case
 
 
+AFTER = ("after", "afterany", "afterburstbuffer", "aftercorr", "afternotok", "afterok")  # kinds of --dependency
+
+
+def dependency(after: Sequence[str]) -> str:
+    """queue.after as --dependency takes it: an id alone is that of a job that must end well. All must be satisfied."""
+    ids = [entry for entry in after if ":" not in entry and entry != "singleton"]
+    others = [entry for entry in after if entry not in ids]
+    return ",".join([*([":".join(["afterok", *ids])] if ids else []), *others])
+
+
 def is_known(option: str) -> bool:
     """option: its long name without dashes, as --NAME wants it"""
     return option in OPTIONS or option in PYXIS
 
 
-def meant(option: str) -> list[str]:
+def begins(option: str, known: Collection[str] = OPTIONS | PYXIS) -> list[str]:
+    """Return the options that an unknown name begins: getopt_long(3) takes it for the option if there is only one."""
+    return sorted(name for name in known if name.startswith(option))
+
+
+def meant(option: str, known: Collection[str] = OPTIONS | PYXIS) -> list[str]:
     """Return the options similar to an unknown name, the most similar first; [] if there is none.
 
     Who mistypes a name seldom mistypes its first letter, and some type its first word only: mial is mail-type or
@@ -76,9 +91,9 @@ def meant(option: str) -> list[str]:
     name = option.lstrip("-")
     if name in LETTERS:
         return [LETTERS[name]]
-    if is_known(name):
+    if name in known:
         return [name]
-    known_names = sorted(OPTIONS | PYXIS)
+    known_names = sorted(known)
     near = nearest(name, known_names, len(known_names))
     alike = [candidate for candidate in near if candidate[0] == name[:1]]
     first_words = {

@@ -18,10 +18,12 @@ from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS, Point
 from ...compiler.rules import findings, run_all
+from ...compiler.spec.job_spec import JobSpec
+from ...compiler.spec.site_facts import share_of_cores
 from .._shared import containers
 from . import notice, own_options, sweep
 from .options import SlurmOptions
-from .spelling import cpus_per_task, duration, layout, memory, more_option, tasks_per_node
+from .spelling import cpus_per_task, dependency, duration, layout, memory, more_option, mpi, other_gres, tasks_per_node
 
 
 class SlurmBackend:
@@ -69,11 +71,17 @@ class SlurmBackend:
         )
 
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
-        spelt = {f.__name__: f for f in (memory, duration, tasks_per_node, cpus_per_task, layout, more_option)}
+        spelt = {
+            f.__name__: f
+            for f in (memory, duration, tasks_per_node, cpus_per_task, layout, mpi, more_option, dependency, other_gres)
+        }
         sourced = ["engine.sh", "queue.sh", "in_job.sh", *(["pyxis.sh"] if plan.container.kind == "pyxis" else [])]
         for script in ("job.sbatch", "task.sh", *sourced, *VERBS):
             artifact = render.template(f"{script}.j2", script, executable=script not in sourced, **spelt)
             yield render.chosen(artifact, of.plan.container.kind) if script == "pyxis.sh" else artifact
+
+    def cores_by_default(self, spec: JobSpec) -> int | None:
+        return share_of_cores(spec)
 
     def notice_s(self, plan: LaunchPlan) -> int:
         return notice.notice_s(plan)

@@ -25,8 +25,11 @@ _PENDING = (  # reason in squeue -> why a job waits
     ("JobArrayTaskLimit", "it waits for other points of the sweep (backend.array_limit)"),
     ("Resources", "it is next and waits for free nodes"),
     ("Priority", "jobs with a higher priority are ahead"),
-    ("Dependency", "the jobs in queue.after have not ended"),
-    ("DependencyNeverSatisfied", "a job in queue.after failed, so it will never start: stop.sh removes it"),
+    ("Dependency", "the jobs in its dependency (queue.after) have not ended"),
+    (
+        "DependencyNeverSatisfied",
+        "its dependency (queue.after) can no longer be satisfied, so it will never start: stop.sh removes it",
+    ),
     ("BeginTime", "Slurm requeued it and starts it again soon"),
     ("JobHeldUser", "it is held: scontrol release"),
     ("JobHeldAdmin", "an administrator holds it"),

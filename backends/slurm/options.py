@@ -11,13 +11,22 @@ from ...compiler.spec.value_types import Count
 
 @dataclass(frozen=True)
 class SlurmOptions:
-    """version: MAJOR.MINOR of the site's Slurm; gpus_as, mem_policy: which options the site wants; constraint: node
-    features; array_limit: points of a sweep that run at a time; extra: more options of sbatch, merged last into its
-    header: option without dashes -> value, true for one that has none, null for none of it."""
+    """version: MAJOR.MINOR of the site's Slurm; gpus_as, mem_policy: which options the site wants; cluster: that queues
+    the job; gres: devices beside GPUs; constraint: node features; array_limit: points of a sweep that run at a time;
+    mpi, cpu_bind, gpu_bind, distribution, label: options of srun; srun_extra, extra: more options of srun, and of
+    sbatch, merged last: option without dashes -> value, true for one that has none, null for none of it."""
 
     version: str
     gpus_as: Literal["gpus-per-node", "gres"]
+    cluster: str | None
+    gres: tuple[str, ...]
     mem_policy: Literal["given", "all", "none"]
     constraint: str | None
     array_limit: Count | None
+    mpi: str
+    cpu_bind: str | None
+    gpu_bind: str | None
+    distribution: str | None
+    label: bool
+    srun_extra: Mapping[str, Any]
     extra: Mapping[str, Any]

@@ -1,7 +1,7 @@
-"""The options of sbatch that are jobc's, and so none of `backend.extra`: JC4600.
+"""The options of sbatch and srun that jobc sets, and so none of `backend.extra` and `backend.srun_extra`: JC4600.
 
-In   the options that `backend.extra` adds
-Out  a JC4600 for each that a key of the job says, or that would end another way than submit.sh knows
+In   the options that these add
+Out  a JC4600 for each that a key of the job sets, that job.sbatch would undo, or that submit.sh would not survive
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EMITTED = {
     "exclude": "queue.exclude",
     "exclusive": "queue.exclusive",
     "gpus-per-node": "gpus",
-    "gres": "gpus and backend.gpus_as",
+    "gres": "gpus, or backend.gres",
     "job-name": "name",
     "mem": "mem and backend.mem_policy",
     "no-requeue": "lifecycle.max_requeues",
@@ -42,23 +42,26 @@ EMITTED = {
 # What else contradicts these, or what submit.sh tells sbatch. --gpus-per-task and its like would hide the other GPUs of
 # the node from a rank; a container that only Slurm knows of would pass by what a site says of images. With --export or
 # --export-file the script itself would lack HOME, PATH and JOBC_RUN_ROOT, or have the user's other variables.
-# --clusters queues it where no other script would look; --wait keeps submit.sh until the job has ended, with no run
-# folder to follow; the rest of NO_JOB queues nothing.
+# job.sbatch unsets what --distribution, --mem-bind and --tres-bind leave for srun, because an allocation may have them.
+# --clusters alone would queue it where no other script looks; --wait keeps submit.sh until the job has ended, with no
+# run folder to follow; the rest of NO_JOB queues nothing.
 NO_JOB = ("external", "help", "test-only", "usage", "version")
 OURS = {
     **EMITTED,
     "array": "a sweep (jobc -m) and backend.array_limit",
     "chdir": "storage.root",
-    "cluster": "SLURM_CONF of submit.sh",
-    "clusters": "SLURM_CONF of submit.sh",
+    "cluster": "backend.cluster",
+    "clusters": "backend.cluster",
     "cpus-per-gpu": "cpus",
+    "distribution": "backend.distribution",
     "error": "storage.root",
     "export": "env",
     "export-file": "env",
-    "gpu-bind": "gpus",
+    "gpu-bind": "backend.gpu_bind",
     "gpus": "gpus",
     "gpus-per-socket": "gpus",
     "gpus-per-task": "gpus",
+    "mem-bind": "backend.srun_extra.mem-bind",
     "mem-per-cpu": "mem and backend.mem_policy",
     "mem-per-gpu": "mem and backend.mem_policy",
     "nodefile": "queue.nodelist",
@@ -67,6 +70,7 @@ OURS = {
     "ntasks-per-tres": "nodes, procs and launcher",
     "output": "storage.root",
     "tasks-per-node": "nodes, procs and launcher",
+    "tres-bind": "backend.gpu_bind",
     "tres-per-task": "gpus and cpus",
     "wait": "submit.sh --wait",
     "wrap": "the words after --",
@@ -75,6 +79,39 @@ OURS = {
 }
 
 
+# job.sbatch sets the nodes, the tasks and the end of its step; partition and files are those of the job.
+SRUN = {
+    **{name: OURS[name] for name in (
+        "account", "chdir", "cluster", "clusters", "constraint", "cpus-per-gpu", "cpus-per-task", "dependency",
+        "distribution", "error", "exclude", "exclusive", "export", "gpu-bind", "gpus", "gpus-per-node",
+        "gpus-per-socket", "gpus-per-task", "gres", "job-name", "mem", "mem-per-cpu", "mem-per-gpu", "nodefile",
+        "nodelist", "nodes", "ntasks", "ntasks-per-gpu", "ntasks-per-node", "ntasks-per-tres", "open-mode", "output",
+        "partition", "priority", "qos", "reservation", "signal", "tasks-per-node", "time", "tres-bind",
+        "tres-per-task", *CONTAINER,
+    )},
+    "cpu-bind": "backend.cpu_bind",
+    "kill-on-bad-exit": "lifecycle.grace",
+    "label": "backend.label",
+    "mpi": "backend.mpi",
+    "multi-prog": "the words after --",
+    "no-kill": "lifecycle.grace",
+    "preserve-env": "env",
+    "relative": "queue.nodelist",
+    "wait": "lifecycle.grace",
+    "wait-for-children": "lifecycle.grace",
+    **dict.fromkeys(("autocomplete", "external-launcher", "help", "het-group", "interactive", "jobid", "no-allocate",
+                     "pack-group", "pty", "test-only", "usage", "version"), "the words after --"),
+}  # fmt: skip
+
+
 def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     ours = OURS | ({"oversubscribe": "queue.exclusive"} if plan.queue.exclusive else {})  # the last one would count
     yield from refuse_extra(options.extra, {(option,): owner for option, owner in ours.items()})
+    for i, device in enumerate(options.gres):
+        if device.partition(":")[0] == "gpu":
+            title, key = f"backend.gres: {device} is a GPU", f"backend.gres.{i}"
+            because = "jobc sets GPUs from gpus and gpu_type, and the scripts rely on it"
+            yield Diagnostic("JC4600", title, because, f"remove {key}, and set gpus", key=key)
+    yield from refuse_extra(
+        options.srun_extra, {(option,): owner for option, owner in SRUN.items()}, ("backend", "srun_extra")
+    )

@@ -6,6 +6,8 @@ from typing import Any
 
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.shell_quoting import ShellCode
+from .._shared import sbatch_options
+from .options import SlurmOptions
 
 MIB = 1024**2
 LONG = "[a-z][a-z-]+"  # the name of a long option
@@ -19,6 +21,11 @@ def tasks_per_node(plan: LaunchPlan) -> int:
 def cpus_per_task(plan: LaunchPlan) -> int | None:
     """Cores of one task; the spec counts them per node. None = the site decides."""
     return plan.resources.cpus // tasks_per_node(plan) if plan.resources.cpus else None
+
+
+def mpi(plan: LaunchPlan, options: SlurmOptions) -> str:
+    """The --mpi of srun: without a task for each rank its processes would be those of nodes, not the ranks."""
+    return options.mpi if plan.launcher == "srun" else "none"
 
 
 def more_option(name: str, value: Any) -> str:
@@ -40,6 +47,16 @@ def duration(seconds: int) -> str:
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     return f"{days}-{hours:02}:{minutes:02}:{seconds:02}"
+
+
+def dependency(plan: LaunchPlan) -> str:
+    """The --dependency of queue.after."""
+    return sbatch_options.dependency(plan.queue.after)
+
+
+def other_gres(options: SlurmOptions) -> str:
+    """The devices beside GPUs, for --gres."""
+    return ",".join(options.gres)
 
 
 def layout(plan: LaunchPlan) -> ShellCode:

@@ -12,6 +12,7 @@ from ...compiler.diagnostics.diagnostic import Diagnostic, Severity
 from ...compiler.emit.artifact import Artifact
 from ...compiler.emit.render import Render
 from ...compiler.plugins.backend import Point
+from .spelling import dependency
 
 
 def check(points: Sequence[Point]) -> Iterator[Diagnostic]:
@@ -39,7 +40,7 @@ def emit(points: Sequence[Point], render: Render) -> Iterator[Artifact]:
     yield render.template("array.sbatch.j2", "array.sbatch", executable=True, directives=lines, last=last)
     yield render.table("points", [point.place for point in points], "point")
     for script in ("engine.sh", "queue.sh"):
-        yield render.template(f"{script}.j2", script, sweep=True)
+        yield render.template(f"{script}.j2", script, sweep=True, dependency=dependency)
     yield render.template("clean.sh.j2", "clean.sh", executable=True, sweep=True)
     for script in ("submit.sh", "status.sh", "logs.sh", "stop.sh", "sweep.sh", "README.md"):
         executable = script not in ("sweep.sh", "README.md")

@@ -17,7 +17,7 @@ from ..plan.launch_plan import Demand, LaunchPlan, demands
 from ..plan.lower import KeyTable
 from ..plan.read_tracking import watch
 from ..plan.runtime_vars import RuntimeVar, Scope, runtime_vars
-from ..plugins.backend import ANY, Backend, SeparateNodesBackend
+from ..plugins.backend import ANY, Backend, RationingBackend, SeparateNodesBackend
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import choices, type_at
 
@@ -47,6 +47,15 @@ def run_storage_of_engine(spec: JobSpec, backend: Backend, options: Any) -> tupl
     shares = not isinstance(backend, SeparateNodesBackend) or backend.shares_runs(watch(spec, "", keys.append), options)
     storage = dataclasses.replace(spec.storage, run="shared" if shares else "node")
     return dataclasses.replace(spec, storage=storage), tuple(dict.fromkeys(keys))
+
+
+def cores_of_engine(spec: JobSpec, backend: Backend) -> tuple[JobSpec, tuple[str, ...]]:
+    """The spec with `cpus`, where the backend derives it from the site, and the keys that it is derived from."""
+    if spec.cpus is not None or not isinstance(backend, RationingBackend):
+        return spec, ()
+    keys: list[str] = []
+    cores = backend.cores_by_default(watch(spec, "", keys.append))
+    return (spec, ()) if cores is None else (dataclasses.replace(spec, cpus=cores), tuple(dict.fromkeys(keys)))
 
 
 def honoured(backend: Backend, key: str) -> tuple[str, ...]:

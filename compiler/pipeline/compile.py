@@ -100,6 +100,7 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
     origin_of = origins(composed, request.command)
     spec, own_container = capabilities.container_of_engine(read.spec, read.backend)
     spec, storage_keys = capabilities.run_storage_of_engine(spec, read.backend, read.options)
+    spec, cores_keys = capabilities.cores_of_engine(spec, read.backend)
     checked, failure = rules.gathered(
         lambda: own_container,
         lambda: rules.check_spec(spec),
@@ -111,6 +112,8 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
     if storage_keys:  # storage.run=auto
         by = ("storage.run", *storage_keys)
         table = MappingProxyType({**table, "run.storage": by, "spec.storage.run": by})
+    if cores_keys:  # cpus of the site
+        table = MappingProxyType({**table, "resources.cpus": cores_keys, "spec.cpus": cores_keys})
     diagnostics, failure = rules.gathered(
         lambda: trainer_config.check(plan, partial(blamed, composed, read.values)),
         lambda: rules.check_values(read.values),

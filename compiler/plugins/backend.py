@@ -139,6 +139,14 @@ class SeparateNodesBackend(Backend, Protocol):
 
 
 @runtime_checkable
+class RationingBackend(Backend, Protocol):
+    """A backend whose engine gives a job only the cores that it requests, as a rule one per task."""
+
+    def cores_by_default(self, spec: JobSpec) -> int | None:
+        """Return the cores per node of a job without `cpus`, from what the site says; None = the engine decides."""
+
+
+@runtime_checkable
 class SendingBackend(Backend, Protocol):
     """A backend whose submit.sh sends more of the submitting machine than the code."""
 

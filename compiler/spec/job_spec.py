@@ -56,8 +56,8 @@ from .value_types import (
 )
 
 OPEN_KEYS = (  # mappings whose keys the user invents: no `+` needed
-    "env", "secrets", "labels", "backend.extra", "backend.deepspeed_extra", "backend.config", "backend.file_mounts",
-    "backend.gpu_labels", "accelerate.extra", "accelerate.deepspeed_extra", "estimate.prices",
+    "env", "secrets", "labels", "backend.extra", "backend.srun_extra", "backend.deepspeed_extra", "backend.config",
+    "backend.file_mounts", "backend.gpu_labels", "accelerate.extra", "accelerate.deepspeed_extra", "estimate.prices",
 )  # fmt: skip
 TARGETS = ("model", "data", "loss", "optim")  # sections that may hold a `_target_`, and then any argument
 
@@ -238,7 +238,7 @@ class QueueSpec:
     reservation: reservation to use
     nodelist, exclude: hosts to prefer, hosts to avoid
     exclusive:   no other job on the nodes
-    after:       ids of jobs that must end well first
+    after:       jobs that must end first: ID = it ends well; Slurm's KIND:ID and singleton
     """
 
     name: str | None

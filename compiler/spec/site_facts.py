@@ -32,3 +32,19 @@ def most(spec: JobSpec, name: str) -> Any:
     """The largest value of a fact over the partitions the job may run in; None when it is unknown for one of them."""
     values = [fact(spec, name, partition) for partition in partitions(spec) or (None,)]
     return None if None in values else max(values)
+
+
+def share_of_cores(spec: JobSpec) -> int | None:
+    """Return the cores of a node in proportion to its GPUs that the job uses, the same number for each process.
+
+    None without GPUs, or if the site does not give both numbers of one kind of machine.
+    """
+    shares = []
+    for partition in partitions(spec) or (None,):
+        facts = spec.site.partitions.get(partition or "")
+        machine = spec.site if facts is None or (facts.cpus is None and facts.gpus is None) else facts
+        if not spec.gpus or machine.cpus is None or not machine.gpus:
+            return None
+        shares.append(machine.cpus * min(spec.gpus, machine.gpus) // machine.gpus)
+    share, processes = min(shares), spec.procs or spec.gpus
+    return share - share % processes or share or None

@@ -76,11 +76,18 @@ class Job:
         return run
 
 
-def make(cluster: Cluster, project: Path, way: str, *words: str, command: tuple[str, ...] | None = None) -> Job:
+def make(
+    cluster: Cluster,
+    project: Path,
+    way: str,
+    *words: str,
+    command: tuple[str, ...] | None = None,
+    launcher: str = "spawn",  # which starts faster than torchrun; of a command, where the way has none
+) -> Job:
     write_programs(project)
     base = ["name=job", f"python.interpreter={sys.executable}", "lifecycle.grace=5s"]
     if command and way not in ("srun", "mpirun"):
-        base.append("launcher=spawn")  # faster to start than torchrun
+        base.append(f"launcher={launcher}")
     compiled = compile_job(Request((*WAYS[way], *base, *words), command))
     return Job(cluster, project, write_job(compiled, project / "artifacts"))
 

@@ -121,9 +121,15 @@ def urgent(cluster: Cluster) -> None:
 
 
 def test_a_job_waits_for_another_and_says_so(cluster: Cluster, tmp_path: Path) -> None:
-    first = cluster.login.run(["sbatch", "--parsable", "--wrap=sleep 3; exit 1"], cwd=tmp_path, check=True)
+    first = cluster.login.run(
+        ["sbatch", "--parsable", "--wrap=until [ -e end ]; do sleep 0.2; done; exit 1"], cwd=tmp_path, check=True
+    )
     job = steps(cluster, tmp_path / "job", SPAWN, f"queue.after=[{first.stdout.strip()}]")
     assert job("submit.sh")[0] == 0
-    assert "the jobs in queue.after have not ended" in job("status.sh")[1]
+    assert "the jobs in its dependency (queue.after) have not ended" in job("status.sh")[1]
+    (tmp_path / "end").touch()
     wait_for(lambda: "it will never start" in job("status.sh")[1], "the end of the first job")
     assert job("stop.sh")[0] == 0
+    late = make(cluster, tmp_path / "late", SPAWN, command=("bash", "-c", "true"))
+    code, said = late("submit.sh", "--wait", "--after", f"afternotok:{first.stdout.strip()}")
+    assert code == 0 and "done (exit 0)" in said, said

@@ -130,3 +130,36 @@ def test_the_cores_per_task_of_an_allocation_cut_no_rank(cluster: Cluster, tmp_p
     command = ["salloc", "--quiet", "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=2", "bash", "-c", inside]
     assert job.cluster.login.run(command, cwd=job.project, timeout_s=60).returncode == 0
     assert rank_said(job, "here", 1) == "8 cores"
+
+
+def test_srun_makes_one_mpi_job_of_the_ranks(cluster: Cluster, tmp_path: Path) -> None:
+    words = ("nodes=2", "procs=2", "cpus=4", "backend.mpi=pmi2", "backend.cpu_bind=none", "backend.label=true")
+    command = ("bash", "-c", "echo mpi $PMI_RANK of $PMI_SIZE")
+    job = make(cluster, tmp_path / "job", SRUN, *words, "backend.srun_extra.unbuffered=true", command=command)
+    code, said = job("submit.sh", "--wait")
+    assert code == 0, said
+    logs = [read(job.run / "logs" / f"rank_0{rank}.log") for rank in range(4)]
+    assert all(f"mpi {rank} of 4\n" in log for rank, log in enumerate(logs)), logs
+    (log,) = job.run.glob("logs/slurm-*.log")
+    assert re.search("^0: .*mpi 0 of 4$", read(log), re.MULTILINE), read(log)
+
+
+NUMBERS = {
+    "SLURM_PROCID": "RANK", "SLURM_LOCALID": "LOCAL_RANK", "SLURM_NTASKS": "WORLD_SIZE", "SLURM_NPROCS": "WORLD_SIZE",
+    "SLURM_STEP_NUM_TASKS": "WORLD_SIZE", "SLURM_NTASKS_PER_NODE": "LOCAL_WORLD_SIZE", "SLURM_NODEID": "GROUP_RANK",
+}  # fmt: skip
+
+
+def test_the_variables_of_slurm_and_of_torchrun_count_the_same_ranks(cluster: Cluster, tmp_path: Path) -> None:
+    words = ("nodes=2", "procs=2", "cpus=4")
+    names = {*NUMBERS, *NUMBERS.values(), "SLURM_STEP_TASKS_PER_NODE", "SLURM_GTIDS", "SLURM_CPUS_PER_TASK"}
+    command = ("bash", "-c", "; ".join(f"echo {name}=${name}" for name in sorted(names)))
+    job = make(cluster, tmp_path / "job", SPAWN, *words, command=command, launcher="torchrun")
+    code, said = job("submit.sh", "--wait")
+    assert code == 0, said
+    for rank in range(4):
+        seen = dict(re.findall(r"^([A-Z_]+)=(.*)$", read(job.run / "logs" / f"rank_0{rank}.log"), re.MULTILINE))
+        assert (seen["RANK"], seen["WORLD_SIZE"]) == (str(rank), "4")
+        assert {name: seen[name] for name in NUMBERS} == {name: seen[other] for name, other in NUMBERS.items()}
+        assert (seen["SLURM_STEP_TASKS_PER_NODE"], seen["SLURM_CPUS_PER_TASK"]) == ("2(x2)", "2")
+        assert seen["SLURM_GTIDS"] == ("0,1", "2,3")[rank // 2]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobc.trainer.rt import local_rank
-from jobc.trainer.rt.header import gpus, header
+from jobc.trainer.rt.header import few_cores, gpus, header
 
 from .conftest import Job
 
@@ -66,6 +66,20 @@ def test_the_header_says_where_the_run_is() -> None:
     assert first == "run first of demo, attempt 2, job 4711 of the engine"
     assert second == "4 nodes x 2 ranks = world size 8, on node[1-4]; rendezvous at node1:23456"
     assert third.startswith("GPUs of this node: 0 3")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "threads", "cores", "warning"),
+    [
+        (8, "", 1, "8 ranks x 1 thread on 1 CPU core of this node: training will be slow; set cpus=8 or more"),
+        (2, "4", 6, "2 ranks x 4 threads on 6 CPU cores of this node: training will be slow; set cpus=8 or more"),
+        (2, "4", 8, ""),
+        (1, "1", 1, ""),
+    ],
+)
+def test_ranks_with_fewer_cores_than_threads_are_reported(ranks: int, threads: str, cores: int, warning: str) -> None:
+    text = few_cores({"OMP_NUM_THREADS": threads}, ranks, cores)
+    assert warning in text and bool(text) == bool(warning)
 
 
 def test_gpus_of_amd_are_seen_without_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

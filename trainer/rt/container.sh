@@ -151,21 +151,22 @@ enter_docker() {
   exec "${options[@]}" "${more[@]}" "${start[@]}" "$@"
 }
 
-# ---- Apptainer
+# ---- Apptainer, or SingularityCE 3.10 or later, which has the same options
 
 need_apptainer() {
-  type -P apptainer >/dev/null ||
-    fail 65 "no apptainer on $(uname -n)" 'python.modules=[apptainer] loads it where the site has it as a module'
-  [[ $image == *://* || -e $image ]] || fail 65 "no image $image on $(uname -n)" "apptainer pull $image docker://NAME:TAG"
+  apptainer=$(type -P apptainer || type -P singularity) ||
+    fail 65 "no apptainer or singularity on $(uname -n)" 'python.modules=[apptainer] loads it where the site has it as a module'
+  [[ $image == *://* || -e $image ]] || fail 65 "no image $image on $(uname -n)" "${apptainer##*/} pull $image docker://NAME:TAG"
 }
 
 # apptainer_words: as docker_words. Of this shell's environment only what is named goes along, and as it is: without
 # --no-eval a shell expands the values.
 apptainer_words() {
-  local name
-  options=(apptainer exec --cleanenv --no-eval --pwd="$PWD" "${binds[@]}")
+  local name prefix=APPTAINERENV_
+  if [[ $apptainer == */singularity ]]; then prefix=SINGULARITYENV_; fi
+  options=("$apptainer" exec --cleanenv --no-eval --pwd="$PWD" "${binds[@]}")
   for name in "${names[@]}"; do
-    if [[ $name != HOME ]]; then export "APPTAINERENV_$name=${!name}"; fi # it has its own way with HOME
+    if [[ $name != HOME ]]; then export "$prefix$name=${!name}"; fi # it has its own way with HOME
   done
   if ((gpus)) && [[ -e /dev/nvidiactl ]]; then options+=(--nv); fi
   if ((gpus)) && [[ -e /dev/kfd ]]; then options+=(--rocm); fi

@@ -3,6 +3,7 @@
 run 20260131-120000-1f2e of job audio, attempt 0, slurm job 4711
 4 nodes x 2 ranks = world size 8, on node[1-4]; rendezvous at node1:23456
 GPUs of this node: 0 1 (NVIDIA H100 80GB HBM3)
+warning: 2 ranks x 8 threads on 1 CPU core of this node: training will be slow; set cpus=16 or more, or fewer threads
 """
 
 from __future__ import annotations
@@ -27,6 +28,15 @@ def header(environ: Mapping[str, str]) -> Iterator[str]:
     yield f"{size}, on {hosts}; rendezvous at {meet}"
     if int(environ.get("JOBC_GPUS") or 0):
         yield f"GPUs of this node: {gpus(environ) or 'none are seen'}"
+
+
+def few_cores(environ: Mapping[str, str], ranks: int, cores: int) -> str:
+    """Return a warning if the ranks that share these cores have more threads; "" otherwise."""
+    threads = int(environ.get("OMP_NUM_THREADS") or 1)
+    if cores >= ranks * threads:
+        return ""
+    given = f"{_count(ranks, 'rank')} x {_count(threads, 'thread')} on {_count(cores, 'CPU core')} of this node"
+    return f"warning: {given}: training will be slow; set cpus={ranks * threads} or more, or fewer threads"
 
 
 def gpus(environ: Mapping[str, str]) -> str:

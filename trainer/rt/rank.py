@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import MutableMapping
 
-from . import exit_codes, local_rank, processes
+from . import engine_variables, exit_codes, local_rank, processes
 from .node_log import LossyLog, write_all
 from .run_folder import RunFolder, release_small, reserve_small, write_small
 from .signal_queue import SignalQueue
@@ -36,6 +36,7 @@ def main(argv: list[str]) -> int:
     processes.die_with_parent()
     try:
         number_by_place(os.environ)
+        engine_variables.make_consistent(os.environ)
         rank = Rank(RunFolder.from_environment(), int(os.environ["RANK"]), command)
         return rank.run(signals)
     except (KeyError, ValueError) as error:

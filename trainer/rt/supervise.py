@@ -28,7 +28,7 @@ from .console import Console
 from .enclosure import start_enclosed
 from .ending import WATCHFUL_S, Ending, Told, mark_stopped
 from .hang_watch import HangWatch
-from .header import header
+from .header import few_cores, header
 from .node_log import NodeLog
 from .node_output import NodeOutput
 from .peers import Peers
@@ -122,7 +122,9 @@ class Supervisor:
     def run(self, launcher: list[str], signals: SignalQueue) -> int | None:
         """The exit code of the node, or None when the ranks shall be started again."""
         if self.node == 0:
-            for line in header(os.environ):
+            alone = "--tasks" in launcher[: [*launcher, "--"].index("--")]  # srun gives each rank its cores
+            warning = few_cores(os.environ, 1 if alone else len(self.ranks), len(os.sched_getaffinity(0)))
+            for line in (*header(os.environ), *filter(None, [warning])):
                 self.output.say(line)
         output, write_end = os.pipe()
         # a launcher tells every failure of a rank, at length; what counts is told here

@@ -1,43 +1,80 @@
-"""JC4340: an option that the site's sbatch does not know; it ends there, and nothing of the job is queued."""
+"""JC4340: an option that the site's sbatch or srun does not know: sbatch or the job ends there."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, alternatives
 from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared import sbatch_options
+from .. import srun_options
 from ..options import SlurmOptions
-from ..own_options import OURS
+from ..own_options import OURS, SRUN
 from ..spelling import LONG
 
 
+@dataclass(frozen=True)
+class Program:
+    """title: for diagnostics; section: the key that adds options; owners: the options that jobc sets -> their keys."""
+
+    name: str
+    title: str
+    section: str
+    known: Collection[str]
+    since: Mapping[str, str]
+    gone: Mapping[str, str]
+    owners: Mapping[str, str]
+
+
+SBATCH = Program(
+    "sbatch", "Slurm", "backend.extra", sbatch_options.OPTIONS | sbatch_options.PYXIS,
+    sbatch_options.SINCE, sbatch_options.GONE, OURS,
+)  # fmt: skip
+STEP = Program(
+    "srun", "srun of Slurm", "backend.srun_extra", srun_options.OPTIONS | sbatch_options.PYXIS,
+    srun_options.SINCE, srun_options.GONE, SRUN,
+)  # fmt: skip
+
+
 def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-    site = options.version
-    for name in options.extra:
-        key, title = f"backend.extra.{name}", f"Slurm {site} has no option --{name}"
-        since, gone = sbatch_options.SINCE.get(name, site), sbatch_options.GONE.get(name, "99.99")
+    for program, extra in ((SBATCH, options.extra), (STEP, options.srun_extra)):
+        yield from _check(program, extra, options.version)
+
+
+def _check(program: Program, extra: Mapping[str, Any], site: str) -> Iterator[Diagnostic]:
+    for name in extra:
+        key, title = f"{program.section}.{name}", f"{program.title} {site} has no option --{name}"
+        since, gone = program.since.get(name, site), program.gone.get(name, "99.99")
         if not re.fullmatch(LONG, name):
             continue  # JC4303
-        if not sbatch_options.is_known(name):
-            yield _unknown(key, title, sbatch_options.meant(name))
+        if name not in program.known:
+            yield _unknown(program, name, title)
         elif not since <= site < gone:
-            because = f"sbatch has it since Slurm {since}" if site < since else f"sbatch had it before Slurm {gone}"
+            verb = f"has it since Slurm {since}" if site < since else f"had it before Slurm {gone}"
             hint = f"remove {key}" + (
                 f", or backend.version={since} if the site has that version" if site < since else ""
             )
-            yield Diagnostic("JC4340", title, because, hint, key=key)
+            yield Diagnostic("JC4340", title, f"{program.name} {verb}", hint, key=key)
 
 
-def _unknown(key: str, title: str, meant: list[str]) -> Diagnostic:
+def _unknown(program: Program, name: str, title: str) -> Diagnostic:
     """Report an unknown option: an error if a known one is similar, else a warning, because a plugin may provide it."""
-    because = "no sbatch from 22.05 to 25.11 has it, nor does Pyxis"
+    key, because = f"{program.section}.{name}", f"no {program.name} from 22.05 to 25.11 has it, nor does Pyxis"
+    other = STEP if program is SBATCH else SBATCH
+    if name in other.known:
+        right_key = other.owners.get(name, f"{other.section}.{name}")
+        hint = f"remove {key}, and set {right_key}"
+        return Diagnostic("JC4340", title, f"it is an option of {other.name}", hint, key=key)
+    begun = sbatch_options.begins(name, program.known)
+    meant = begun or sbatch_options.meant(name, program.known)
     if not meant:
         hint = f"remove {key}, unless a SPANK plugin of the site provides it"
         return Diagnostic("JC4340", title, because, hint, key=key, severity=Severity.WARNING)
-    if owner := OURS.get(meant[0]):
+    if owner := program.owners.get(meant[0]):
         because = f"{because}; --{meant[0]} is similar"
-        return Diagnostic("JC4340", title, because, f"remove it, and set {owner}", key=key)
-    hint = f"did you mean {alternatives(f'backend.extra.{name}' for name in meant)}?"
-    return Diagnostic("JC4340", title, because, hint, key=key)
+        return Diagnostic("JC4340", title, because, f"remove it, and set {owner}", key=key, judgment=not begun)
+    hint = f"did you mean {alternatives(f'{program.section}.{name}' for name in meant)}?"
+    return Diagnostic("JC4340", title, because, hint, key=key, judgment=not begun)

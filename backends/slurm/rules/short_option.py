@@ -1,4 +1,4 @@
-"""JC4303: an option of sbatch that backend.extra does not give by its long name."""
+"""JC4303: an option of sbatch or srun that is not given by its long name."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ..spelling import LONG, more_option
 
 
 def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-    for name, value in options.extra.items():
-        text = more_option(name, value)
-        if text and not re.match(rf"--{LONG}(=|$)", text):
-            key = f"backend.extra.{name}"
-            because = "only long names can be compared with the options that jobc sets itself"
-            yield Diagnostic("JC4303", f"{key}: {text!r} is not a long option", because, f"remove {key}", key=key)
+    for section, extra in (("extra", options.extra), ("srun_extra", options.srun_extra)):
+        for name, value in extra.items():
+            text = more_option(name, value)
+            if text and not re.match(rf"--{LONG}(=|$)", text):
+                key = f"backend.{section}.{name}"
+                because = "only long names can be compared with the options that jobc sets itself"
+                yield Diagnostic("JC4303", f"{key}: {text!r} is not a long option", because, f"remove {key}", key=key)

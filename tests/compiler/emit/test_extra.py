@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from jobc.compiler.diagnostics.diagnostic import Severity
 from jobc.compiler.emit.overlay import merge_extra, refuse_extra
 from jobc.compiler.emit.render import Render
 from jobc.compiler.frontend.yaml_reader import read_tree
@@ -99,12 +100,52 @@ def test_what_the_plan_says_is_refused(extra: str, keys: list[str]) -> None:
     "extra",
     [
         'export: "A=1,2"', "export: NONE", "export-file: /x", "array: 0-3", "wait: true", "test-only: true",
-        "clusters: other", "gpus-per-socket: 1", "error: x.log", "no-requeue: true",
+        "clusters: other", "gpus-per-socket: 1", "error: x.log", "no-requeue: true", "distribution: cyclic",
+        "mem-bind: local", "tres-bind: none", "gpu-bind: none",
     ],
 )  # fmt: skip
 def test_an_option_of_sbatch_that_would_break_a_run_is_refused(extra: str) -> None:
     words = ("backend=slurm", "time=2h", f"backend.extra={{{extra}}}")
     assert [each.key for each in found("JC4600", words=words)] == [f"backend.extra.{extra.partition(':')[0]}"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "instead"),
+    [
+        ("extra.distribution", "cyclic", "backend.distribution"),
+        ("extra.mem-bind", "local", "backend.srun_extra.mem-bind"),
+        ("srun_extra.mpi", "pmix", "backend.mpi"),
+        ("srun_extra.cpu-bind", "cores", "backend.cpu_bind"),
+        ("srun_extra.ntasks", "4", "nodes, procs and launcher"),
+        ("srun_extra.container-image", "x", "image, container, mounts and container.options"),
+    ],
+)
+def test_an_option_that_jobc_sets_names_the_key_for_it(key: str, value: str, instead: str) -> None:
+    (diagnostic,) = found("JC4600", words=("backend=slurm", "nodes=2", f"backend.{key}={value}"))
+    assert diagnostic.hint == f"remove backend.{key}, and set {instead}"
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("extra.cpu-bind", "remove backend.extra.cpu-bind, and set backend.cpu_bind"),  # of srun
+        ("extra.unbuffered", "remove backend.extra.unbuffered, and set backend.srun_extra.unbuffered"),
+        ("extra.nodel", "remove it, and set queue.nodelist"),  # which getopt_long takes for --nodelist
+        ("srun_extra.unbuf", "did you mean backend.srun_extra.unbuffered?"),
+        ("srun_extra.treewidth", "remove backend.srun_extra.treewidth, or backend.version=23.11 if the site has"),
+        ("srun_extra.batch", "remove backend.srun_extra.batch, and set backend.extra.batch"),  # of sbatch
+    ],
+)
+def test_an_option_of_the_wrong_program_or_version_leads_to_the_right_one(key: str, hint: str) -> None:
+    (diagnostic,) = found("JC4340", words=("backend=slurm", "nodes=2", f"backend.{key}=true"))
+    assert diagnostic.hint.startswith(hint)
+
+
+def test_an_option_near_a_known_one_can_be_allowed_for_a_plugin_of_the_site() -> None:
+    (near,) = found("JC4340", words=("backend=slurm", "backend.extra.image=x"))
+    assert near.severity is Severity.ERROR and near.judgment
+    (beginning,) = found("JC4340", words=("backend=slurm", "backend.extra.nodel=x"))
+    assert not beginning.judgment
 
 
 @pytest.mark.parametrize(("exclusive", "refused"), [("true", 1), ("false", 0)])

@@ -18,6 +18,11 @@ ABOUT = {  # case, code -> why it is right that the job is told
     "skypilot/experiment_opensora_k8s JC4706": "its storage is a folder of the hosts, which is noted",
     "kubernetes/extra_keys JC4522": "it shows that whoever adds privileged gets it, and is warned",
     "kubernetes/nfs_host_and_empty_mounts JC3002": "it shows that $(runs) arrives letter for letter",
+    **{f"slurm/{case} JC4306": "the cores are those of the site" for case in (
+        "a_sweep_is_an_array", "accelerate_zero1", "apptainer", "ethernet", "experiment_aorta",
+        "experiment_audio_encoder", "experiment_opensora_k8s", "experiment_qwen_image",
+        "pyxis", "two_nodes_of_two_gpus",
+    )},
     "local/experiment_qwen_image JC4102": "the experiment names hosts of a queue, and this machine has no queue",
     "local/experiment_slurm_ddp JC4102": "the experiment names hosts of a queue, and this machine has no queue",
     "local/name_and_values_with_quotes JC3002": "it shows that $HOME and $(id) arrive letter for letter",

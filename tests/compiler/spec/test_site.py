@@ -50,6 +50,24 @@ def refused(compiled: Compile, *words: str, **more: str) -> list[str]:
     return [f"{d.code} {d.key}: {d.because} | {d.hint}" for d in error.value.diagnostics]
 
 
+@pytest.mark.parametrize(
+    ("words", "cores"),
+    [
+        ("gpus=2", 24),
+        ("gpus=8", 96),
+        ("gpus=8 procs=5", 95),  # the same number for each rank
+        ("gpus=2 cpus=4", 4),
+        ("gpus=0", None),
+        ("gpus=2 queue.name=debug", None),  # the site's cores are of another machine
+    ],
+)
+def test_cores_and_gpus_of_the_site_give_the_cores_of_a_job(compiled: Compile, words: str, cores: int | None) -> None:
+    job = compiled(*words.split())
+    assert job.plan.resources.cpus == cores
+    if cores and cores != 4:
+        assert {"site.cpus", "site.gpus"} <= {*job.source_map.table["resources.cpus"]}
+
+
 def test_a_profile_chooses_backend_and_options_and_every_value_names_its_file(compiled: Compile) -> None:
     job = compiled("nodes=2")
     assert job.backend.name == "slurm"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # submit.sh: queue all points of sweep sweep on Slurm as one job array; each point is a run of its own.
-# usage: submit.sh [--wait] [--limit N]
+# usage: submit.sh [--wait] [--limit N] [--after ID|KIND:ID|singleton]…
 #   --wait     wait for the end of all; the exit code is 0 when all have ended well, else 1
+#   --after ID start after job ID has ended well; or afterany:ID, afternotok:ID, singleton
 #   --limit N  at most N points at a time
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
@@ -10,10 +11,12 @@ set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
 this_job sweep+sweep runs
 
+after=()
 wait='' limit=2
 while (($#)); do
   case $1 in
     --wait) wait=yes ;;
+    --after) need_value "$@" && add_dependency "$2" && shift ;;
     --limit) need_value "$@" && limit=$2 && shift ;;
     -h | --help) show_help && exit ;;
     *) bad_option "$1" ;;
@@ -36,7 +39,7 @@ done <"$artifact/points"
 describe_run ''
 
 elements=0-3${limit:+%$limit}
-said=$(clean sbatch --parsable --array="$elements" --chdir="$run" --output="$run/points/%a/../../logs/slurm-%A_%a.log" \
+said=$(clean sbatch --parsable "${after[@]}" --array="$elements" --chdir="$run" --output="$run/points/%a/../../logs/slurm-%A_%a.log" \
   "$run/artifact/0/array.sbatch" "$run" 2>&1) || refuse "$said"
 id=$(job_number "$said")
 never=$(never_starts "$id")

@@ -11,6 +11,19 @@ clean() {
   env -i "${kept[@]}" "$@"
 }
 
+# add_dependency TEXT: to `after`, options of sbatch: an id is that of a job that must end well, as in queue.after.
+add_dependency() {
+  local text=$1 given='' # queue.after: this option takes the place of the line in job.sbatch
+  if [[ $text =~ ^[0-9] ]]; then text=afterok:${text//,/:}; fi
+  [[ $text =~ ^(singleton|after(any|ok|notok|corr|burstbuffer)?(:[0-9]+([_+][0-9]+)?)+)$ ]] ||
+    die 2 "--after takes ID, KIND:ID or singleton, not $1" 'kinds are afterok, afterany, afternotok and aftercorr'
+  if [[ -z ${after[*]} ]]; then
+    after=("--dependency=${given:+$given,}$text")
+  else
+    after[0]+=,$text
+  fi
+}
+
 # job_number SAID: the id in what sbatch --parsable said, among the warnings of a site.
 job_number() {
   grep -Eo '^[0-9]+' <<<"$1" | tail -n 1

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # submit.sh: queue job audio_encoder on Slurm, as a new run or as the next attempt of one.
 # usage: submit.sh [--wait | --detach | --here | --only-prepare] [--resume ID [--new-code] | --fork ID] [--run-id ID]
+#                  [--after ID|KIND:ID|singleton]…
 #   --wait       print what it prints until it ends; the exit code is the job's
 #   --detach     return when it is queued, as without --wait
 #   --here       run in the allocation that this shell is in; else a new job, whatever this shell is in
 #   --resume ID  continue that run: same model, data, seed, optimiser and batch
 #   --new-code   with --resume: copy your code again; else it is that of the first start. What the run wrote stays
 #   --fork ID    new run that begins with that run's newest checkpoint
+#   --after ID   start after job ID has ended well; afterany:ID, afternotok:ID, singleton as in sbatch --dependency. Adds to
+#                queue.after
 #   --run-id ID  name of the new run; else date, time and four random digits
 #   --only-prepare  make the run folder, print its path, queue nothing
 
@@ -21,6 +24,7 @@ code_root=.
 code_max_bytes=209715200
 code_script=train.py
 
+after=()
 how='' resume='' new_code='' fork='' run_id=''
 while (($#)); do
   case $1 in
@@ -29,6 +33,7 @@ while (($#)); do
     --new-code) new_code=yes ;;
     --fork) need_value "$@" && fork=$2 && shift ;;
     --run-id) need_value "$@" && run_id=$2 && shift ;;
+    --after) need_value "$@" && add_dependency "$2" && shift ;;
     -h | --help) show_help && exit ;;
     *) bad_option "$1" ;;
   esac
@@ -68,7 +73,7 @@ if [[ $how == here ]]; then
   cd -- "$run"
   exec bash "$copy/job.sbatch" "$run" "$attempt" here
 fi
-said=$(clean sbatch --parsable --chdir="$run" --output="$run/logs/slurm-%j.log" "$copy/job.sbatch" "$run" "$attempt" 2>&1) ||
+said=$(clean sbatch --parsable "${after[@]}" --chdir="$run" --output="$run/logs/slurm-%j.log" "$copy/job.sbatch" "$run" "$attempt" 2>&1) ||
   refuse "$said"
 id=$(job_number "$said")
 never=$(never_starts "$id")

@@ -1,0 +1,16 @@
+"""JC4307: backend.mpi with a launcher that starts the ranks itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
+from ....compiler.plan.launch_plan import LaunchPlan
+from ..options import SlurmOptions
+
+
+def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
+    if options.mpi != "none" and plan.launcher != "srun":
+        title = f"ignored: backend.mpi={options.mpi} with launcher={plan.launcher}"
+        because = "srun starts one task per node then, and its MPI ranks would be the nodes"
+        yield Diagnostic("JC4307", title, because, "launcher=srun", key="backend.mpi", severity=Severity.NOTE)

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# status.sh: how a run of job queued is doing: nodes, exit code in words, last step and loss, logs.
+# usage: status.sh [--run ID] [--all] [--format FORMAT]
+#   --run ID         that run; else the newest
+#   --all            one line for each run
+#   --format FORMAT  text, or json for programs: docs/reference/status.md
+
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
+set -euo pipefail
+if [[ ${1:-} == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit; fi
+type -P python3 >/dev/null || { echo "error: python3 is not found on $(uname -n)" >&2 && exit 1; }
+here=${BASH_SOURCE[0]}
+if [[ $here != */* ]]; then here=./$here; fi
+exec python3 -I -S "${here%/*}/jobctl" status "$@"

@@ -1,0 +1,82 @@
+"""Variables of the engine around a rank, such as SLURM_PROCID and PMI_RANK, made consistent with RANK and WORLD_SIZE.
+
+In   variables of a rank: torchrun's, and what Slurm or an MPI launcher set for the process that starts the ranks
+Out  Slurm's variables as srun would set them with one task per rank; MPI's stay if they count the same ranks, else go
+
+One task of Slurm, or one process of MPI, may start all ranks of a node. Libraries in a rank compare the two:
+- pytorch-ignite requires SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS beside SLURM_JOB_ID, and they must equal RANK,
+  LOCAL_RANK and WORLD_SIZE (ignite/distributed/comp_models/native.py): so Slurm's are rewritten, not unset.
+- Lightning takes them in place of RANK, unless torchrun started it, and requires SLURM_NTASKS_PER_NODE beside
+  SLURM_NTASKS (lightning/fabric/plugins/environments/slurm.py). submitit, JAX and TensorFlow also read them.
+- MPI's lead to a server that knows one process for each: two ranks that both call MPI_Init as that process would fail,
+  and a rank without them is alone in its MPI_COMM_WORLD.
+Sources: srun(1), OUTPUT ENVIRONMENT VARIABLES, 22.05 to 25.11; mpirun(1) of Open MPI 4.1; Hydra, MPICH 4; PMIx 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+
+# (rank of this process, number of processes, the variables of that launcher); PMIx has no variable for the number
+MPI = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", ("OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_", "PMIX_")),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", ("MV2_COMM_WORLD_",)),
+    ("PMI_RANK", "PMI_SIZE", ("PMI_", "PMI2_", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")),
+)
+
+
+def make_consistent(variables: MutableMapping[str, str]) -> None:
+    """Change the variables of one rank in place. torchrun's are set."""
+    slurm = slurm_variables(variables)
+    for name in contradicting_mpi(variables):
+        del variables[name]
+    if "SLURM_TRES_PER_TASK" in variables and slurm:
+        del variables["SLURM_TRES_PER_TASK"]  # the cores again, from Slurm 23.11 on
+    variables.update(slurm)
+
+
+def slurm_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return Slurm's variables for this rank; {} outside a Slurm job."""
+    if "SLURM_JOB_ID" not in variables:
+        return {}
+    rank, world_size = int(variables["RANK"]), int(variables["WORLD_SIZE"])
+    local_rank, procs = int(variables["LOCAL_RANK"]), int(variables["LOCAL_WORLD_SIZE"])
+    nodes, first = world_size // procs, rank - local_rank
+    layout = f"{procs}(x{nodes})" if nodes > 1 else str(procs)
+    values: dict[str, object] = {
+        "SLURM_PROCID": rank,
+        "SLURM_LOCALID": local_rank,
+        "SLURM_NODEID": first // procs,
+        "SLURM_NNODES": nodes,
+        "SLURM_NTASKS": world_size,
+        "SLURM_NPROCS": world_size,
+        "SLURM_NTASKS_PER_NODE": procs,
+        "SLURM_TASKS_PER_NODE": layout,
+        "SLURM_GTIDS": ",".join(str(first + task) for task in range(procs)),
+    }
+    of_step = {"SLURM_STEP_NUM_TASKS": world_size, "SLURM_STEP_TASKS_PER_NODE": layout}
+    values.update({name: value for name, value in of_step.items() if name in variables})  # not in a shell of salloc
+    if cores := number(variables, "SLURM_CPUS_PER_TASK"):
+        tasks = number(variables, "SLURM_NTASKS_PER_NODE") or 1
+        values["SLURM_CPUS_PER_TASK"] = max(cores * tasks // procs, 1)
+    return {name: str(value) for name, value in values.items()}
+
+
+def contradicting_mpi(variables: Mapping[str, str]) -> list[str]:
+    """Return the variables of an MPI launcher that started this node's launcher, not its ranks."""
+    contradicting = []
+    for rank, size, prefixes in MPI:
+        counted = (variables.get(rank), variables.get(size))
+        if counted not in ((None, None), (variables["RANK"], variables["WORLD_SIZE"])):
+            contradicting += [name for name in variables if name.startswith(prefixes)]
+    if "OMPI_COMM_WORLD_RANK" not in variables and "PMIX_RANK" in variables:  # of srun --mpi=pmix
+        counted = (variables["PMIX_RANK"], variables.get("SLURM_STEP_NUM_TASKS"))
+        if counted != (variables["RANK"], variables["WORLD_SIZE"]):
+            contradicting += [name for name in variables if name.startswith("PMIX_")]
+    return list(dict.fromkeys(contradicting))
+
+
+def number(variables: Mapping[str, str], name: str) -> int:
+    """Return the variable as a number; 0 if it is not set or is not a number."""
+    text = variables.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() else 0
