@@ -27,6 +27,7 @@ class KubernetesOptions:
     start_timeout: Duration
     preflight: bool
     deadline: Duration | None
+    default_image: str | None
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None
     image_pull_secrets: tuple[str, ...]
     service_account: str | None

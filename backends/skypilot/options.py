@@ -35,6 +35,7 @@ class SkypilotOptions:
     infra: str | None
     any_of: tuple[Alternative, ...]
     ordered: tuple[Alternative, ...]
+    gpu_types: tuple[str, ...]
     use_spot: bool
     instance_type: str | None
     network_tier: Literal["standard", "best"] | None
