@@ -79,7 +79,9 @@ def resources(options: SkypilotOptions) -> dict[str, Any]:
         "disk_size": Given(lambda v: math.ceil(v.options.disk_size / GIB) if v.options.disk_size else None),
         "disk_tier": Given(of.options.disk_tier),
         "ports": Given(lambda v: list(v.options.ports) or None),
-        "image_id": Given(lambda v: f"docker:{v.plan.container.image}" if v.plan.container.image else None),
+        "image_id": Given(
+            lambda v: f"docker:{v.plan.container.image}" if v.plan.container.image else v.options.image_id
+        ),
         "labels": Given(lambda v: dict(v.plan.labels) or None),
         "priority": Given(lambda v: _number(v.plan.queue.priority)),
         "priority_class": Given(
@@ -110,7 +112,7 @@ def accelerators(plan: LaunchPlan, gpu_type: str | None) -> str | None:
 def any_of(plan: LaunchPlan, options: SkypilotOptions) -> tuple[Alternative, ...]:
     """The machines that would do: as given, or one for each of `gpu_types` when the job leaves the type open."""
     types = open_types(plan, options)
-    return options.any_of or tuple(Alternative(None, gpu_type, None) for gpu_type in types)
+    return options.any_of or tuple(Alternative(None, gpu_type, None, None) for gpu_type in types)
 
 
 def open_types(plan: LaunchPlan, options: SkypilotOptions) -> list[str]:
@@ -128,6 +130,7 @@ def alternative(plan: LaunchPlan, each: Alternative) -> dict[str, Any]:
         "infra": with_partition(each.infra, plan),
         "accelerators": accelerators(plan, each.gpu_type),
         "use_spot": each.use_spot,
+        "image_id": each.image_id,
     }
     return {key: value for key, value in fields.items() if value is not None}
 
