@@ -12,15 +12,16 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from ...compiler.diagnostics.diagnostic import Diagnostic, has_errors
+from ...compiler.diagnostics.diagnostic import Diagnostic, Severity, has_errors
 from ...compiler.emit.artifact import Artifact
 from ...compiler.emit.render import Leaf, Render, of
+from ...compiler.emit.source_map import SpecValue
 from ...compiler.launchers.accelerate.files import engine_paths
 from ...compiler.pipeline.library import library
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plan.shell_quoting import ShellCode
-from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS, Filled
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
 from .._shared import kubernetes_fields as fields
@@ -74,6 +75,15 @@ class KubernetesBackend:
         "queue.nodelist": ANY,
         "queue.exclude": ANY,
     }
+
+    def filled(self, spec: JobSpec, options: KubernetesOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
+        """An image for pods of a job that names none; those for AMD's GPUs are others."""
+        image = options.default_image
+        if spec.image is None and spec.container.kind == "pod" and image and options.gpu_resource == "nvidia.com/gpu":
+            because = "a pod needs one, and this one has Python and PyTorch, but no packages of your own"
+            title = f"image is not set: the pods run {image} (backend.default_image)"
+            note = Diagnostic("JC4523", title, because, f"image={image}", key="image", severity=Severity.WARNING)
+            yield Filled("image", image, "backend.default_image", note)
 
     def check(self, plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         of_job = partial(findings, f"{__package__}.rules", plan, options)

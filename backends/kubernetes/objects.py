@@ -7,6 +7,7 @@ which refuses that of the Jobs in a runtime (trainingruntime_types.go). Observed
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...compiler.emit.render import Given, Omit, of
@@ -20,6 +21,7 @@ from .pod import CONTAINER, JOB_LABEL, PREFLIGHT, has_preflight, labels, pod_tem
 AGAIN = sorted((exit_codes.PEER_LOST, exit_codes.PREEMPTED))
 KUEUE = extra.KUEUE
 OWNER = "jobc/owner"
+VOLCANO_GANG = "scheduling.volcano.sh/group-min-member"
 KIND = {"job": "job.batch", "jobset": "jobset.jobset.x-k8s.io", "trainjob": "trainjob.trainer.kubeflow.org"}
 COMPANIONS = {
     "job": "configmap,service",
@@ -64,7 +66,19 @@ def job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "activeDeadlineSeconds": deadline,
         "ttlSecondsAfterFinished": Given(of.plan.lifecycle.keep_s),
     }
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata(plan), "spec": spec}
+    about = metadata(plan)
+    about["annotations"] = {**about["annotations"], **gang(options)}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": about, "spec": spec}
+
+
+def gang(options: KubernetesOptions) -> dict[str, Any]:
+    """The annotation of a Job by which Volcano starts all of its pods or none; without it one pod is enough for it.
+
+    Source: Volcano 1.12 and later, pkg/controllers/podgroup/pg_controller_handler.go: it reads that of the pods' owner.
+    """
+    pod = options.extra.get(extra.POD, {})
+    scheduler = pod.get("spec", {}).get("schedulerName") if isinstance(pod, Mapping) else None
+    return {VOLCANO_GANG: lambda v: str(v.plan.topology.nodes)} if scheduler == "volcano" else {}
 
 
 def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
@@ -139,9 +153,15 @@ def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
         "name": "node",
         "replicas": 1,
         "template": {
-            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-            if options.flavor == "trainjob"
-            else Omit,
+            "metadata": {
+                **(
+                    {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+                    if options.flavor == "trainjob"
+                    else {}
+                ),
+                **({"annotations": gang(options)} if gang(options) else {}),
+            }
+            or Omit,
             "spec": {
                 **job_spec(plan, options),
                 **({"activeDeadlineSeconds": deadline} if timed else {}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...compiler.spec.value_types import Bytes, CountOrZero, Duration, Path
@@ -16,6 +16,7 @@ class KubernetesOptions:
     of each. preflight: an init container in each pod. The rest is of the pod, in Kubernetes' own words.
 
     gpu_labels: gpu_type -> values of gpu_label (gpu_types.py).
+    requests, limits: resources of a pod by their names in Kubernetes, beside those of `cpus`, `mem` and `gpus`.
     extra: what is merged last into the documents of job.yaml (extra.py).
     pytorchjob is known only to be refused with its reason (JC4509).
     """
@@ -27,6 +28,7 @@ class KubernetesOptions:
     start_timeout: Duration
     preflight: bool
     deadline: Duration | None
+    default_image: str | None
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None
     image_pull_secrets: tuple[str, ...]
     service_account: str | None
@@ -46,4 +48,6 @@ class KubernetesOptions:
     host_network: bool
     run_as_user: CountOrZero | None
     run_as_group: CountOrZero | None
+    requests: Mapping[str, str] = field(metadata={"neutral": {}})
+    limits: Mapping[str, str] = field(metadata={"neutral": {}})
     extra: Mapping[str, Any]

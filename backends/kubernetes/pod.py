@@ -215,9 +215,10 @@ def quantity(size: int) -> str:
 
 
 def requests(v: Any) -> dict[str, Any] | None:
-    """CPU has no limit, which would throttle; the rest must be as in limits."""
+    """CPU has no limit, which would throttle, unless `backend.limits` has one; the rest is as there, or as given."""
     cpus = v.plan.resources.cpus
-    return {**({"cpu": str(cpus)} if cpus else {}), **(limits(v) or {})} or None
+    of_job = {**(limits(v) or {}), **({"cpu": str(cpus)} if cpus else {})}
+    return dict(sorted({**of_job, **v.options.requests}.items(), key=lambda item: item[0] != "cpu")) or None
 
 
 def limits(v: Any) -> dict[str, Any] | None:
@@ -228,7 +229,7 @@ def limits(v: Any) -> dict[str, Any] | None:
     if network:
         resource, _, count = network.rpartition(":")
         quantities[resource] = count
-    return quantities or None
+    return {**quantities, **v.options.limits} or None
 
 
 def node_selector(v: Any) -> dict[str, str] | None:

@@ -12,12 +12,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...compiler.diagnostics.diagnostic import Diagnostic
+from ...compiler.diagnostics.diagnostic import Diagnostic, Severity
+from ...compiler.diagnostics.origin import COMMAND_LINE
 from ...compiler.emit.artifact import Artifact
 from ...compiler.emit.render import Render, of
+from ...compiler.emit.source_map import SpecValue
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
-from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS, Filled
+from ...compiler.spec.job_spec import JobSpec
 from .._shared import containers, hosts
 
 
@@ -54,6 +57,15 @@ class LocalBackend:
     }
 
     files = hosts.FILES  # of several nodes
+
+    def filled(self, spec: JobSpec, options: LocalOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
+        """One node of GPUs unless the command line has another number: two would start on the same GPUs."""
+        origin = values["nodes"].origin
+        if spec.gpus and spec.nodes > 1 and (origin is None or origin.root != COMMAND_LINE):
+            because = f"backend local starts on this machine, whose GPUs {spec.nodes} nodes would have to share"
+            title = f"nodes={spec.nodes} is one node here"
+            note = Diagnostic("JC2023", title, because, "nodes=1", key="nodes", severity=Severity.NOTE)
+            yield Filled("nodes", 1, "backend", note)
 
     def check(self, plan: LaunchPlan, options: LocalOptions) -> Iterator[Diagnostic]:
         yield from containers.check(self.name, plan)

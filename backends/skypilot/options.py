@@ -16,6 +16,7 @@ class Alternative:
     infra: str | None
     gpu_type: str | None
     use_spot: bool | None
+    image_id: str | None
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,10 @@ class SkypilotOptions:
     infra: str | None
     any_of: tuple[Alternative, ...]
     ordered: tuple[Alternative, ...]
+    gpu_types: tuple[str, ...]
     use_spot: bool
     instance_type: str | None
+    image_id: str | None
     network_tier: Literal["standard", "best"] | None
     disk_size: Bytes | None
     disk_tier: Literal["low", "medium", "high", "ultra", "best"] | None

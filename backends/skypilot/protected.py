@@ -42,7 +42,7 @@ ALWAYS: Mapping[Path, str] = {
     ("resources", "ordered"): "backend.ordered",
     ("resources", "job_recovery"): "backend.managed and lifecycle.max_requeues",
     ("resources", "autostop"): "backend.autostop",
-    ("resources", "image_id"): "image",
+    ("resources", "image_id"): "image, or backend.image_id",
     ("service",): "nothing: a service is not a training job",
     ("pool",): "nothing: jobc starts its own machines",
 }

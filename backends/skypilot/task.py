@@ -17,6 +17,7 @@ from ...compiler.emit.overlay import merge_extra
 from ...compiler.emit.render import Given, Omit, Whole, of
 from ...compiler.plan.launch_plan import LaunchPlan, thaw
 from ...compiler.plan.shell_quoting import sh
+from .._shared.gpus import sold
 from .config import config, needs_pods
 from .options import Alternative, SkypilotOptions, cloud_of
 
@@ -78,7 +79,9 @@ def resources(options: SkypilotOptions) -> dict[str, Any]:
         "disk_size": Given(lambda v: math.ceil(v.options.disk_size / GIB) if v.options.disk_size else None),
         "disk_tier": Given(of.options.disk_tier),
         "ports": Given(lambda v: list(v.options.ports) or None),
-        "image_id": Given(lambda v: f"docker:{v.plan.container.image}" if v.plan.container.image else None),
+        "image_id": Given(
+            lambda v: f"docker:{v.plan.container.image}" if v.plan.container.image else v.options.image_id
+        ),
         "labels": Given(lambda v: dict(v.plan.labels) or None),
         "priority": Given(lambda v: _number(v.plan.queue.priority)),
         "priority_class": Given(
@@ -86,7 +89,7 @@ def resources(options: SkypilotOptions) -> dict[str, Any]:
         ),
         "autostop": Given(autostop),
         "job_recovery": Given(job_recovery),
-        "any_of": Given(lambda v: [alternative(v.plan, entry) for entry in v.options.any_of] or None),
+        "any_of": Given(lambda v: [alternative(v.plan, entry) for entry in any_of(v.plan, v.options)] or None),
         "ordered": Given(lambda v: [alternative(v.plan, entry) for entry in v.options.ordered] or None),
     }
 
@@ -106,11 +109,28 @@ def accelerators(plan: LaunchPlan, gpu_type: str | None) -> str | None:
     return f"{gpu_type}:{plan.topology.gpus}" if plan.topology.gpus and gpu_type else None
 
 
+def any_of(plan: LaunchPlan, options: SkypilotOptions) -> tuple[Alternative, ...]:
+    """The machines that would do: as given, or one for each of `gpu_types` when the job leaves the type open."""
+    types = open_types(plan, options)
+    return options.any_of or tuple(Alternative(None, gpu_type, None, None) for gpu_type in types)
+
+
+def open_types(plan: LaunchPlan, options: SkypilotOptions) -> list[str]:
+    """Return those of `gpu_types` that have machines with so many GPUs, when nothing in the job names a type."""
+    count = plan.topology.gpus
+    is_open = plan.resources.gpu_type is None and options.instance_type is None
+    if not count or not is_open or options.any_of or options.ordered:
+        return []
+    offers = {gpu_type: sold(options.cloud, gpu_type) for gpu_type in options.gpu_types}
+    return [gpu_type for gpu_type, counts in offers.items() if counts is None or count in counts]
+
+
 def alternative(plan: LaunchPlan, each: Alternative) -> dict[str, Any]:
     fields = {
         "infra": with_partition(each.infra, plan),
         "accelerators": accelerators(plan, each.gpu_type),
         "use_spot": each.use_spot,
+        "image_id": each.image_id,
     }
     return {key: value for key, value in fields.items() if value is not None}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, get_args, get_origin
 
 from ..diagnostics.diagnostic import Diagnostic, Severity
@@ -17,26 +18,50 @@ from ..plan.launch_plan import Demand, LaunchPlan, demands
 from ..plan.lower import KeyTable
 from ..plan.read_tracking import watch
 from ..plan.runtime_vars import RuntimeVar, Scope, runtime_vars
-from ..plugins.backend import ANY, Backend, RationingBackend, SeparateNodesBackend
+from ..plugins.backend import ANY, Backend, Filled, FillingBackend, RationingBackend, SeparateNodesBackend
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import choices, type_at
 
 
-def container_of_engine(spec: JobSpec, backend: Backend) -> tuple[JobSpec, list[Diagnostic]]:
+def container_of_engine(spec: JobSpec, backend: Backend, is_chosen: bool) -> tuple[JobSpec, list[Diagnostic]]:
     """The spec for a backend that runs an image by itself, in a pod; JC4517 when it names a runtime of machines.
 
-    So one job has `container=apptainer` for its machines and runs the same image in pods. Words for the runtime,
-    container.options, stay, and are refused by check_honours.
+    So one job has `container=apptainer`, or an image alone, for its machines and runs the same image in pods. Words for
+    the runtime, container.options, stay, and are refused by check_honours.
+    is_chosen: the job says which container, `none` included
     """
     named = spec.container.kind
-    if named in ("none", "pod") or backend.honours.get("container.kind") != ("pod",):
+    is_open = named == "none" and spec.image is not None and not is_chosen
+    if named == "pod" or (named == "none" and not is_open) or backend.honours.get("container.kind") != ("pod",):
         return spec, []
     title, because = (
         f"the image runs in a pod, not in {named}",
-        f"backend {backend.name} starts pods, which are containers",
+        f"backend {backend.name} runs the image itself",
     )
     note = Diagnostic("JC4517", title, because, "container=pod", key="container.kind", severity=Severity.NOTE)
-    return dataclasses.replace(spec, container=dataclasses.replace(spec.container, kind="pod")), [note]
+    in_pod = dataclasses.replace(spec, container=dataclasses.replace(spec.container, kind="pod"))
+    return in_pod, [] if is_open else [note]
+
+
+def filled_by_engine(
+    spec: JobSpec, backend: Backend, options: Any, values: Mapping[str, SpecValue]
+) -> tuple[JobSpec, Mapping[str, SpecValue], list[Filled]]:
+    """The spec and its leaves with what a FillingBackend sets in place of the job, and what that is."""
+    filled = [*backend.filled(spec, options, values)] if isinstance(backend, FillingBackend) else []
+    for item in filled:
+        spec = dataclasses.replace(spec, **{item.key: item.value})
+        values = {**values, item.key: SpecValue(str(item.value), values[item.by].origin)}
+    return spec, values, filled
+
+
+def with_deciders(table: KeyTable, deciders: Mapping[str, tuple[str, ...]]) -> KeyTable:
+    """The table with the keys that decided a spec key beside it. deciders: spec key -> these"""
+    return MappingProxyType(
+        {
+            key: tuple(dict.fromkeys([*by, *(other for one in by for other in deciders.get(one, ()))]))
+            for key, by in table.items()
+        }
+    )
 
 
 def run_storage_of_engine(spec: JobSpec, backend: Backend, options: Any) -> tuple[JobSpec, tuple[str, ...]]:
@@ -94,9 +119,9 @@ def left_out(plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mappin
         if not wrong:
             continue
         below = {k: value for spec_key in keys for k, value in values.items() if at(k, spec_key)}
-        if demand.must or not all(value.is_default for value in below.values()):
-            for key in _saying(wrong, keys, below):
-                leaves = tuple(sorted(k for k in below if at(k, key)))
+        for key in _saying(wrong, keys, below):
+            leaves = tuple(sorted(k for k in below if at(k, key)))
+            if demand.must or any(below[leaf].is_wanted for leaf in leaves):
                 ignored.append(LeftOut(demand, key, f"{_group(key)}={_text(key, below)}", leaves))
     return ignored
 

@@ -30,6 +30,11 @@ class SpecValue:
         """Nobody beside jobc's own files set it."""
         return self.origin is None or self.origin.root == "jobc"
 
+    @property
+    def is_wanted(self) -> bool:
+        """A job or a named experiment set it, jobc's own included."""
+        return not self.is_default or (self.origin is not None and self.origin.path.startswith("conf/experiment/"))
+
 
 @dataclass(frozen=True)
 class SourceMap:

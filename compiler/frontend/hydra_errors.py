@@ -15,13 +15,15 @@ from ..diagnostics.origin import Origin
 from ..spec import aliases
 from ..spec.examples import assignment, example
 from ..spec.job_spec import OPEN_KEYS, JobSpec
-from ..spec.type_hints import is_list, is_mapping, options_of, type_at, value_type
+from ..spec.type_hints import choices, is_list, is_mapping, options_of, type_at, value_type
+from ..spec.value_types import Refused
 from .interpolation import MachineRead
 from .overrides import Override
 from .yaml_source import USER_ROOTS, read_files
 
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
 
+TYPO = 0.85  # likeness of a key from which a wrong value does not matter: pocs=two
 MOST_KEYS = 8  # that a hint lists
 _BELOW_LIST = re.compile(
     r"invalid literal for int\(\) with base 10: '(.*)'|Index '(.*)' \(str\) is not an int", re.DOTALL
@@ -145,13 +147,16 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
         close, because = [group[1]], f"the group has another package than {culprit.package}"
     elif key == "cluster":
         close, because = [], "no config folder contains a cluster profile, cluster/NAME.yaml"
+    elif lacks := aliases.not_supported(value):
+        hint = f"remove {culprit.shown}; {lacks}"
+        return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, position, culprit.key)
     elif advice := aliases.in_words(key):
         return Diagnostic("JC1102", f"unknown key or group {key}", because, advice, position, culprit.key)
     elif meant := aliases.key_of(key) or _below_mapping(key, known_keys):
         close = [meant]
     else:
-        close = nearest(key, [*known_keys, *loader.list_groups("")])
-        close = [k for k in close if not f"{key}.".startswith(f"{k}.")]
+        candidates = [k for k in [*known_keys, *loader.list_groups("")] if not f"{key}.".startswith(f"{k}.")]
+        close = [k for k in nearest(key, candidates, limit=8) if key != culprit.key or _fits(k, key, value, loader)]
     section = key.partition(".")[0]
     if key in known_keys and not culprit.package and loader.get_group_options(section):
         because = f"another option of {section} defines it, but the chosen one does not"
@@ -193,6 +198,39 @@ def _beside(section: str, known_keys: Sequence[str]) -> str:
     return f"known keys: {', '.join(first)} and {last}" if first else f"known key: {last}"
 
 
+def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
+    """Return whether a key of similar spelling can have the value that was typed. value: "" if none was"""
+    if key.startswith("backend."):
+        return True  # its type is the plugin's
+    key_type = type_at(JobSpec, key)
+    if value[:1] == "[":
+        return key_type is not None and not is_mapping(key_type) and (is_list(key_type) or bool(value_type(key_type)))
+    if not value or value[:1] in ("{", "@", "$", "'", '"') or "," in value:
+        return True
+    if options := loader.get_group_options(key):
+        return bool(value in options or aliases.option_of(key, value) or nearest(value, options))
+    if value == "null" or key_type is None or is_list(key_type) or is_mapping(key_type):
+        return key_type is not None
+    if words := choices(key_type):
+        return bool(value.lower() in words or aliases.value_of(key, value) or nearest(value, words))
+    scalar = value_type(key_type)
+    if scalar is None or value.lower() in ("true", "false"):
+        return False  # a section; or a switch, which is no number and no text
+    try:
+        scalar.read(value)
+    except Refused:
+        is_typo = _likeness(key, typed) >= TYPO
+        return is_typo or (scalar.units and value[:1].isdigit())  # the hint has another value, or unit
+    return True
+
+
+def _likeness(key: str, typed: str) -> float:
+    """Return how similar the last parts of two keys are, from 0 to 1."""
+    import difflib  # here, because most compiles need no suggestion
+
+    return difflib.SequenceMatcher(None, key.rpartition(".")[2], typed.rpartition(".")[2]).ratio()
+
+
 def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
     """`key=value` for the key that was meant, in brackets where it is a list, below a name where it is a mapping; a
     value that its type does not take gives way to one that it does. The key alone when no value was typed.
@@ -207,8 +245,13 @@ def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
     if is_list(key_type):
         return assignment(key, example(options_of(key_type), " ".join([*named, value])))
     if is_mapping(key_type):
-        key, key_type = f"{key}.NAME", get_args(key_type)[1]
-    is_judged = value_type(key_type) and re.fullmatch(r"[\w.:/%+…-]+", value)  # no sweep, and no text in quotes
+        name = value.partition(":")[2] if key == "secrets" and value.startswith("env:") else "NAME"
+        key, key_type = f"{key}.{name}", get_args(key_type)[1]
+    if meant := aliases.option_of(key, value) or aliases.value_of(key, value):
+        return f"{key}={meant}"
+    is_judged = (value_type(key_type) or choices(key_type)) and re.fullmatch(
+        r"[\w.:/%+…-]+", value
+    )  # no sweep, and no text in quotes
     return f"{key}={example(options_of(key_type), value) if is_judged else value}"
 
 
@@ -338,10 +381,13 @@ def _missing_config(
         return fault, None
     culprit = next((o for o in overrides if o.key == group and option in o.canonical), None)
     meant = aliases.option_of(group, option)
-    close = [meant] if meant in options else _close(options, option) or (options if len(options) == 1 else [])
+    close = [meant] if meant.partition(" ")[0] in options else _close(options, option)
+    close = close or (options if len(options) == 1 else [])
     plus = "+" if culprit and culprit.shown.startswith("+") else ""
     if culprit is None:
         hint = _item(group, option, loader) or f"remove {group}"
+    elif lacks := aliases.not_supported(option):
+        hint = f"remove {culprit.shown}; {lacks}"
     elif "," in option:
         hint = f"for a sweep: jobc -m {group}={option}"
     elif close:

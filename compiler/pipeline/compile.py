@@ -98,17 +98,21 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
     except CompileError as error:
         raise CompileError(levels.judge(error.diagnostics)) from None
     origin_of = origins(composed, request.command)
-    spec, own_container = capabilities.container_of_engine(read.spec, read.backend)
+    spec, values, filled = capabilities.filled_by_engine(read.spec, read.backend, read.options, read.values)
+    read = read._replace(values=dict(values))
+    is_chosen = blamed(composed, values, "container.kind")
+    spec, own_container = capabilities.container_of_engine(spec, read.backend, is_chosen)
     spec, storage_keys = capabilities.run_storage_of_engine(spec, read.backend, read.options)
     spec, cores_keys = capabilities.cores_of_engine(spec, read.backend)
     checked, failure = rules.gathered(
-        lambda: own_container,
+        lambda: [*own_container, *(item.note for item in filled)],
         lambda: rules.check_spec(spec),
         lambda: too_few_slots(read.host_files, spec.nodes, procs(spec)),
         lambda: typed_hosts.check(spec, read.values),
     )
     notes = levels.settle(with_origins(checked, origin_of), last=False, failure=failure)
     plan, table, made_by = lower(spec)
+    table = capabilities.with_deciders(table, {item.key: (item.by,) for item in filled})
     if storage_keys:  # storage.run=auto
         by = ("storage.run", *storage_keys)
         table = MappingProxyType({**table, "run.storage": by, "spec.storage.run": by})

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 from ..diagnostics.diagnostic import Diagnostic
 from ..emit.artifact import Artifact
 from ..emit.render import Render
-from ..emit.source_map import SourceMap
+from ..emit.source_map import SourceMap, SpecValue
 from ..plan.launch_plan import LaunchPlan
 from ..plan.runtime_vars import RuntimeVar, Spelling
 from ..spec.job_spec import JobSpec
@@ -136,6 +136,28 @@ class SeparateNodesBackend(Backend, Protocol):
 
     def shares_runs(self, spec: JobSpec, options: Any) -> bool:
         """Return whether all nodes share storage.root, so that storage.run=auto means `shared`, not `node`."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A value that a backend sets in place of the job's. key: of the top of the spec, such as `image`; by: the key that
+    decided; note: reports it.
+    """
+
+    key: str
+    value: Any
+    by: str
+    note: Diagnostic
+
+
+@runtime_checkable
+class FillingBackend(Backend, Protocol):
+    """A backend that has its own value for a key that the job leaves open, or that the engine can only have in one
+    way: an image for pods, one node on one machine.
+    """
+
+    def filled(self, spec: JobSpec, options: Any, values: Mapping[str, SpecValue]) -> Iterable[Filled]:
+        """values: spec key -> where it was set"""
 
 
 @runtime_checkable

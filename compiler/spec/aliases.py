@@ -62,44 +62,170 @@ KEYS: Mapping[str, str] = {
     "prologue": "setup",
     "worker_init": "setup",
     "num_train_epochs": "loop.epochs",
+    "max_epochs": "loop.epochs",
+    "num_epochs": "loop.epochs",
+    "train_steps": "loop.steps",
+    "max_train_steps": "loop.steps",
+    "gradient_clip_val": "optim.clip_norm",
+    "clip_grad": "optim.clip_norm",
+    "max_norm": "optim.clip_norm",
+    "batch_size": "batch.micro",
+    "micro_batch_size": "batch.micro",
+    "global_batch_size": "batch.global",
+    "precision": "loop.precision",
+    "dtype": "loop.precision",
+    "compile": "loop.compile",
+    "torch_compile": "loop.compile",
+    "lr_scheduler": "optim.schedule",
+    "lr_scheduler_type": "optim.schedule",
+    "lr_schedule": "optim.schedule",
+    "scheduler": "optim.schedule",
+    "schedule": "optim.schedule",
+    "stage": "parallel.zero_stage",
+    "tolerations": "backend.tolerations",
+    "sharding_strategy": "parallel",
+    "save_steps": "checkpoint.every_steps",
+    "save_interval": "checkpoint.every_steps",
+    "save_total_limit": "checkpoint.keep",
+    "eval_steps": "validation.every_steps",
+    "eval_interval": "validation.every_steps",
+    "logging_steps": "metrics.every_steps",
+    "log_interval": "metrics.every_steps",
+    "seed_everything": "seed",
+    "num_workers": "loader.workers",
+    "dataloader_num_workers": "loader.workers",
+    "prefetch_factor": "loader.prefetch",
+    "output_dir": "storage.root",
+    "log_dir": "storage.root",
+    "data_dir": "storage.data",
+    "devices": "gpus",
+    "ngpus": "gpus",
+    "job_name": "name",
+    "container_image": "image",
+    "docker_image": "image",
+    "shm_size": "shm",
 }
 IN_WORDS: Mapping[str, str] = {  # where the value is not said in the same way
     "accelerators": "gpu_type=H100 gpus=8, for H100:8",
     "gres": "gpus=8, for gpu:8",
+    "accelerator": "gpus=8, the number on each node",
     "num_processes": "procs, the number per node",
     "ntasks": "nodes and procs (tasks = nodes x procs)",
     "entrypoint": "the command, at the end of the line: -- train.py",
     "script": "the command, at the end of the line: -- train.py",
     "debug": "network.debug=true for NCCL's log; jobc smoke DIR tests the nodes of a job",
-    "profile.active": "profile.steps=[5,6,7] names the steps to profile",
+    "nccl_debug": "network.debug=true, or env.NCCL_DEBUG=INFO",
+    "profile.active": "profile.steps=[5,6], the first and the last step that are recorded",
+    "profiler.active": "profile.steps=[5,6], the first and the last step that are recorded",
+    "profile.wait": "profile.steps=[5,6], the first and the last step that are recorded",
+    "profile.warmup": "profile.steps=[5,6], the first and the last step that are recorded",
+    "deepspeed": "parallel=deepspeed",
+    "zero": "parallel=deepspeed, with parallel.zero_stage",
+    "zero_optimization": "parallel=deepspeed parallel.zero_stage=3, or parallel=fsdp",
     "zero2": "parallel=deepspeed parallel.zero_stage=2",
     "zero3": "parallel=deepspeed parallel.zero_stage=3, or parallel=fsdp",
-    "tp": "the bundled trainer has no tensor parallelism; a program of your own may: -- train.py",
-    "tensor_parallel": "the bundled trainer has no tensor parallelism; a program of your own may: -- train.py",
-    "fp8": "the bundled trainer has no FP8; a program of your own may: -- train.py",
-    "iterable": "the bundled trainer reads data sets with a length; a program of your own may stream: -- train.py",
+    "fsdp": "parallel=fsdp",
+    "ddp": "parallel=ddp",
+    "hybrid_shard": "parallel=hsdp",
+    "bf16": "loop.precision=bf16",
+    "fp16": "loop.precision=fp16",
+    "amp": "loop.precision=bf16",
+    "gradient_checkpointing": "loop.activation_checkpointing=1, for every block",
+    "warmup_ratio": "optim.warmup_steps=100, a number of steps",
+    "venv": "python=venv python.path=.venv",
+    "conda": "python=conda python.path=my-environment",
+    "modules": "python=modules python.modules=[cuda]",
+    "wandb": "metrics.trackers=[wandb]",
+    "use_wandb": "metrics.trackers=[wandb]",
+    "report_to": "metrics.trackers=[wandb]",
+    "tensorboard": "metrics.trackers=[tensorboard]",
+    "use_spot": "backend=skypilot backend.use_spot=true",
+    "spot": "backend=skypilot backend.use_spot=true",
+    "cloud": "backend=skypilot backend.infra=aws",
+    "infra": "backend=skypilot backend.infra=aws",
+    "namespace": "backend=kubernetes backend.namespace=team",
+    "constraint": "backend=slurm backend.constraint=a100",
+    "requeue": "lifecycle.max_requeues=3, how many times",
+    "signal": "lifecycle.grace=60s, the time to save before the kill",
+    "master_addr": "remove master_addr; jobc finds the address of node 0",
+    "main_process_ip": "remove main_process_ip; jobc finds the address of node 0",
+    "node_rank": "remove node_rank; jobc gives each node its rank",
+    "machine_rank": "remove machine_rank; jobc gives each node its rank",
+    "world_size": "remove world_size; it is nodes x procs",
+    "resume": "submit.sh --resume ID, or jobc submit DIR --resume ID",
+    "resume_from_checkpoint": "submit.sh --resume ID, or jobc submit DIR --resume ID",
+    "pvc": "'mounts=[{kind: claim, source: shared-data, target: /shared, read_only: false}]'",
+    "volumes": "'mounts=[{kind: claim, source: shared-data, target: /shared, read_only: false}]'",
 }
-OPTIONS: Mapping[tuple[str, str], str] = {  # (group, what other tools call an option) -> the option
+# What the bundled trainer does not do -> what other tools call it, as a key or a value.
+NOT_SUPPORTED: Mapping[str, tuple[str, ...]] = {
+    "tensor parallelism": (
+        "tp", "tp_size", "tensor_parallel", "tensor_parallel_size", "tensor_model_parallel_size",
+    ),
+    "pipeline parallelism": (
+        "pp", "pp_size", "pipeline_parallel", "pipeline_parallel_size", "pipeline_model_parallel_size",
+    ),
+    "context parallelism": ("cp", "cp_size", "context_parallel", "context_parallel_size"),
+    "sequence parallelism": ("sp", "sequence_parallel", "sequence_parallel_size", "ulysses"),
+    "expert parallelism": ("ep", "ep_size", "expert_parallel", "expert_model_parallel_size"),
+    "FP8": ("fp8", "float8", "enable_fp8"),
+    "warmup-stable-decay (WSD) schedule": ("wsd", "warmup_stable_decay"),
+    "streaming of data sets without a length": (
+        "iterable", "iterable_dataset", "streaming", "stream", "webdataset",
+    ),
+}  # fmt: skip
+OPTIONS: Mapping[tuple[str, str], str] = {  # (group, what other tools call an option) -> the option, and keys of it
     ("parallel", "hybrid_shard"): "hsdp",
     ("parallel", "hybridshard"): "hsdp",
     ("parallel", "full_shard"): "fsdp",
     ("parallel", "fsdp2"): "fsdp",
+    ("parallel", "no_shard"): "ddp",
     ("parallel", "ddp_spawn"): "ddp",
     ("parallel", "zero"): "deepspeed",
+    ("parallel", "zero1"): "deepspeed parallel.zero_stage=1",
+    ("parallel", "zero2"): "deepspeed parallel.zero_stage=2",
+    ("parallel", "zero3"): "deepspeed parallel.zero_stage=3",
+    ("parallel", "deepspeed_stage_2"): "deepspeed parallel.zero_stage=2",
+    ("parallel", "deepspeed_stage_3"): "deepspeed parallel.zero_stage=3",
+}
+VALUES: Mapping[tuple[str, str], str] = {  # (key, what other tools call a value of it) -> the value
+    **dict.fromkeys((("loop.precision", word) for word in ("bfloat16", "bf16-mixed", "bf16-true")), "bf16"),
+    **dict.fromkeys((("loop.precision", word) for word in ("float16", "half", "16", "16-mixed", "mixed")), "fp16"),
+    **dict.fromkeys((("loop.precision", word) for word in ("float32", "float", "32", "32-true", "no")), "fp32"),
+    ("loop.precision", "fp8"): "bf16",
+    ("loop.compile", "true"): "model",
+    ("loop.compile", "false"): "none",
 }
 RENAMED_GROUPS: Mapping[str, str] = {"env": "python"}  # config groups of earlier versions of jobc
 
 
 def key_of(typed: str) -> str:
-    """The key for an engine's word, below `backend.` or not, with what stands below it; "" for no such word."""
+    """The key for an engine's word, below a section or not, with what stands below it; "" for no such word."""
+    keys = _same(KEYS)
     word, dot, subkey = typed.removeprefix("backend.").partition(".")
-    key = _same(KEYS).get(_plain(word), "")
-    return f"{key}{dot}{subkey}" if key else ""
+    if key := keys.get(_plain(word), ""):
+        return f"{key}{dot}{subkey}"
+    return keys.get(_plain(typed.rpartition(".")[2]), "")
 
 
 def in_words(typed: str) -> str:
-    """Return the jobc key for an engine's option that has no direct equivalent; "" if unknown."""
-    return _same(IN_WORDS).get(_plain(typed.removeprefix("backend.")), "")
+    """Return the hint for an engine's option that has no direct equivalent, or for what is not supported; "" if
+    unknown.
+    """
+    known, names = _same(IN_WORDS), (typed.removeprefix("backend."), typed.rpartition(".")[2])
+    said = next((known[_plain(name)] for name in names if _plain(name) in known), "")
+    return said or next((f"remove {typed}; {text}" for name in names if (text := not_supported(name))), "")
+
+
+def not_supported(word: str) -> str:
+    """Return what the bundled trainer lacks, and the way out; "" for any other word."""
+    lacks = next((what for what, names in NOT_SUPPORTED.items() if _plain(word) in map(_plain, names)), "")
+    return f"the bundled trainer has no {lacks}; a program of your own may: -- train.py" if lacks else ""
+
+
+def value_of(key: str, typed: str) -> str:
+    """The value of a key for another tool's word; "" for no such word."""
+    return VALUES.get((key, typed.lower()), "")
 
 
 def option_of(group: str, typed: str) -> str:

@@ -17,7 +17,7 @@ from ...trainer.config import target
 from ...trainer.config.target import Target
 from ..diagnostics.diagnostic import Diagnostic, alternatives, nearest
 from ..diagnostics.origin import Origin, Text, is_null
-from .aliases import RENAMED_GROUPS
+from . import aliases
 from .examples import assignment, example, is_read, sweep_hint, taken
 from .type_hints import field_names, hints, is_mapping, join, options_of, type_name, value_type
 from .value_types import Duration, Refused, ShellLine, ValueType, part_of_seconds, read_untyped
@@ -100,10 +100,13 @@ class _Conversion:
     def unknown(self, key: str, known: Mapping[str, Any], parent: str) -> None:
         name = key.rsplit(".", 1)[-1]
         close = nearest(name, known)
+        engine = "" if parent else aliases.in_words(key) or aliases.key_of(key)
         outer, _, inner = key.removeprefix(f"{parent}.").partition(".")
         hint = f"did you mean {join(parent, close[0])}?" if close else f"known here: {', '.join(sorted(known))}"
         if inner:  # a file holds the dot in one key
             hint = f"{outer}: {{{inner}: VALUE}}, because dots only nest on the command line"
+        elif engine:
+            hint = engine if "=" in engine or " " in engine else f"did you mean {engine}?"
         elif not close and not parent:
             hint = "jobc --help lists the keys"
         origin = self.origin_of(key)
@@ -185,8 +188,8 @@ class _Conversion:
         key_type, value_type = get_args(hint)
         if not isinstance(raw, Mapping):
             because, shown = f"{'a list' if isinstance(raw, list) else 'a single value'} was given", f"{key}.NAME=VALUE"
-            if isinstance(raw, str) and key in RENAMED_GROUPS:
-                group = RENAMED_GROUPS[key]
+            if isinstance(raw, str) and key in aliases.RENAMED_GROUPS:
+                group = aliases.RENAMED_GROUPS[key]
                 because, shown = f"the config group {key} is now called {group}", f"{group}={raw}"
             self.refuse("JC1202", key, f"{key} is a mapping", because, shown)
             return None
@@ -251,7 +254,7 @@ class _Conversion:
                     key,
                     f"{key}: {text!r} is invalid: must be one of {', '.join(words)}",
                     "no other value is supported",
-                    sweep or f"{key}={close[0] if close else words[0]}",
+                    sweep or _word_hint(key, text, close[0] if close else words[0]),
                 )
                 return None
             value: Any = get_args(hint)[words.index(text)]
@@ -278,6 +281,12 @@ class _Conversion:
         if leaf:
             self.leaves[key] = (value, shown)
         return value
+
+
+def _word_hint(key: str, text: str, nearest_word: str) -> str:
+    """The hint for a value that is not one of the words of a key; another tool's word leads to ours."""
+    word, lacks = aliases.value_of(key, text) or nearest_word, aliases.not_supported(text)
+    return f"{key}={word}; {lacks}" if lacks else f"{key}={word}"
 
 
 def _in_seconds(text: str, seconds: ValueType) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from ..diagnostics.diagnostic import nearest
 from .type_hints import choices, hints, is_mapping, options_of, value_type
 from .value_types import Refused
 
+IMAGE = "pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime"  # has bash, Python and PyTorch
+
 
 def example(options: tuple[Any, ...], text: str = "") -> str:
     """A value of the type: the text where it is one, else what its reader recommends for it.

@@ -57,7 +57,8 @@ from .value_types import (
 
 OPEN_KEYS = (  # mappings whose keys the user invents: no `+` needed
     "env", "secrets", "labels", "backend.extra", "backend.srun_extra", "backend.deepspeed_extra", "backend.config",
-    "backend.file_mounts", "backend.gpu_labels", "accelerate.extra", "accelerate.deepspeed_extra", "estimate.prices",
+    "backend.file_mounts", "backend.gpu_labels", "backend.requests", "backend.limits", "accelerate.extra",
+    "accelerate.deepspeed_extra", "estimate.prices",
 )  # fmt: skip
 TARGETS = ("model", "data", "loss", "optim")  # sections that may hold a `_target_`, and then any argument
 

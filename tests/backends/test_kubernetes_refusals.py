@@ -185,7 +185,7 @@ def test_beside_what_the_image_and_jobc_need_there_is_room() -> None:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("JC2009", ("image=null",)),
+        ("JC2009", ("image=null", "backend.default_image=null")),
         ("JC4501", ("name=" + "n" * 50,)),
         ("JC4502", ("storage.root=runs", "storage.run=shared")),
         ("JC4502", ("mounts=[{kind: claim, source: s, target: /shared, read_only: true}]",)),

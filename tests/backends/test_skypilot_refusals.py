@@ -26,7 +26,7 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4701", (*PLAIN, "backend.infra=aws/a/b/c")),
         ("JC4701", (*PLAIN, "backend.any_of=[{infra: moon}]")),
         ("JC4702", (*PLAIN, "backend.infra=k8s/prod", "backend.clusters=[dev]")),
-        ("JC4703", (*PLAIN, "gpus=8")),
+        ("JC4703", (*PLAIN, "gpus=8", "backend.gpu_types=[]")),
         ("JC4704", (*PLAIN, "gpus=8", "gpu_type=ZZ9000")),
         ("JC4704", (*PLAIN, "gpus=8", "gpu_type=h100")),
         ("JC4704", (*SHARED, "gpus=1", "gpu_type=H100:0.5")),

@@ -13,5 +13,6 @@ def check(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
     alone = here and plan.topology.nodes == 1
     if not used_hosts(plan) and not alone:
         because = f"{name} starts processes on a list of hosts"
-        hint = "'hosts=node[1-4]', 'hosts=[a,b]', or hosts=@FILE with one host per line"
+        example = f"'hosts=node[1-{plan.topology.nodes}]'" if plan.topology.nodes > 1 else "hosts=node1"
+        hint = f"{example}, or hosts=@FILE with one host per line"
         yield Diagnostic("JC4401", f"backend {name} needs hosts", because, hint, key="hosts")

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from ....compiler.diagnostics.diagnostic import Diagnostic
 from ....compiler.plan.launch_plan import LaunchPlan
+from ....compiler.spec.examples import IMAGE
 from ..options import KubernetesOptions
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     if plan.container.image is None:
         because = "a pod runs a container image, which must contain bash, Python and torch"
-        hint = "container=pod python=image image=pytorch/pytorch:2.9.0"
+        hint = f"container=pod python=image image={IMAGE}"
         yield Diagnostic("JC4512", "a pod needs an image", because, hint, key="image")

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, nearest
 from ....compiler.plan.launch_plan import LaunchPlan
+from ....compiler.spec.examples import IMAGE as USUAL
 from ..._shared.kubernetes_forms import DNS_LABEL, IMAGE, LABEL_KEY, LABEL_VALUE
 from .. import gpu_types
 from ..options import KubernetesOptions
@@ -167,7 +168,7 @@ def _as_image(text: str) -> str:
     bare = text.rpartition("://")[2]
     name, colon, tag = bare.rpartition(":")
     tries = (bare, f"{name.lower()}{colon}{tag}", bare.lower())
-    return next((candidate for candidate in tries if re.fullmatch(IMAGE, candidate)), "pytorch/pytorch:2.9.0")
+    return next((candidate for candidate in tries if re.fullmatch(IMAGE, candidate)), USUAL)
 
 
 def _listed(key: str, items: Sequence[str]) -> str:

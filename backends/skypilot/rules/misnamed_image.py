@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ....compiler.diagnostics.diagnostic import Diagnostic
 from ....compiler.plan.launch_plan import LaunchPlan
+from ....compiler.spec.examples import IMAGE as USUAL
 from ..._shared.kubernetes_forms import IMAGE
 from ..options import SkypilotOptions
 
@@ -20,6 +21,4 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         yield Diagnostic("JC4717", "image must not start with docker:", because, f"image={image[7:]}", key="image")
     elif not re.fullmatch(IMAGE, image):
         because = "it must be [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"
-        yield Diagnostic(
-            "JC4717", f"{image!r} is not a valid image", because, "image=pytorch/pytorch:2.9.0", key="image"
-        )
+        yield Diagnostic("JC4717", f"{image!r} is not a valid image", because, f"image={USUAL}", key="image")

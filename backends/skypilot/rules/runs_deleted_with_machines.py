@@ -1,4 +1,4 @@
-"""JC4724: runs on the disks of machines that are deleted when the cluster is idle. A note."""
+"""JC4724: runs on the disks of machines that are deleted when the cluster is idle. A warning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._runs import lasting_mounts
 
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    if options.autostop is None or not options.down or options.cloud in ("slurm", "ssh", "kubernetes"):
+    if options.autostop is None or not options.down or options.cloud in ("slurm", "ssh"):
         return
     if plan.run.storage == "object" or options.managed or lasting_mounts(plan):
         return
@@ -19,6 +19,7 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         f"the runs are on the machines' own disks, and {options.autostop // 60} min after the job the machines and"
         " their disks are deleted (backend.autostop, backend.down)"
     )
-    hint = "backend.down=false; or storage.run=object storage.root=s3://my-bucket/runs"
+    keep = "backend.autostop=null" if options.cloud == "kubernetes" else "backend.down=false"  # pods do not stop
+    hint = f"{keep}; or storage.run=object storage.root=s3://my-bucket/runs"
     title = "the checkpoints are deleted with the machines"
-    yield Diagnostic("JC4724", title, because, hint, key="backend.autostop", severity=Severity.NOTE)
+    yield Diagnostic("JC4724", title, because, hint, key="backend.autostop", severity=Severity.WARNING)

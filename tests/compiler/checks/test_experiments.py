@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import Compiled, Request
 from jobc.compiler.plugins.registry import PACKAGE
+from jobc.tests.compiler.hints import words_of
 
 FOLDER = PACKAGE / "conf" / "experiment"
 EXPERIMENTS = sorted(file.stem for file in FOLDER.glob("*.yaml"))
@@ -45,6 +47,26 @@ def test_each_compiles_for_each_backend_to_the_same_job(experiment: str, backend
     job, there = compiled(experiment, backend), compiled(experiment, "slurm", *BACKENDS[backend])
     assert text(job, "train.json") == text(there, "train.json")
     assert text(job, "node.sh") == text(there, "node.sh")
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "kubernetes", "skypilot"])
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_its_name_alone_compiles_for_each_backend(experiment: str, backend: str) -> None:
+    words = (f"+experiment={experiment}", f"backend={backend}")
+    try:
+        job = compile_job(Request(words))
+    except CompileError as error:  # nobody but the team knows its hosts
+        (missing,) = error.diagnostics
+        assert (missing.code, experiment in HOSTS, backend in ("ssh", "pdsh", "accelerate")) == ("JC4401", True, True)
+        job = compile_job(Request((*words, *words_of(missing.hint))))
+    assert (job.plan.topology.nodes == 1) is (backend == "local")
+
+
+@pytest.mark.parametrize("nodes", [(), ("nodes=1",), ("nodes=2",)])
+@pytest.mark.parametrize("backend", ["local", "skypilot"])
+def test_a_wish_that_a_backend_ignores_is_said_once(backend: str, nodes: tuple[str, ...]) -> None:
+    job = compile_job(Request(("+experiment=qwen_image", f"backend={backend}", *nodes)))
+    assert [d.key for d in job.diagnostics].count("queue.nodelist") == 1
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)

@@ -1,0 +1,40 @@
+"""JC4725: a machine image beside a container image, or where there are no machines to boot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics.diagnostic import Diagnostic
+from ....compiler.plan.launch_plan import LaunchPlan
+from ..config import SITES
+from ..options import SkypilotOptions, cloud_of
+
+
+def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    entries = [(f"backend.{n}", entry) for n in ("any_of", "ordered") for entry in getattr(options, n)]
+    images = [("backend.image_id", options.image_id, options.cloud)]
+    images += [(key, entry.image_id, cloud_of(entry.infra or options.infra)) for key, entry in entries]
+    for key, image_id, cloud in images:
+        if image_id is None:
+            continue
+        if image_id.startswith("docker:"):
+            title, because = (
+                f"{key}: {image_id} is a container image",
+                "it is the image of a machine; `image` is the container's",
+            )
+            hint = f"remove {key}; image={image_id[7:]} container=pod"
+        elif plan.container.image is not None:
+            title, because = (
+                f"{key} is set beside image",
+                "SkyPilot has one image_id: the machine's, or the container's",
+            )
+            hint = f"remove {key}; or image=null container=none for the machine's"
+        elif cloud in SITES:
+            title, because = (
+                f"{key} has no machine to boot on {cloud}",
+                "only machines of a cloud have an image of their own",
+            )
+            hint = f"remove {key}"
+        else:
+            continue
+        yield Diagnostic("JC4725", title, because, hint, key=key)
