@@ -83,7 +83,7 @@ class KubernetesBackend:
             because = "a pod needs one, and this one has Python and PyTorch, but no packages of your own"
             title = f"image is not set: the pods run {image} (backend.default_image)"
             note = Diagnostic("JC4523", title, because, f"image={image}", key="image", severity=Severity.WARNING)
-            yield Filled("image", image, "backend.default_image", note)
+            yield Filled("image", image, ("backend.default_image",), note)
 
     def check(self, plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         of_job = partial(findings, f"{__package__}.rules", plan, options)

@@ -65,7 +65,7 @@ class LocalBackend:
             because = f"backend local starts on this machine, whose GPUs {spec.nodes} nodes would have to share"
             title = f"nodes={spec.nodes} is one node here"
             note = Diagnostic("JC2023", title, because, "nodes=1", key="nodes", severity=Severity.NOTE)
-            yield Filled("nodes", 1, "backend", note)
+            yield Filled("nodes", 1, ("backend",), note)
 
     def check(self, plan: LaunchPlan, options: LocalOptions) -> Iterator[Diagnostic]:
         yield from containers.check(self.name, plan)

@@ -14,9 +14,11 @@ from typing import ClassVar
 from ...compiler.diagnostics.diagnostic import Diagnostic
 from ...compiler.emit.artifact import Artifact
 from ...compiler.emit.render import Render, of
+from ...compiler.emit.source_map import SpecValue
 from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.plan.read_tracking import watch
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
-from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS, Point
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS, Filled, Point
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
 from ...compiler.spec.site_facts import share_of_cores
@@ -80,8 +82,12 @@ class SlurmBackend:
             artifact = render.template(f"{script}.j2", script, executable=script not in sourced, **spelt)
             yield render.chosen(artifact, of.plan.container.kind) if script == "pyxis.sh" else artifact
 
-    def cores_by_default(self, spec: JobSpec) -> int | None:
-        return share_of_cores(spec)
+    def filled(self, spec: JobSpec, options: SlurmOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
+        """The site's cores in proportion to the GPUs: Slurm gives a job without `cpus` one core per task."""
+        keys: list[str] = []
+        cores = share_of_cores(watch(spec, "", keys.append)) if spec.cpus is None else None
+        if cores is not None:
+            yield Filled("cpus", cores, tuple(dict.fromkeys(keys)))
 
     def notice_s(self, plan: LaunchPlan) -> int:
         return notice.notice_s(plan)

@@ -18,7 +18,7 @@ from ..plan.launch_plan import Demand, LaunchPlan, demands
 from ..plan.lower import KeyTable
 from ..plan.read_tracking import watch
 from ..plan.runtime_vars import RuntimeVar, Scope, runtime_vars
-from ..plugins.backend import ANY, Backend, Filled, FillingBackend, RationingBackend, SeparateNodesBackend
+from ..plugins.backend import ANY, Backend, Filled, FillingBackend, SeparateNodesBackend
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import choices, type_at
 
@@ -50,7 +50,8 @@ def filled_by_engine(
     filled = [*backend.filled(spec, options, values)] if isinstance(backend, FillingBackend) else []
     for item in filled:
         spec = dataclasses.replace(spec, **{item.key: item.value})
-        values = {**values, item.key: SpecValue(str(item.value), values[item.by].origin)}
+        origin = next((values[key].origin for key in item.by if key in values), None)
+        values = {**values, item.key: SpecValue(str(item.value), origin)}
     return spec, values, filled
 
 
@@ -72,15 +73,6 @@ def run_storage_of_engine(spec: JobSpec, backend: Backend, options: Any) -> tupl
     shares = not isinstance(backend, SeparateNodesBackend) or backend.shares_runs(watch(spec, "", keys.append), options)
     storage = dataclasses.replace(spec.storage, run="shared" if shares else "node")
     return dataclasses.replace(spec, storage=storage), tuple(dict.fromkeys(keys))
-
-
-def cores_of_engine(spec: JobSpec, backend: Backend) -> tuple[JobSpec, tuple[str, ...]]:
-    """The spec with `cpus`, where the backend derives it from the site, and the keys that it is derived from."""
-    if spec.cpus is not None or not isinstance(backend, RationingBackend):
-        return spec, ()
-    keys: list[str] = []
-    cores = backend.cores_by_default(watch(spec, "", keys.append))
-    return (spec, ()) if cores is None else (dataclasses.replace(spec, cpus=cores), tuple(dict.fromkeys(keys)))
 
 
 def honoured(backend: Backend, key: str) -> tuple[str, ...]:

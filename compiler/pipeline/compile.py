@@ -103,21 +103,18 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
     is_chosen = blamed(composed, values, "container.kind")
     spec, own_container = capabilities.container_of_engine(spec, read.backend, is_chosen)
     spec, storage_keys = capabilities.run_storage_of_engine(spec, read.backend, read.options)
-    spec, cores_keys = capabilities.cores_of_engine(spec, read.backend)
     checked, failure = rules.gathered(
-        lambda: [*own_container, *(item.note for item in filled)],
+        lambda: [*own_container, *(item.note for item in filled if item.note)],
         lambda: rules.check_spec(spec),
         lambda: too_few_slots(read.host_files, spec.nodes, procs(spec)),
         lambda: typed_hosts.check(spec, read.values),
     )
     notes = levels.settle(with_origins(checked, origin_of), last=False, failure=failure)
     plan, table, made_by = lower(spec)
-    table = capabilities.with_deciders(table, {item.key: (item.by,) for item in filled})
+    table = capabilities.with_deciders(table, {item.key: item.by for item in filled})
     if storage_keys:  # storage.run=auto
         by = ("storage.run", *storage_keys)
         table = MappingProxyType({**table, "run.storage": by, "spec.storage.run": by})
-    if cores_keys:  # cpus of the site
-        table = MappingProxyType({**table, "resources.cpus": cores_keys, "spec.cpus": cores_keys})
     diagnostics, failure = rules.gathered(
         lambda: trainer_config.check(plan, partial(blamed, composed, read.values)),
         lambda: rules.check_values(read.values),

@@ -140,32 +140,25 @@ class SeparateNodesBackend(Backend, Protocol):
 
 @dataclass(frozen=True)
 class Filled:
-    """A value that a backend sets in place of the job's. key: of the top of the spec, such as `image`; by: the key that
-    decided; note: reports it.
+    """A value that a backend sets in place of the job's.
+
+    key: of the top of the spec, such as `image`; by: the keys that decided; note: reports what would surprise the user
     """
 
     key: str
     value: Any
-    by: str
-    note: Diagnostic
+    by: tuple[str, ...]
+    note: Diagnostic | None = None
 
 
 @runtime_checkable
 class FillingBackend(Backend, Protocol):
     """A backend that has its own value for a key that the job leaves open, or that the engine can only have in one
-    way: an image for pods, one node on one machine.
+    way: an image for pods, one node on one machine, the site's cores for a job that names none.
     """
 
     def filled(self, spec: JobSpec, options: Any, values: Mapping[str, SpecValue]) -> Iterable[Filled]:
         """values: spec key -> where it was set"""
-
-
-@runtime_checkable
-class RationingBackend(Backend, Protocol):
-    """A backend whose engine gives a job only the cores that it requests, as a rule one per task."""
-
-    def cores_by_default(self, spec: JobSpec) -> int | None:
-        """Return the cores per node of a job without `cpus`, from what the site says; None = the engine decides."""
 
 
 @runtime_checkable
