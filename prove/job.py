@@ -61,7 +61,7 @@ class Job:
                 process.wait()
 
     def environment(self) -> dict[str, str]:
-        """The caller's, with this Python in front, and without what an outer run or a site profile would add."""
+        """The caller's, with this Python in front, and without what an outer run or a cluster profile would add."""
         outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PET_"))}
         path = f"{Path(sys.executable).parent}{os.pathsep}{outer['PATH']}"
         return {**outer, "PATH": path, "XDG_CONFIG_HOME": str(self.folder / "no_config"), "MARKS": str(self.marks)}

@@ -1,4 +1,4 @@
-"""`jobc init`: writes a site profile by looking and by asking.
+"""`jobc init`: writes a cluster profile by looking and by asking.
 
 In:  a name, KEY=VALUE words, what the machine's own commands say (probe.py), answers on a terminal.
 Out: ~/.config/jobc/cluster/NAME.yaml, complete and known to compile, or nothing

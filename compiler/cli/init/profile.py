@@ -1,4 +1,4 @@
-"""The text of a site profile: facts and answers as YAML that a person reads and edits.
+"""The text of a cluster profile: facts and answers as YAML that a person reads and edits.
 
 In:  (key, value, who said it) in any order.   Out: text whose lines are in the order of the sections below.
 """
