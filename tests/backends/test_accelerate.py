@@ -223,7 +223,7 @@ def test_steps_per_epoch_of_qwen_image(nodes: int, steps: int, dropped: int) -> 
 
 
 def test_any_backend_merges_extras_into_the_files_of_accelerate_and_checks_them() -> None:
-    slurm = ("backend=slurm", "nodes=2", "gpus=8")
+    slurm = ("backend=slurm", "nodes=2", "gpus=8", "cpus=64")
     both = ("launcher=accelerate", "parallel=deepspeed")
     words = ("accelerate.extra.enable_cpu_affinity=true", "accelerate.deepspeed_extra.aio.queue_depth=2")
     job = compile_job(Request((*slurm, *both, *words), ("train.py",)))
