@@ -31,8 +31,8 @@ def container_of_engine(spec: JobSpec, backend: Backend, is_chosen: bool) -> tup
     is_chosen: the job says which container, `none` included
     """
     named = spec.container.kind
-    is_open = named == "none" and spec.image is not None and not is_chosen
-    if named == "pod" or (named == "none" and not is_open) or backend.honours.get("container.kind") != ("pod",):
+    is_open = is_container_open(spec, backend, is_chosen)
+    if named == "pod" or not runs_pods(backend) or (named == "none" and not (is_open and spec.image)):
         return spec, []
     title, because = (
         f"the image runs in a pod, not in {named}",
@@ -41,6 +41,16 @@ def container_of_engine(spec: JobSpec, backend: Backend, is_chosen: bool) -> tup
     note = Diagnostic("JC4517", title, because, "container=pod", key="container.kind", severity=Severity.NOTE)
     in_pod = dataclasses.replace(spec, container=dataclasses.replace(spec.container, kind="pod"))
     return in_pod, [] if is_open else [note]
+
+
+def runs_pods(backend: Backend) -> bool:
+    """Return whether the engine runs an image by itself, and in no other container."""
+    return backend.honours.get("container.kind") == ("pod",)
+
+
+def is_container_open(spec: JobSpec, backend: Backend, is_chosen: bool) -> bool:
+    """Return whether `image` alone decides that the job runs in a pod. is_chosen: as in container_of_engine()"""
+    return runs_pods(backend) and spec.container.kind == "none" and not is_chosen
 
 
 def filled_by_engine(
@@ -56,11 +66,12 @@ def filled_by_engine(
 
 
 def with_deciders(table: KeyTable, deciders: Mapping[str, tuple[str, ...]]) -> KeyTable:
-    """The table with the keys that decided a spec key beside it. deciders: spec key -> these"""
+    """The table with the keys that decided a spec key beside it, in spec.yaml too. deciders: spec key -> these"""
+    in_spec = {f"spec.{key}": (key,) for key in deciders}
     return MappingProxyType(
         {
             key: tuple(dict.fromkeys([*by, *(other for one in by for other in deciders.get(one, ()))]))
-            for key, by in table.items()
+            for key, by in {**table, **in_spec}.items()
         }
     )
 

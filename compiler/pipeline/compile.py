@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from .. import rules
@@ -101,8 +100,11 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
     spec, values, filled = capabilities.filled_by_engine(read.spec, read.backend, read.options, read.values)
     read = read._replace(values=dict(values))
     is_chosen = blamed(composed, values, "container.kind")
+    deciders = {item.key: item.by for item in filled}
+    if capabilities.is_container_open(spec, read.backend, is_chosen):
+        deciders["container.kind"] = ("image",)
     spec, own_container = capabilities.container_of_engine(spec, read.backend, is_chosen)
-    spec, storage_keys = capabilities.run_storage_of_engine(spec, read.backend, read.options)
+    spec, deciders["storage.run"] = capabilities.run_storage_of_engine(spec, read.backend, read.options)
     checked, failure = rules.gathered(
         lambda: [*own_container, *(item.note for item in filled if item.note)],
         lambda: rules.check_spec(spec),
@@ -111,10 +113,7 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
     )
     notes = levels.settle(with_origins(checked, origin_of), last=False, failure=failure)
     plan, table, made_by = lower(spec)
-    table = capabilities.with_deciders(table, {item.key: item.by for item in filled})
-    if storage_keys:  # storage.run=auto
-        by = ("storage.run", *storage_keys)
-        table = MappingProxyType({**table, "run.storage": by, "spec.storage.run": by})
+    table = capabilities.with_deciders(table, deciders)
     diagnostics, failure = rules.gathered(
         lambda: trainer_config.check(plan, partial(blamed, composed, read.values)),
         lambda: rules.check_values(read.values),

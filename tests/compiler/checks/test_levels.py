@@ -228,8 +228,8 @@ def test_an_idle_name_is_reported_as_written(capsys: pytest.CaptureFixture[str])
 
 def test_the_name_of_a_size_counts_where_sizes_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
     team = "estimate:\n  parameters: 7e9\n  gpu_mem: 80GiB  # jobc: allow gpu-out-of-memory because of offload\n"
-    assert check(capsys, team, "gpus=8", "backend=slurm", "--strict") == (0, [])
-    assert check(capsys, team, "gpus=8", "backend=slurm", "parallel=fsdp") == (0, ["note[JC3081]"])
+    assert check(capsys, team, "gpus=8", "cpus=64", "backend=slurm", "--strict") == (0, [])
+    assert check(capsys, team, "gpus=8", "cpus=64", "backend=slurm", "parallel=fsdp") == (0, ["note[JC3081]"])
 
 
 def test_of_a_name_that_two_codes_have_the_first_is_allowed(
@@ -249,7 +249,7 @@ def test_of_what_is_found_of_sizes_an_idle_comment_is_told_where_they_are_looked
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     team = "estimate:\n  parameters: 7e9\n  gpu_mem: 80GiB  # jobc: allow JC2120 because it is offloaded by hand\n"
-    words = ("gpus=8", "backend=slurm")
+    words = ("gpus=8", "cpus=64", "backend=slurm")
     assert check(capsys, team, *words, "--strict") == (0, [])
     assert check(capsys, team, *words, "parallel=fsdp") == (0, ["note[JC3081]"])
     assert check(capsys, team, *words, "-m", "parallel=ddp,fsdp") == (0, [])

@@ -241,7 +241,8 @@ def test_help_names_the_options_of_every_script_of_every_backend(shell: Shell, b
     assert shell.jobc(f"backend={backend}", *(["hosts=a"] if backend == "ssh" else [])).returncode == 0
     for verb in SCRIPTS:
         script = (shell.project / f"artifacts/job/{backend}/{verb}.sh").read_text()
-        usage = re.findall(r"--[a-z][\w-]*(?: [A-Z]+)?", script.split("# usage: ")[1].split("\n")[0])
+        text = re.split(r"\n(?!# {8})", script.split("# usage: ")[1])[0]  # with the lines that continue it
+        usage = re.findall(r"--[a-z][\w-]*(?: [A-Z]+)?", text)
         assert sorted(usage) == sorted(option for option in options_in(script) if option[:2] == "--" != option), verb
         assert options_in(script).keys() <= options_of(verb).keys()
         done = shell.jobc(verb, f"artifacts/job/{backend}", "--help")

@@ -77,7 +77,7 @@ def test_an_optimizer_of_ones_own_leaves_the_sum_open_or_is_known(plan: Plan) ->
 def test_what_takes_from_the_largest_part_is_hinted_and_is_enough(
     plan: Plan, words: tuple[str, ...], hint: str
 ) -> None:
-    words = ("gpus=8", "backend=slurm", *words)
+    words = ("gpus=8", "cpus=64", "backend=slurm", *words)
     assert hint_of(plan(*words)[2], "JC2120") == hint
     assert not plan("--strict", *words, *words_of(hint))[2]
     assert main(["check", "--strict", *words, *words_of(hint)]) == 0
@@ -94,8 +94,8 @@ def test_where_nothing_is_enough_the_hint_says_so(plan: Plan) -> None:
 
 @pytest.mark.parametrize("sharing", [("fsdp",), ("hsdp", "parallel.shards=8"), ("deepspeed", "parallel.zero_stage=3")])
 def test_what_is_gathered_counts_when_somebody_says_how_much(plan: Plan, sharing: tuple[str, ...]) -> None:
-    words = (f"parallel={sharing[0]}", *sharing[1:], "gpus=8", "backend=slurm", "estimate.parameters=7e9")
-    words = (*words, "estimate.gpu_mem=24GiB", "--strict")
+    words = (f"parallel={sharing[0]}", *sharing[1:], "gpus=8", "cpus=64", "backend=slurm")
+    words = (*words, "estimate.parameters=7e9", "estimate.gpu_mem=24GiB", "--strict")
     status, printed, said = plan(*words)
     assert (status, said) == (0, "") and re.search(r"without activations, largest_unit +\d", printed)
     assert main(["check", *words]) == 0
