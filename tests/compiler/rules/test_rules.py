@@ -46,7 +46,8 @@ ABOUT = {  # case, code -> why it is right that the job is told
     "kubernetes/own_script_alone JC4502": "it shows that runs without a volume end with their pods",
     **{f"skypilot/{case} JC4724": "its runs are on machines that SkyPilot deletes" for case in (
         "cloud_buckets_efa_and_shm", "code_from_git", "experiment_aorta", "experiment_audio_encoder",
-        "experiment_qwen_image", "experiment_slurm_ddp", "setup_and_secret", "two_nodes_of_their_own",
+        "experiment_qwen_image", "experiment_slurm_ddp", "kubernetes_with_disks_of_its_nodes", "setup_and_secret",
+        "two_nodes_of_their_own",
     )},
 }  # fmt: skip
 
