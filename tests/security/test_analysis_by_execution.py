@@ -134,6 +134,8 @@ ANALYSES = (  # {a} the forged artifact, {b} a sound one, {run} a run folder wit
     "why {a}/job.sbatch:3",
     "why {a}/train.json:2",
     "why {a}/spec.yaml:4",
+    "ls {a} {run} --format json",
+    "ls",
     "check --config-dir {a} name=x",
     "check --config-dir {a} --config-name spec",
     "plan --config-dir {a} name=x",
