@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 
+TORCHRUN = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}
 # (rank of this process, number of processes, the variables of that launcher); PMIx has no variable for the number
 MPI = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", ("OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_", "PMIX_")),
@@ -26,7 +27,9 @@ MPI = (
 
 
 def make_consistent(variables: MutableMapping[str, str]) -> None:
-    """Change the variables of one rank in place. torchrun's are set."""
+    """Change the variables of one rank in place; nothing without torchrun's, which say what is right."""
+    if not variables.keys() >= TORCHRUN:
+        return
     slurm = slurm_variables(variables)
     for name in contradicting_mpi(variables):
         del variables[name]
