@@ -28,7 +28,7 @@ def container_of_engine(spec: JobSpec, backend: Backend, is_chosen: bool) -> tup
 
     So one job has `container=apptainer`, or an image alone, for its machines and runs the same image in pods. Words for
     the runtime, container.options, stay, and are refused by check_honours.
-    is_chosen: the job says which container, `none` included
+    is_chosen: the job sets `container` itself, even to `none`
     """
     named = spec.container.kind
     is_open = is_container_open(spec, backend, is_chosen)

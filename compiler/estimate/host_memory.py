@@ -18,5 +18,5 @@ def host_memory(train: Mapping[str, Any], needs: Memory, procs: int, uses_traine
     """
     if not uses_trainer or train["parallel"]["kind"] not in ("fsdp", "hsdp") or needs.checkpoint is None:
         return None
-    file_share = 2 / 3  # of its two files that of the moments is the larger, and is in memory beside all of it
+    file_share = 2 / 3  # the file with the moments, the larger of two, is in memory as well while it is read
     return procs * round(needs.checkpoint * (1 + file_share) + needs.host)

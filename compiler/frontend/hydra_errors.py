@@ -215,7 +215,7 @@ def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
         return bool(value.lower() in words or aliases.value_of(key, value) or nearest(value, words))
     scalar = value_type(key_type)
     if scalar is None or value.lower() in ("true", "false"):
-        return False  # a section; or a switch, which is no number and no text
+        return False  # a section or a switch: the typed value fits neither
     try:
         scalar.read(value)
     except Refused:

@@ -1,4 +1,4 @@
-"""What Slurm is told when a job is queued: dependencies, devices, cluster. Without Slurm."""
+"""The options that a job on Slurm is queued with: dependencies, devices, cluster. No Slurm runs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def in_bash(script: str, **env: str) -> tuple[int, str]:
 
 
 def dependency_of(typed: list[str], *words: str) -> tuple[int, str]:
-    """What submit.sh hands to sbatch for each --after."""
+    """The --dependency that submit.sh passes to sbatch for each --after."""
     script = f"{files(*words)['queue.sh']}\ndie() {{ echo $2; exit $1; }}\nafter=()\n"
     script += "".join(f"add_dependency '{text}'\n" for text in typed)
     return in_bash(script + 'echo "${after[*]}"')

@@ -79,8 +79,10 @@ def recomputed(forward: Forward) -> Forward:
 
 
 def compiled(forward: Forward) -> Forward:
-    """`forward` by torch.compile 2.13: for its first shapes, and from the second on for any length. With dynamic=False
-    the ninth length would end compilation, in silence."""
+    """`forward` by torch.compile 2.13: once for the first length, and once more for all others.
+
+    With dynamic=False torch would compile eight lengths and run all others without compilation.
+    """
     compiled_forward: Forward = torch.compile(forward)
     return compiled_forward
 

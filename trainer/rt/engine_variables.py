@@ -27,7 +27,7 @@ MPI = (
 
 
 def make_consistent(variables: MutableMapping[str, str]) -> None:
-    """Change the variables of one rank in place; nothing without torchrun's, which say what is right."""
+    """Change the variables of one rank in place, if it has torchrun's variables to compare with."""
     if not variables.keys() >= TORCHRUN:
         return
     slurm = slurm_variables(variables)

@@ -1,4 +1,4 @@
-"""JC4725: a machine image beside a container image, or where there are no machines to boot."""
+"""JC4725: a machine image together with a container image, or on infrastructure that boots no machines."""
 
 from __future__ import annotations
 

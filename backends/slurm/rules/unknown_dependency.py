@@ -1,4 +1,4 @@
-"""JC4310: a kind of dependency that Slurm does not have."""
+"""JC4310: Slurm has no dependency of this kind."""
 
 from __future__ import annotations
 
