@@ -1,4 +1,4 @@
-"""JC4310: Slurm has no dependency of this kind."""
+"""JC4310: a kind of dependency that Slurm does not support."""
 
 from __future__ import annotations
 
