@@ -42,7 +42,9 @@ def run(number: int, folder: Path) -> dict[str, Any]:
         return {"kind": kind, "after_step": done}
     job.wait(lambda: text(job.run / "exit" / "0" / "node_00") != "", "the other node to give up")
     ended_s = round(time.monotonic() - cut, 1)
-    victim.restore_link()
+    first = job.run / "exit" / "0" / "first"
+    job.wait(lambda: victim.hostname in text(first), f"a reason that names {victim.hostname}")
+    victim.restore_link()  # not before: whether the other node answers is asked after a node has recorded its end
     job.wait(job.is_over, "the end of the job")
     status = job("status.sh")[1]
     measured = {"kind": kind, "ended_s": ended_s, "said": re.findall(r"reason: (.*)", status)}
