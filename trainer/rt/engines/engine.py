@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..exit_codes import CRASHED, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, PRIORITY
-from ..run_secrets import forget_secrets
+from ..run_secrets import forget_secrets, secrets_of
 from ..verbs.text import one_line
 from .ended_nodes import why_it_may_run
 from .live_notes import live_notes
@@ -212,7 +212,9 @@ class Engine:
 
     def remove_stored(self, run: Run) -> bool:
         """Remove what is of a run outside its folder here. False: it could not be removed; why was printed."""
-        forget_secrets(run.path)
+        if secrets_of(run.path).is_dir():  # its nodes have not ended as they should
+            self.fetch("secrets", [run])
+            forget_secrets(run.path)
         return True
 
     def close(self) -> None:
@@ -223,7 +225,8 @@ class Engine:
     def fetch(self, what: str, runs: Sequence[Run]) -> None:
         """Bring what the hosts know to the run folders here, where each host has run folders of its own.
 
-        what: state; news (of all nodes, with the last steps); or the name of a log, node_*.log for those of all nodes
+        what: state; news (of all nodes, with the last steps); or the name of a log, node_*.log for those of all nodes;
+            secrets forgets those that the hosts have
         """
         paths = [str(run.path) for run in runs if run.is_mine]
         if paths and self._fetch.is_file():
