@@ -7,6 +7,7 @@ be of another compile of this job, so a question about a run is about what is wr
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from ...trainer.rt.engines.engine import Answer, Failure, Job, NodeLine, State
 from ...trainer.rt.engines.log_files import LogRequest
 from ...trainer.rt.engines.records import ENDED, GONE, LIVE, Record, RecordEngine, newest_record, write_evidence
 from ...trainer.rt.engines.run import Run, last_progress, worst_code
-from ...trainer.rt.engines.streams import LineMerger, stream
+from ...trainer.rt.engines.streams import Conversation, LineMerger, stream
 from ...trainer.rt.engines.values import number, read_text, word
 
 NOT_THERE = 3  # exit code of storage.sh when the storage does not have the file
@@ -83,6 +84,7 @@ class KubernetesEngine(RecordEngine):
         super().__init__(job)
         self._conditions: dict[Path, tuple[Condition, ...]] = {}  # by the file of a record
         self._pods: dict[Path, list[Pod]] = {}
+        self._storage: Conversation | None = None
 
     def conditions(self, record: Record) -> tuple[Condition, ...]:
         """Return the conditions of the run's object that are true."""
@@ -172,6 +174,23 @@ class KubernetesEngine(RecordEngine):
     def gone_reason(self, record: Record) -> str:
         target = self._target(record)
         return f"{target.kind} {target.object} is gone, deleted by hand or after lifecycle.keep"
+
+    def live_reason(self, record: Record) -> str:
+        target = self._target(record)
+        return f"{target.kind} {target.object} is live in {target}"
+
+    def remove_stored(self, run: Run) -> bool:
+        """The run on the storage of the pods, through a pod that is made once in each cluster (storage.sh)."""
+        if newest_record(run) is not None and self.job.settings.get("storage") != "node":
+            if self._storage is None:
+                self._storage = Conversation(["bash", "-p", str(self.job.artifact / "storage.sh"), "--remove"])
+            if self._storage.ask(os.fsencode(run.path)) != b"removed":
+                return False
+        return super().remove_stored(run)
+
+    def close(self) -> None:
+        if self._storage is not None:
+            self._storage.end()  # it removes its pods
 
     def resume_command(self, run: Run, state: State) -> str:
         """Return the resume command, or None if runs are deleted with their pods."""

@@ -24,6 +24,7 @@ from ...trainer.rt.engines.streams import print_lines, stream
 from ...trainer.rt.engines.values import number, word
 from ...trainer.rt.exit_codes import PRIORITY
 from ...trainer.rt.untrusted_files import Unreadable, open_regular
+from ...trainer.rt.verbs.text import one_line
 
 SKY_S = 300  # sky starts its API server, and asks clouds
 MOST_LOG_BYTES = 1 << 26
@@ -108,6 +109,21 @@ class SkypilotEngine(RecordEngine):
             f" is unknown here; {self.job.settings.get('end_is', '')}"
         )
         return State("gone", text)
+
+    def live_reason(self, record: Record) -> str:
+        return "SkyPilot has its job"
+
+    def remove_stored(self, run: Run) -> bool:
+        """The run in the bucket. One on the nodes goes with them, or stays on their storage."""
+        path = self.storage_of(run)
+        if not self._is_in_bucket:
+            if path.startswith("/") and not _is_same(path, run.path):
+                print(f"  on the storage of the nodes {one_line(path)} stays", flush=True)
+        elif newest_record(run) is not None:
+            command, environment = self._depot_words(run, "remove")
+            if stream(command, environment=environment):
+                return False
+        return super().remove_stored(run)
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
         """The last metrics of rank 0 while it runs."""
@@ -252,6 +268,13 @@ class _RunOnStorage(Run):
     @property
     def attempt(self) -> int | None:
         return self._attempt
+
+
+def _is_same(path: str, folder: Path) -> bool:
+    try:
+        return os.path.samefile(path, folder)
+    except OSError:
+        return False
 
 
 def _ssh_words(cluster: str, node: int, remote: Sequence[str]) -> list[str]:

@@ -21,6 +21,9 @@ _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
 _IN_THE_QUEUE = re.compile(
     "RUNNING|SUSPENDED|CONFIGURING|COMPLETING|STOPPED|SIGNALING|STAGE_OUT|RESIZING|REQUEUE.*|SPECIAL_EXIT"
 )
+_OVER = re.compile(
+    "COMPLETED|CANCELLED|FAILED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|BOOT_FAIL|DEADLINE|PREEMPTED"
+)  # any other word may be of a live job
 _PENDING = (  # reason in squeue -> why a job waits
     ("JobArrayTaskLimit", "it waits for other points of the sweep (backend.array_limit)"),
     ("Resources", "it is next and waits for free nodes"),
@@ -118,6 +121,17 @@ class SlurmEngine(Engine):
             why += "; not every node recorded an exit code: see logs/slurm-*.log"
         return why
 
+    def why_it_stays(self, run: Run) -> str:
+        """Slurm knows when all processes of a job have ended."""
+        path = _job_file(run)
+        if path is None or path.name != f"job_{run.attempt}":
+            return f"attempt {'' if run.attempt is None else run.attempt} of it has not been queued yet"
+        if self._silent:
+            return f"Slurm does not answer: {self._silent}"
+        job_id = _asked_id(path)  # of a sweep that of the array, of which squeue lists the elements
+        states = [state for known, state in self._known.items() if job_id in (known, known.partition("_")[0])]
+        return "" if all(map(_OVER.match, states)) else f"Slurm has its job {job_id}"
+
     # ---- a sweep: its run folder has links to the artifacts in the runs of its points
 
     def points(self, run: Run) -> list[tuple[int, Run]] | None:
@@ -131,6 +145,17 @@ class SlurmEngine(Engine):
             if is_run(point) and point.name == f"{run.id}-{index}" and is_beside:
                 indexed_runs.append((index, Run(point)))
         return indexed_runs
+
+    def folders(self, run: Run) -> list[Run]:
+        return [*(point for _, point in self.points(run) or ()), run]
+
+    def outcome(self, run: Run) -> str:
+        points = self.points(run)
+        if points is None:
+            return super().outcome(run)
+        files = [_job_file(point) for _, point in points]
+        bad = sum(path is None or number(read_keys(path).get("exit", "")) != 0 for path in files)
+        return f"{len(points)} points, {bad} of them not done"
 
     def where(self, run: Run) -> str:
         path = _job_file(run)

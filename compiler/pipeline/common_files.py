@@ -173,6 +173,7 @@ def job_file(plan: LaunchPlan, backend: Backend, options: Any, sweep: bool = Fal
         "backend": backend.name,
         "runs": plan.run.root,
         "nodes": plan.topology.nodes,
+        "keep_runs": plan.run.keep,
         "sweep": sweep,
     }
     return Artifact(JOB, json.dumps({**job, **settings}, indent=2, ensure_ascii=False) + "\n")

@@ -371,18 +371,6 @@ def test_the_preflight_of_a_pod_names_what_is_wrong_before_a_rank_starts(make: M
     assert "the name of node 0 is not found" in lost("status.sh")[1]
 
 
-def test_clean_removes_old_runs_on_the_storage_as_well(make: Make) -> None:
-    job = make(program="0 0")
-    for _ in range(2):
-        code, said = job("submit.sh", "--wait", "--replace")
-        assert code == 0, said
-    newest = max(job.storage.glob("runs/*/*"))
-    code, said = job("clean.sh", "--keep", "1", "--yes")
-    assert code == 0 and "removed" in said, said
-    assert list(job.storage.glob("runs/*/*")) == [newest]
-    assert job("status.sh", "--all")[1].split()[0] == newest.name
-
-
 def test_a_shell_beside_a_live_run_and_without_one(make: Make) -> None:
     job = make(program="0 200")
     ask = ("--", "bash", "-c", 'echo "node $JOBC_NODE_RANK in $PWD"; exit 3')

@@ -277,21 +277,3 @@ def test_a_pod_that_cannot_end_is_told_with_what_lets_another_take_its_place(mak
     host = pod["spec"]["nodeName"]
     assert f"was to end by 2026-01-01T00:00:00Z, but node {host} does not confirm it" in said, said
     assert f"kubectl taint node {host} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute\n" in said
-
-
-def test_clean_keeps_as_many_runs_as_the_spec_says(make: Callable[..., Job]) -> None:
-    job = make("nodes=1", "keep_runs=1", program="0 0")
-    for name in ("a", "b"):
-        code, said = job("submit.sh", "--wait", "--replace", "--run-id", name)
-        assert code == 0, said
-    code, said = job("clean.sh")
-    assert code == 0 and said.startswith("a ") and said.endswith("nothing was removed; --yes removes it\n"), said
-    assert job("clean.sh", "--keep", "02", "--yes") == (0, "nothing to remove\n")
-    code, said = job("clean.sh", "--yes")
-    assert code == 0 and said.endswith("removed a\n"), said
-    assert [run.name for run in job.storage.glob("runs/job/*")] == ["b"]
-    assert [run.name for run in job.artifact.parents[2].glob("runs/job/*")] == ["b"]
-    wait_for(lambda: not shells(job), "no pod beside the job")
-    job = make("nodes=1", program="0 0")
-    code, said = job("clean.sh", "--yes")
-    assert code == 2 and "how many runs shall stay?" in said, said

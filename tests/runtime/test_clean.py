@@ -1,136 +1,267 @@
-"""clean.sh: which old runs go, which stay whatever one asks, and what is left of those that lose checkpoints."""
+"""clean: which old runs go, which stay whatever one asks, and what is left of those that lose checkpoints.
+
+Nothing is started but clean.sh at a terminal, and stand-ins of an engine's clients.
+"""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import pty
 import re
+import resource
 import shutil
 import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from jobc.backends.kubernetes.engine import KubernetesEngine
+from jobc.backends.skypilot.engine import SkypilotEngine
 from jobc.trainer.checkpoint import store
+from jobc.trainer.rt import removal
+from jobc.trainer.rt.engines.engine import Answer, Engine, Job
+from jobc.trainer.rt.engines.run import Run
+from jobc.trainer.rt.run_secrets import secrets_of
+from jobc.trainer.rt.verbs import clean
+from jobc.trainer.rt.verbs.jobs import Place
+from jobc.trainer.rt.verbs.old_checkpoints import Found, inspect
+
+from .test_status import RECORD, kubernetes, make_job, make_run, node, slurm
 
 FOUR = ("a", "b", "c", "d")
+ENDED = {"attempt": 0, "ended": 5, "exit": 0}
+
+
+class Old:
+    """An artifact of job demo in `folder`, and its finished runs a to d, the newest last."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.runs, self.capsys = folder, folder / "runs/demo", capsys
+        self.artifact = folder / "artifacts/demo/local"
+        (self.artifact / ".jobc").mkdir(parents=True)
+        (self.artifact / ".jobc/place").write_text("demo/local\n")
+        self.set()
+        monkeypatch.setattr(sys, "argv", [str(self.artifact / "jobctl")])
+        for age, name in enumerate(FOUR):
+            self.add(name, age=100 - age)
+
+    def set(self, **settings: object) -> None:
+        tree = {"job": "demo", "runs": "runs", "backend": "local", "nodes": 1, **settings}
+        (self.artifact / ".jobc/job.json").write_text(json.dumps(tree))
+
+    def add(self, name: str, age: float = 0, init_from: str = "", **state: object) -> Run:
+        about = f"job=demo\ncreated={int(time.time())}\ninit_from={init_from}\n"
+        run = make_run(self.folder, name, state__run=about, state__node_00=node(**{**ENDED, **state}))
+        os.utime(run.path / "artifact", (time.time() - age,) * 2)
+        return run
+
+    def clean(self, *words: str) -> tuple[int, str]:
+        """(exit code, what it printed)."""
+        code = clean.main([*words])
+        printed = self.capsys.readouterr()
+        return code, printed.out + printed.err
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.runs.iterdir())
 
 
 @pytest.fixture
-def finished(job):
-    """A job with four finished runs, a to d: one that ran, and copies of it."""
-    return four_runs(job())
+def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Old:
+    return Old(tmp_path, monkeypatch, capsys)
 
 
-def four_runs(demo):
-    assert demo.run("submit.sh", "--run-id", "a")[0] == 0
-    for age, name in enumerate(reversed(FOUR)):
-        if name != "a":
-            shutil.copytree(demo.runs / "a", demo.runs / name, symlinks=True)
-        os.utime(demo.runs / name / "artifact", (time.time() - age, time.time() - age))
-    return demo
+# ---- which runs go
 
 
-def names(demo) -> list[str]:
-    return [run.name for run in demo.runs_made()]
-
-
-def state_of(run: Path, **changes: str) -> None:
-    """Change keys of the state file of its node."""
-    file = run / "state/node_00"
-    keys = dict(line.split("=", 1) for line in file.read_text().splitlines()) | changes
-    file.write_text("".join(f"{key}={value}\n" for key, value in keys.items() if value))
-
-
-def test_it_lists_and_removes_nothing_until_told(finished):
-    code, output = finished.run("clean.sh", "--keep", "2")
-    assert code == 0 and names(finished) == [*FOUR], output
-    assert re.match(
-        r"b +0 min old +\d+K  done \(exit 0\)\na +0 min old +\d+K  done \(exit 0\)\ntogether [\d.]+[KM]\n", output
-    )
+def test_it_lists_and_removes_nothing_until_told(old: Old) -> None:
+    code, output = old.clean("--keep", "2")
+    assert code == 0 and old.names() == [*FOUR], output
+    line = r" +0 min old +\d+K  done \(exit 0\)\n"
+    assert re.match(rf"b{line}a{line}together [\d.]+[KM]\n", output), output
     assert output.endswith("nothing was removed; --yes removes it\n")
-    code, output = finished.run("clean.sh", "--keep", "2", "--yes")
-    assert code == 0 and output.endswith("removed b\nremoved a\n") and names(finished) == ["c", "d"]
-    assert sorted(path.name for path in finished.runs.iterdir()) == ["c", "d"]
-    assert finished.run("clean.sh", "--keep", "2", "--yes") == (0, "nothing to remove\n")
+    code, output = old.clean("--keep", "2", "--yes")
+    assert code == 0 and output.endswith("removed b\nremoved a\n") and old.names() == ["c", "d"]
+    assert old.clean("--keep", "2", "--yes") == (0, "nothing to remove\n")
 
 
-def test_a_new_run_removes_no_old_one(job):
-    demo = four_runs(job(run_keep=1))
-    assert demo.run("submit.sh", "--run-id", "e")[0] == 0
-    assert names(demo) == [*FOUR, "e"]
-    assert demo.run("clean.sh", "--yes")[0] == 0 and names(demo) == ["e"]
+def test_the_spec_says_how_many_stay(old: Old) -> None:
+    old.set(keep_runs=1)
+    assert old.clean("--keep", "03", "--yes")[0] == 0 and old.names() == ["b", "c", "d"]
+    assert old.clean("--yes")[0] == 0 and old.names() == ["d"]
 
 
-def test_how_many_stay_must_be_said(finished):
-    code, output = finished.run("clean.sh", "--yes")
+def test_how_many_stay_must_be_said(old: Old) -> None:
+    code, output = old.clean("--yes")
     assert code == 2 and output.startswith("error: how many runs shall stay?\n  hint: --keep 5, or keep_runs=5")
-    assert finished.run("clean.sh", "--keep", "-1", "--yes")[0] == 2 and names(finished) == [*FOUR]
+    assert old.clean("--keep", "-1", "--yes") == (2, "error: --keep takes a number, not -1\n")
+    assert old.clean("--keep") == (2, "error: --keep needs a value\n  hint: clean.sh --help\n")
+    assert old.clean("--kept", "1") == (2, "error: unknown option: --kept 1\n  hint: clean.sh --help\n")
+    assert old.names() == [*FOUR]
 
 
-@pytest.mark.parametrize(("answer", "left"), [(b"y\n", ["d"]), (b"\n", [*FOUR])])
-def test_at_a_terminal_it_asks(finished, answer, left):
+@pytest.mark.parametrize(("answer", "left"), [(b"y\n", ["a", "d"]), (b"\n", [*FOUR])])
+def test_at_a_terminal_it_asks_and_then_spares_a_run_that_was_started_again(
+    old: Old, job: Callable[..., Any], answer: bytes, left: list[str]
+) -> None:
+    demo = job()
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        [finished.artifact / "clean.sh", "--keep", "1"],
-        env=finished.environment(), stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        [demo.artifact / "clean.sh", "--keep", "1"],
+        env=demo.environment(), stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
     )  # fmt: skip
     os.close(slave)
+    said = b""
+    while not said.endswith(b"remove this for good? [y/N] "):
+        said += os.read(master, 1000)
+    (old.runs / "a/state/node_1").write_text(
+        node()
+    )  # of two digits the fixture would end the process, which is this one
     os.write(master, answer)
-    assert process.wait(60) == 0 and names(finished) == left
+    assert process.wait(60) == 0 and old.names() == left
+    said = os.read(master, 10_000)
+    assert (b"run a stays: it has been started again\r\n" in said) == (b"removed b" in said) == (answer == b"y\n")
     os.close(master)
 
 
-def test_a_live_run_stays(finished):
-    finished.plan.command += ("handle", "SIGTERM=75", "mark", "wait")
-    finished.write_artifact()
-    assert finished.run("submit.sh", "--resume", "a", "--detach")[0] == 0
-    finished.wait_for_marks("0", "1")
-    for name in ("e", "f"):  # a is not the newest any more
-        (finished.runs / name / "artifact/0").mkdir(parents=True)
-        (finished.runs / name / "state").mkdir()
-        (finished.runs / name / "state/run").write_text("job=demo\ninit_from=\n")
-    code, output = finished.run("clean.sh", "--keep", "0", "--yes")
-    assert code == 0 and "run a stays: it is live\n" in output
-    assert "run f stays: attempt 0 of it is being started, or never was\n" in output
-    assert names(finished) == ["a", "e", "f"]
-    assert finished.run("stop.sh", "--run", "a")[0] == 0
+def test_a_live_run_stays(old: Old) -> None:
+    old.add("live", ended="", exit="")
+    old.add("new", attempt=7)
+    code, output = old.clean("--keep", "0", "--yes")
+    assert code == 0 and "run live stays: it is live\n" in output
+    assert "run new stays: attempt 0 of it is being started, or never was\n" in output
+    assert old.names() == ["live", "new"]
+    (old.runs / "new/control").mkdir()
+    (old.runs / "new/control/STOP").touch()
+    assert old.clean("--keep", "0", "--yes")[0] == 0 and old.names() == ["live"]
 
 
-def test_a_run_whose_nodes_may_live_elsewhere_stays(finished):
-    state_of(finished.runs / "a", host="another-host", ended="")
-    state_of(finished.runs / "b", host="another-host", ended="")
-    os.utime(finished.runs / "b/state/node_00", (1, 1))  # silent for long: it may have lost its link only
-    code, output = finished.run("clean.sh", "--keep", "1", "--yes")
-    assert code == 0 and "run a stays: it is live, node 00 on another-host\n" in output
-    assert "run b stays: node 00 on another-host has left no word that it ended, and may be running there\n" in output
-    assert names(finished) == ["a", "b", "d"]
+def test_a_run_whose_nodes_may_live_elsewhere_stays(old: Old) -> None:
+    away = {"host": "another-host", "ended": "", "exit": ""}
+    for name in ("quiet", "silent"):
+        old.add(name, **away)
+    os.utime(old.runs / "silent/state/node_00", (1, 1))  # it may have lost its link only
+    code, output = old.clean("--keep", "0", "--yes")
+    assert code == 0 and "run quiet stays: it is live, node 00 on another-host\n" in output
+    assert "run silent stays: node 00 on another-host has left no word that it ended, and may be running" in output
+    assert old.names() == ["quiet", "silent"]
 
 
-def test_what_is_no_run_of_this_job_stays(finished, tmp_path):
-    elsewhere = (finished.runs / "a").rename(tmp_path / "elsewhere")
-    (finished.runs / "a").symlink_to(elsewhere)
-    (finished.runs / "mine/artifact").mkdir(parents=True)
-    (finished.runs / "b/state/run").write_text("job=another\ncreated=0\ninit_from=\n")
-    (finished.runs / "c/out").symlink_to(tmp_path)
-    assert finished.run("clean.sh", "--keep", "0", "--yes")[0] == 0
-    assert names(finished) == ["a", "b", "mine"] and (elsewhere / "state/run").exists()
-    assert (finished.artifact / "node.sh").exists()  # below tmp_path, to which a removed run had a link
+@pytest.mark.parametrize(("age_s", "left"), [(3600, ["r"]), (100_000, [])])
+def test_a_run_of_another_boot_goes_after_a_day_of_silence(old: Old, age_s: float, left: list[str]) -> None:
+    shutil.rmtree(old.runs)
+    run = old.add("r", boot="another", ended="", exit="")
+    os.utime(run.path / "state/node_00", (time.time() - age_s,) * 2)
+    output = old.clean("--keep", "0", "--yes")[1]
+    assert old.names() == left
+    assert ("node 00 on another machine named" in output) == bool(left)
 
 
-def test_a_run_that_another_one_began_from_stays(finished):
-    assert finished.run("submit.sh", "--fork", "a", "--run-id", "e")[0] == 0
-    code, output = finished.run("clean.sh", "--keep", "1", "--yes")
-    assert code == 0 and "run a stays: another one began with its checkpoint\n" in output
-    assert names(finished) == ["a", "e"]
+def test_two_state_files_of_one_node_are_both_believed(old: Old) -> None:
+    (old.runs / "a/state/node_0").write_text(node(attempt=0))
+    assert "run a stays: it is live\n" in old.clean("--keep", "0", "--yes")[1] and old.names() == ["a"]
 
 
-def test_what_a_killed_clean_left_is_removed_by_the_next(finished):
-    (finished.runs / "a").rename(finished.runs / ".a.removed")
-    assert "a" not in finished.run("status.sh", "--all")[1].split()
-    assert finished.run("clean.sh", "--keep", "3", "--yes")[0] == 0
-    assert sorted(path.name for path in finished.runs.iterdir()) == ["b", "c", "d"]
+def test_what_is_no_run_of_this_job_stays(old: Old, tmp_path: Path) -> None:
+    elsewhere = (old.runs / "a").rename(tmp_path / "elsewhere")
+    (old.runs / "a").symlink_to(elsewhere)
+    (old.runs / "mine/artifact").mkdir(parents=True)
+    (old.runs / "b/state/run").write_text("job=another\ncreated=0\ninit_from=\n")
+    (old.runs / "c/out").symlink_to(tmp_path)
+    assert old.clean("--keep", "0", "--yes")[0] == 0
+    assert old.names() == ["a", "b", "mine"] and (elsewhere / "state/run").exists()
+    assert (old.artifact / ".jobc/job.json").exists()  # below tmp_path, to which a removed run had a link
+
+
+@pytest.mark.parametrize(("keep", "left"), [("1", ["a", "e"]), ("0", [])])
+def test_a_run_that_another_one_began_from_stays_while_that_stays(old: Old, keep: str, left: list[str]) -> None:
+    old.add("e", init_from=str(old.runs / "a"))
+    code, output = old.clean("--keep", keep, "--yes")
+    assert code == 0 and old.names() == left
+    assert ("run a stays: another one began with its checkpoint\n" in output) == bool(left)
+
+
+def test_the_run_that_the_artifact_lies_in_stays(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(old.artifact / ".jobc", old.runs / "a/artifact/0/.jobc")
+    monkeypatch.setattr(sys, "argv", [str(old.runs / "a/artifact/0/jobctl")])
+    assert old.clean("--keep", "0", "--yes")[1].startswith("run a stays: this script lies in it\n")
+    assert old.names() == ["a"]
+
+
+# ---- how it removes them
+
+
+def test_what_a_killed_clean_left_is_removed_by_the_next(old: Old) -> None:
+    (old.runs / "a").rename(old.runs / ".a.removed")
+    (old.runs / ".not a run.removed").mkdir()
+    old.add("a", age=200)  # made anew under the same name
+    assert old.clean("--keep", "4", "--yes") == (0, f"together {size_of(old)}\nremoved .a.removed\n")
+    assert old.names() == [".not a run.removed", *FOUR]
+
+
+def size_of(old: Old) -> str:
+    return subprocess.run(["du", "-sh", old.runs / "b"], capture_output=True, text=True, check=True).stdout.split()[0]
+
+
+def test_secrets_go_with_their_run(old: Old, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("JOBC_SECRETS_ROOT", raising=False)
+    for name in ("a", "b"):
+        secrets_of(old.runs / name).mkdir(parents=True)
+        (secrets_of(old.runs / name) / "TOKEN").write_text("value")
+    assert old.clean("--keep", "3", "--yes")[0] == 0 and old.names() == ["b", "c", "d"]
+    assert list((tmp_path / ".jobc/secrets").iterdir()) == [secrets_of(old.runs / "b")]
+
+
+def test_bash_finds_the_same_folder_of_secrets(tmp_path: Path) -> None:
+    run = tmp_path / "jöb with blanks'/a"
+    library = Path(removal.__file__).parent / "run.sh"
+    words = ["bash", "-c", f'source {library}; secrets_of "$1"', "-", str(run)]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == str(secrets_of(run))
+
+
+def test_a_tree_is_removed_whatever_its_modes_and_depth_are(old: Old) -> None:
+    (old.runs / "a/code/x").mkdir(parents=True)
+    (old.runs / "a/code/x/y").write_text("")
+    (old.runs / "a/code/x").chmod(0o500)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    last, name = os.open(old.runs / "a", os.O_RDONLY), 200 * "d"
+    for _ in range(25):  # in a path that is longer than any
+        os.mkdir(name, dir_fd=last)
+        above, last = last, os.open(name, os.O_RDONLY, dir_fd=last)
+        os.close(above)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (last + 16, limits[1]))  # fewer open files than levels
+    os.close(last)
+    code, output = old.clean("--keep", "3", "--yes")
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert code == 0 and old.names() == ["b", "c", "d"], output
+
+
+def test_what_cannot_be_removed_is_an_error_and_the_rest_goes(old: Old) -> None:
+    (old.runs / ".b.removed").touch()  # in the way of b
+    code, output = old.clean("--keep", "2", "--yes")
+    assert code == 1 and f"error: cannot remove {old.runs / 'b'}: Not a directory\n" in output
+    assert old.names() == [".b.removed", "b", "c", "d"]
+
+
+def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious/x").mkdir(parents=True)
+    (tmp_path / "run").symlink_to(tmp_path / "precious")
+    with pytest.raises(NotADirectoryError):
+        removal.erase(tmp_path / "run")
+    parent = os.open(tmp_path, os.O_RDONLY)
+    with pytest.raises(OSError):  # swapped after it was looked at
+        removal.remove_tree("run", parent)
+    os.close(parent)
+    assert (tmp_path / "precious/x").is_dir() and (tmp_path / "run").is_symlink()
+
+
+# ---- checkpoints
 
 
 def checkpoints(run: Path, *val_losses: float) -> Path:
@@ -139,61 +270,198 @@ def checkpoints(run: Path, *val_losses: float) -> Path:
     return run / "checkpoints"
 
 
-def test_old_runs_may_keep_their_last_and_best_checkpoint(finished):
-    old = checkpoints(finished.runs / "a", 3, 1, 2, 2, 2)
-    (old.parent / "mine.bin").write_text("of my own program")
-    checkpoints(finished.runs / "d", 3, 1, 2, 2, 2)  # the newest run
-    code, output = finished.run("clean.sh", "--keep", "1", "--keep-checkpoints", "--yes")
+def thin(old: Old) -> tuple[int, str]:
+    return old.clean("--keep", "1", "--keep-checkpoints", "--yes")
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_old_runs_may_keep_their_last_and_best_checkpoint(old: Old) -> None:
+    folder = checkpoints(old.runs / "a", 3, 1, 2, 2, 2)
+    (folder.parent / "mine.bin").write_text("of my own program")
+    checkpoints(old.runs / "d", 3, 1, 2, 2, 2)  # the newest run
+    code, output = thin(old)
     assert code == 0 and "done (exit 0): step_00000004 step_00000003 step_00000001\n" in output
-    assert "removed a/checkpoints/step_00000004\n" in output and names(finished) == [*FOUR]
-    assert sorted(path.name for path in old.iterdir()) == ["best", "step_00000002", "step_00000005"]
-    assert store.best(old) == (old / "best").resolve() and store.newest_verified(old)[0] == old / "step_00000005"
-    assert {path.name for path in old.parent.iterdir()} >= {"artifact", "logs", "state", "exit", "mine.bin"}
-    assert len(list((finished.runs / "d/checkpoints").glob("step_*"))) == 5
+    assert "removed a/checkpoints/step_00000004\n" in output and old.names() == [*FOUR]
+    assert left_in(folder) == ["best", "step_00000002", "step_00000005"]
+    assert store.best(folder) == (folder / "best").resolve()
+    assert store.newest_verified(folder)[0] == folder / "step_00000005"
+    assert {path.name for path in folder.parent.iterdir()} >= {"artifact", "state", "mine.bin"}
+    assert len(list((old.runs / "d/checkpoints").glob("step_*"))) == 5
 
 
-def test_the_last_checkpoint_that_stays_is_a_sound_one(finished):
-    old = checkpoints(finished.runs / "a", 1, 2, 3)
-    (old / "step_00000003/weights.pt").write_bytes(b"damaged")
-    assert finished.run("clean.sh", "--keep", "1", "--keep-checkpoints", "--yes")[0] == 0
-    assert sorted(path.name for path in old.iterdir()) == ["best", "step_00000001", "step_00000002"]
-    for file in old.glob("step_*/rng.pt"):
+def test_the_last_checkpoint_that_stays_is_a_sound_one(old: Old) -> None:
+    folder = checkpoints(old.runs / "a", 1, 2, 3)
+    (folder / "step_00000003/weights.pt").write_bytes(b"x" * 5000)
+    assert thin(old)[0] == 0 and left_in(folder) == ["best", "step_00000001", "step_00000002"]
+    for file in folder.glob("step_*/rng.pt"):
         file.write_bytes(b"all damaged")
-    assert finished.run("clean.sh", "--keep", "1", "--keep-checkpoints", "--yes") == (0, "nothing to remove\n")
+    assert thin(old) == (0, "nothing to remove\n")
+    (folder / "step_00000001").rename(folder / ".step_00000001.removed")  # by a clean that was killed
+    assert thin(old)[1].endswith("removed a/checkpoints/.step_00000001.removed\n")
 
 
-def test_a_checkpoint_that_the_disk_does_not_give_stays(finished):
-    old = checkpoints(finished.runs / "a", 3, 2, 1, 2, 2)
-    unread, damaged = old / "step_00000005/weights.pt", old / "step_00000004/weights.pt"
+def test_a_checkpoint_that_the_disk_does_not_give_stays(old: Old) -> None:
+    folder = checkpoints(old.runs / "a", 3, 2, 1, 2, 2)
+    unread, damaged = folder / "step_00000005/weights.pt", folder / "step_00000004/weights.pt"
     unread.unlink()
     unread.symlink_to("/proc/self/mem")  # EIO when it is read, as of a disk that is ill
     with pytest.raises(OSError, match="Input/output error"):
         unread.read_bytes()
     damaged.unlink()
-    (old / "step_00000002/weights.pt").unlink()
-    code, output = finished.run("clean.sh", "--keep", "1", "--keep-checkpoints", "--yes")
+    (folder / "step_00000002/weights.pt").unlink()
+    code, output = thin(old)
     assert code == 0 and "step_00000005 cannot be read, and stays\n" in output
-    assert sorted(path.name for path in old.iterdir()) == ["best", "step_00000003", "step_00000005"]
+    assert left_in(folder) == ["best", "step_00000003", "step_00000005"]
     unread.unlink()
     unread.symlink_to("/not/mounted/weights.pt")
-    output = finished.run("clean.sh", "--keep", "1", "--keep-checkpoints", "--yes")[1]
-    assert "step_00000005 cannot be read, and stays\n" in output and (old / "step_00000005").exists()
+    assert "step_00000005 cannot be read, and stays\n" in thin(old)[1] and (folder / "step_00000005").exists()
 
 
-def test_a_checkpoint_that_the_disk_gives_at_the_second_time_is_the_last_sound_one(finished, tmp_path, monkeypatch):
-    old = checkpoints(finished.runs / "a", 1, 2, 3)
-    fails_once = tmp_path / "bin/sha256sum"
-    fails_once.parent.mkdir()
-    sums = shutil.which("sha256sum")
-    fails_once.write_text(f'#!/bin/bash\nmkdir {tmp_path}/failed 2>/dev/null && exit 1\nexec {sums} "$@"\n')
-    fails_once.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{fails_once.parent}:{os.environ['PATH']}")
-    assert finished.run("clean.sh", "--keep", "1", "--keep-checkpoints", "--yes")[0] == 0
-    assert (tmp_path / "failed").exists()
-    assert sorted(path.name for path in old.iterdir()) == ["best", "step_00000001", "step_00000003"]
+def test_a_disk_is_asked_twice(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = checkpoints(old.runs / "a", 1, 2, 3)
+    opened, failed = os.fdopen, []
+
+    def fdopen(descriptor: int, *words: Any) -> Any:
+        if not failed and os.readlink(f"/proc/self/fd/{descriptor}").endswith("step_00000003/rng.pt"):
+            failed.append(descriptor)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return opened(descriptor, *words)
+
+    monkeypatch.setattr(os, "fdopen", fdopen)
+    assert thin(old)[0] == 0 and failed
+    assert left_in(folder) == ["best", "step_00000001", "step_00000003"]
 
 
-def test_the_checkpoints_of_another_folder_stay(finished, tmp_path):
-    elsewhere = checkpoints(finished.runs / "a", 1, 2, 3).rename(tmp_path / "elsewhere")
-    (finished.runs / "a/checkpoints").symlink_to(elsewhere)
-    assert finished.run("clean.sh", "--keep", "1", "--keep-checkpoints", "--yes") == (0, "nothing to remove\n")
+def test_the_checkpoints_of_another_folder_stay(old: Old, tmp_path: Path) -> None:
+    elsewhere = checkpoints(old.runs / "a", 1, 2, 3).rename(tmp_path / "elsewhere")
+    (old.runs / "a/checkpoints").symlink_to(elsewhere)
+    assert thin(old) == (0, "nothing to remove\n") and len(left_in(elsewhere)) == 4
+
+
+@pytest.mark.parametrize("is_declared", [False, True], ids=["of another size", "of the size in the manifest"])
+def test_a_file_that_is_all_hole_is_not_read_to_its_end(tmp_path: Path, is_declared: bool) -> None:
+    folder = checkpoints(tmp_path, 1) / "step_00000001"
+    os.truncate(folder / "weights.pt", 1 << 42)  # 4 TiB, an hour of zeros
+    if is_declared:
+        manifest = json.loads((folder / "MANIFEST.json").read_text())
+        manifest["files"]["weights.pt"]["size"] = 1 << 42
+        (folder / "MANIFEST.json").write_text(json.dumps(manifest))
+    assert inspect(folder) is (Found.UNREAD if is_declared else Found.DAMAGED)
+
+
+@pytest.mark.parametrize("name", ["../../precious", "/etc/passwd", "..", ""])
+def test_a_manifest_names_only_files_of_its_folder(tmp_path: Path, name: str) -> None:
+    folder = checkpoints(tmp_path, 1) / "step_00000001"
+    (folder / "MANIFEST.json").write_text(json.dumps({"files": {name: {"size": 0, "sha256": ""}}}))
+    assert inspect(folder) is Found.DAMAGED
+
+
+# ---- engines
+
+
+def find(old: Old, engine: Engine) -> tuple[list[str], list[str]]:
+    runs = clean.find_old_runs(Place(old.artifact), engine, 0)
+    return [run.id for run in runs.removable], runs.spared
+
+
+@pytest.mark.parametrize(
+    ("printed", "record", "why"),
+    [
+        ("7 RUNNING None\n", "job_0", "Slurm has its job 7"),
+        ("7 A_NEW_STATE None\n", "job_0", "Slurm has its job 7"),
+        ("7_0 FAILED None\n7_1 PENDING None\n", "job_0", "Slurm has its job 7"),
+        ("7 COMPLETED None\n", "job_1", "attempt 0 of it has not been queued yet"),
+        ("7 COMPLETED None\n", "job_0", ""),
+        ("7_0 FAILED None\n7_1 CANCELLED by 0\n", "job_0", ""),
+        ("", "job_0", ""),
+    ],
+)
+def test_slurm_knows_whether_all_of_a_job_has_ended(tmp_path: Path, printed: str, record: str, why: str) -> None:
+    run, engine = make_run(tmp_path, **{f"state__{record}": "job_id=7\n"}), slurm(tmp_path, printed)
+    engine.prepare([run])
+    assert engine.why_it_stays(run) == why
+
+
+def test_a_run_stays_when_slurm_does_not_answer(tmp_path: Path) -> None:
+    run, engine = make_run(tmp_path, state__job_0="job_id=7\n"), slurm(tmp_path, errors="x: down", code=1)
+    engine.prepare([run])
+    assert engine.why_it_stays(run) == "Slurm does not answer: down"
+
+
+def test_hosts_with_their_own_folders_are_asked_and_forget_secrets(
+    old: Old, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JOBC_SECRETS_ROOT", str(tmp_path / "secrets"))
+    (old.artifact / "hosts.txt").write_text("n1\n")
+    (tmp_path / "live").write_text(node(attempt=0))
+    (old.artifact / "fetch.sh").write_text(
+        f'echo "$@" >>{tmp_path}/calls; [[ $1 == secrets ]] || cp {tmp_path}/live {old.runs}/c/state/node_00\n'
+    )
+    secrets_of(old.runs / "b").mkdir(parents=True)
+    code, output = old.clean("--keep", "1", "--yes")
+    assert code == 0 and "run c stays: it is live\n" in output and old.names() == ["c", "d"]
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert calls[0] == f"state {old.runs / 'c'} {old.runs / 'b'} {old.runs / 'a'}"
+    assert [call for call in calls if call.startswith("secrets")] == [f"secrets {old.runs / 'b'}"]
+    assert not list((tmp_path / "secrets").iterdir())
+
+
+def test_a_record_of_a_live_run_stays(tmp_path: Path) -> None:
+    run = make_run(tmp_path, state__job_0=RECORD)
+    assert kubernetes(tmp_path).why_it_stays(run) == "job demo is live in namespace ns"
+    assert kubernetes(tmp_path, "Complete\t\t\n").why_it_stays(run) == ""
+    assert kubernetes(tmp_path).why_it_stays(make_run(tmp_path, "not_sent")) == ""
+
+
+def test_a_run_whose_engine_cannot_be_asked_stays(old: Old) -> None:
+    (old.runs / "a/state/job_0").write_text(RECORD)
+    engine = kubernetes(old.folder)
+    engine.ask = lambda words, **_: Answer(1, "", "no route")  # type: ignore[method-assign, assignment, misc]
+    removable, spared = find(old, engine)
+    assert removable == ["d", "c", "b"] and spared == ["run a stays: its state cannot be read"]
+    assert "error: cannot reach the cluster of namespace ns: no route\n" in old.capsys.readouterr().err
+
+
+def test_runs_on_the_storage_of_pods_go_through_one_program(tmp_path: Path) -> None:
+    job = make_job(tmp_path, storage="shared")
+    (job.artifact / "storage.sh").write_text(
+        f'echo "$@" >>{tmp_path}/calls\n'
+        f'while read -r run; do echo "${{run##*/}}" >>{tmp_path}/calls\n'
+        "[[ $run == */b ]] && exit 1; echo removed; done\n"
+        f"echo pod removed >>{tmp_path}/calls\n"
+    )
+    a, not_sent, c, b = (
+        make_run(tmp_path, name, **({"state__job_0": RECORD} if len(name) == 1 else {}))
+        for name in ("a", "not_sent", "c", "b")
+    )
+    engine = KubernetesEngine(job)
+    assert [engine.remove_stored(run) for run in (a, not_sent, c)] == [True, True, True]
+    engine.close()
+    assert (tmp_path / "calls").read_text() == "--remove\na\nc\npod removed\n"
+    engine = KubernetesEngine(job)
+    assert [engine.remove_stored(run) for run in (b, a)] == [False, False], "it has ended"
+    engine.close()
+
+
+def test_a_run_in_a_bucket_stays_when_it_cannot_be_removed_there(tmp_path: Path) -> None:
+    job = make_job(tmp_path, storage="object", storage_root="/tmp", store={})
+    run = make_run(tmp_path, state__job_0="cluster=c\nid=1\n")
+    for code in (0, 1):
+        (job.artifact / "jobctl").write_text(
+            f"import sys; sys.exit({code} or sys.argv[1:] != ['depot', 'remove', 'demo/r'])"
+        )
+        assert SkypilotEngine(job).remove_stored(run) is (code == 0)
+
+
+def test_what_the_nodes_wrote_on_their_storage_is_theirs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = Job("demo", tmp_path, tmp_path / "runs/demo", {"storage": "shared", "storage_root": "/nodes"})
+    assert SkypilotEngine(job).remove_stored(make_run(tmp_path))
+    assert capsys.readouterr().out == "  on the storage of the nodes /nodes/demo/r stays\n"
+
+
+def test_records_have_no_checkpoints_to_keep(old: Old) -> None:
+    with pytest.raises(clean.Failure, match="unknown option: --keep-checkpoints"):
+        clean._parse(["--keep-checkpoints"], kubernetes(old.folder))

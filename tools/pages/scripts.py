@@ -24,7 +24,6 @@ FUNCTIONS = {  # what a verb of a backend may call; each says in the comment abo
         "node_files",
     ),
     "Stopping it": ("mark_stopped", "signal_nodes", "wait_for_end"),
-    "Removing old ones": ("find_old_runs", "may_still_run", "old_checkpoints", "erase"),
     "A run for a moment, as for smoke.sh": ("create_temporary_run",),
 }
 

@@ -9,7 +9,7 @@ import sys
 from importlib import import_module
 
 PROGRAMS = ("depot", "gpus", "head_port", "mpi", "network", "preflight", "rank", "reach", "spawn", "supervise")
-VERBS = ("logs", "ls", "status", "table")  # modules of verbs/
+VERBS = ("clean", "logs", "ls", "status", "table")  # modules of verbs/
 
 
 def main(words: list[str]) -> int:

@@ -101,6 +101,15 @@ remove_abandoned() {
   fi
 }
 
+# erase FOLDER, which must be this user's: hides it first, so that a kill in the middle leaves nothing half under its name. Follows no symbolic
+# link and goes to no other file system. clean.sh does the same (removal.py).
+erase() {
+  local hidden=${1%/*}/.${1##*/}.removed
+  [[ -d $1 && ! -L $1 ]] && is_mine "$1" && mv -T -- "$1" "$hidden" || return 1
+  chmod -R u+w -- "$hidden" 2>/dev/null || true # the copies of code and artifact in a run are read-only
+  rm -rf --one-file-system -- "$hidden"
+}
+
 # create_temporary_run [FOLDER]: a run folder in `run`, removed when this script ends unless keep_temporary_run is called.
 create_temporary_run() {
   local folder=${1:-${TMPDIR:-/tmp}}

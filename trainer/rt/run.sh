@@ -289,11 +289,11 @@ storage_time() {
   if is_mine "${1%/state}"; then touch_mark "$1/.now" && stat -c %Y -- "$1/.now"; else date +%s; fi
 }
 
-# is_silent FILE [SECONDS]: it has not been touched for so long, 90 s if not given.
+# is_silent FILE: it has not been touched for 90 s.
 is_silent() {
   local now file_s
   now=$(storage_time "${1%/*}") && file_s=$(stat -c %Y -- "$1" 2>/dev/null) || return 1
-  ((now - file_s > ${2:-90}))
+  ((now - file_s > 90))
 }
 
 # touch_mark FILE: sets the time of FILE, in a run folder, to now; creates it. False for a symlink, which may lead anywhere.
@@ -442,7 +442,7 @@ forget_secrets() {
 # ---- the other parts
 
 parts=$(dirname -- "${BASH_SOURCE[0]}")
-for part in values new_run old_runs join_run join_bucket code_snapshot code_checkout node_setup report; do
+for part in values new_run join_run join_bucket code_snapshot code_checkout node_setup report; do
   # shellcheck source=/dev/null
   source "$parts/$part.sh"
 done

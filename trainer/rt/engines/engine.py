@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..exit_codes import CRASHED, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, PRIORITY
+from ..run_secrets import forget_secrets, secrets_of
 from ..verbs.text import one_line
+from .ended_nodes import why_it_may_run
 from .live_notes import live_notes
 from .log_files import LogRequest
 from .run import QUIET_S, Node, Progress, Run, machine, shell_word, utc, worst_code
@@ -187,12 +189,44 @@ class Engine:
         """Print logs that are not files in the run folder, and return an exit code; None where they are files there."""
         return None
 
+    # ---- removing old runs (verbs/clean.py)
+
+    has_files_here = True  # of its runs, checkpoints included; else they are records of what is elsewhere
+
+    def folders(self, run: Run) -> list[Run]:
+        """The run folders that are removed together: of a sweep those of its points as well."""
+        return [run]
+
+    def outcome(self, run: Run) -> str:
+        """How a run that has ended did so, for a list."""
+        return self.state(run).text
+
+    def why_it_stays(self, run: Run) -> str:
+        """Why one of folders() may not be removed yet; "" for one that has surely ended."""
+        return why_it_may_run(run, self.state(run))
+
+    def why_it_stays_now(self, run: Run) -> str:
+        """Ask anew, then return why_it_stays()."""
+        engine, run = self._asked_anew(run)
+        return engine.why_it_stays(run)
+
+    def remove_stored(self, run: Run) -> bool:
+        """Remove what is of a run outside its folder here. False: it could not be removed; why was printed."""
+        if secrets_of(run.path).is_dir():  # its nodes have not ended as they should
+            self.fetch("secrets", [run])
+            forget_secrets(run.path)
+        return True
+
+    def close(self) -> None:
+        """End what remove_stored() started."""
+
     # ---- helpers
 
     def fetch(self, what: str, runs: Sequence[Run]) -> None:
         """Bring what the hosts know to the run folders here, where each host has run folders of its own.
 
-        what: state; news (of all nodes, with the last steps); or the name of a log, node_*.log for those of all nodes
+        what: state; news (of all nodes, with the last steps); or the name of a log, node_*.log for those of all nodes;
+            secrets forgets those that the hosts have
         """
         paths = [str(run.path) for run in runs if run.is_mine]
         if paths and self._fetch.is_file():
@@ -201,10 +235,15 @@ class Engine:
 
     def state_now(self, run: Run) -> State:
         """The state of the run, asked for anew."""
+        engine, run = self._asked_anew(run)
+        return engine.state(run)
+
+    def _asked_anew(self, run: Run) -> tuple[Engine, Run]:
+        """An engine that has just been asked about the run."""
         self.fetch("state", [run])
         engine, run = type(self)(self.job), Run(run.path)
         engine.prepare([run])
-        return engine.state(run)
+        return engine, run
 
     def resume(self, run: Run) -> str:
         """The command that continues the run."""

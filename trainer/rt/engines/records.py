@@ -75,7 +75,17 @@ class RecordEngine(Engine):
         """Why it is gone."""
         return ""
 
+    def live_reason(self, record: Record) -> str:
+        """Why a live run may not be removed."""
+        raise NotImplementedError
+
     # ---- for all of them
+
+    has_files_here = False
+
+    def why_it_stays(self, run: Run) -> str:
+        status = self.seen(run)
+        return self.live_reason(status.record) if status.state == LIVE and status.record else ""
 
     def seen(self, run: Run) -> Seen:
         if run.path not in self._seen:

@@ -109,6 +109,25 @@ class LineMerger:
                     out.flush()
 
 
+class Conversation:
+    """A program that answers each line of its input with a line. Its stderr is kept."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, line: bytes) -> bytes:
+        """Return its answer; b"" from a program that has ended."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(line + b"\n")
+            self._process.stdin.flush()
+        return self._process.stdout.readline().rstrip(b"\n")
+
+    def end(self) -> None:
+        """Close its input, and wait until it has ended."""
+        self._process.communicate()
+
+
 def _started(
     words: Sequence[str], environment: Mapping[str, str] | None = None, errors: int | None = None
 ) -> subprocess.Popen[bytes]:

@@ -186,16 +186,21 @@ def rows_as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def disk_use(folder: Path, most_files: int) -> Size:
-    """Disk space of a run folder, without following links; of hard links the first counts.
+    """Disk space of a run folder on its file system, without following links; of hard links the first counts.
 
     Checkpoints are counted first, because they are large, and the copies of code and artifact last.
     """
     total = count = 0
+    device = None
     waiting, linked = [str(folder)], set()
     while waiting:
         path, subfolders = waiting.pop(), []
         try:
-            total += os.lstat(path).st_blocks * BLOCK_BYTES
+            status = os.lstat(path)
+            device = device or status.st_dev
+            if status.st_dev != device:
+                continue
+            total += status.st_blocks * BLOCK_BYTES
             with os.scandir(path) as entries:
                 for entry in entries:
                     count += 1

@@ -183,23 +183,6 @@ fetch_news() {
   fi
 }
 
-# may_still_run RUN: why clean.sh may not remove it yet, in words.
-may_still_run() {
-  if is_live "$1"; then use_object "$1" && echo "$kind $object is live in $(where_it_is)"; fi
-}
-
-# erase FOLDER: the record of a run, and the run itself on the storage, through a pod.
-erase() {
-  local id
-  id=$(basename -- "$1")
-  if [[ -n $(job_file "$1") ]]; then
-    use_object "$1"
-    keep_lone_pod
-    k exec "$own_object-shell" -- rm -rf -- "$run_root/$job_name/$id" || return 1
-  fi
-  chmod -R u+w -- "$1" && rm -rf --one-file-system -- "$1"
-}
-
 # storage_of RUN [NODE]: its folder, in each pod the same.
 storage_of() {
   printf '%s/%s/%s' "$run_root" "$job_name" "$(basename -- "$1")"

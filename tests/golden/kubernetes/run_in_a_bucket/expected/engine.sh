@@ -166,22 +166,6 @@ running_pods() {
 
 # ---- the runs
 
-# may_still_run RUN: why clean.sh may not remove it yet, in words.
-may_still_run() {
-  if is_live "$1"; then use_object "$1" && echo "$kind $object is live in $(where_it_is)"; fi
-}
-
-# erase FOLDER: the record of a run, and the run itself on the storage, through a pod.
-erase() {
-  local id
-  id=$(basename -- "$1")
-  if [[ -n $(job_file "$1") ]]; then
-    use_object "$1"
-    ask_bucket "$1" remove || return 1
-  fi
-  chmod -R u+w -- "$1" && rm -rf --one-file-system -- "$1"
-}
-
 # storage_of RUN [NODE]: its folder in the pod of that node, while that is there.
 storage_of() {
   printf '%s/node_%02d/%s/%s' "$run_root" "${2:-0}" "$job_name" "$(basename -- "$1")"

@@ -101,11 +101,6 @@ say_cost() {
   jobctl status --field cost
 }
 
-# may_still_run RUN: why clean.sh may not remove it yet, in words.
-may_still_run() {
-  if is_live "$1"; then echo 'SkyPilot has its job'; fi
-}
-
 # storage_of RUN [NODE]: its folder on that node; what is not absolute is below their home.
 storage_of() {
   printf '%s/node_%02d/%s/%s' "${run_root#\~/}" "${2:-0}" "$job_name" "$(basename -- "$1")"
@@ -116,12 +111,6 @@ ask_bucket() {
   local python
   python=$(type -P python3) || return 1
   JOBC_RUN_DIR=/$job_name/$(basename -- "$1") depot "${@:2}"
-}
-
-# erase FOLDER: the record of a run; the run itself in the bucket.
-erase() {
-  if [[ -n $(job_file "$1") ]]; then ask_bucket "$1" remove || return 1; fi
-  chmod -R u+w -- "$1" && rm -rf --one-file-system -- "$1"
 }
 
 # ---- stopping

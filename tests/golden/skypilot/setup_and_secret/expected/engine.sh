@@ -99,22 +99,9 @@ say_cost() {
   jobctl status --field cost
 }
 
-# may_still_run RUN: why clean.sh may not remove it yet, in words.
-may_still_run() {
-  if is_live "$1"; then echo 'SkyPilot has its job'; fi
-}
-
 # storage_of RUN [NODE]: its folder, on each node the same; what is not absolute is below their home.
 storage_of() {
   printf '%s/%s/%s' "${run_root#\~/}" "$job_name" "$(basename -- "$1")"
-}
-
-# erase FOLDER: the record of a run; the run itself goes with its nodes, or stays on their storage.
-erase() {
-  local at
-  at=$(storage_of "$1")
-  if [[ $at == /* && ! $at -ef $1 ]]; then printf '  on the storage of the nodes %s stays\n' "$at"; fi
-  chmod -R u+w -- "$1" && rm -rf --one-file-system -- "$1"
 }
 
 # ---- stopping

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
 # sweep.sh: all points of a sweep of sweep. Its run folder has links to the artifacts in theirs: points/0, points/1, …
-# Sourced by engine.sh; folders_of and in_words take the place of those of run.sh.
+# Sourced by engine.sh.
 
 # elements SWEEP: the numbers of its points, one a line; not those whose runs have been removed, and no link to a run that is
 # not called SWEEP-NUMBER or does not lie beside the runs of this sweep.
@@ -47,24 +47,4 @@ discard_points() {
     chmod -R u+w -- "$point"
     rm -rf -- "$point"
   done < <(elements "$run")
-}
-
-# ---- for clean.sh
-
-# folders_of SWEEP: the runs of its points, and its own folder.
-folders_of() {
-  local element
-  while IFS= read -r element; do printf '%s\n' "$(point_run "$1" "$element")"; done < <(elements "$1")
-  printf '%s\n' "$1"
-}
-
-# in_words SWEEP: how it ended.
-in_words() {
-  local element code points=0 bad=0
-  while IFS= read -r element; do
-    code=$(key_number "$(job_file "$(point_run "$1" "$element")")" exit)
-    points=$((points + 1))
-    if [[ $code != 0 ]]; then bad=$((bad + 1)); fi
-  done < <(elements "$1")
-  echo "$points points, $bad of them not done"
 }

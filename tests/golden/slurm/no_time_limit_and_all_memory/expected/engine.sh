@@ -82,19 +82,6 @@ is_over() {
   esac
 }
 
-# may_still_run RUN: why it may not be removed yet, in words. Slurm knows when all processes of a job have ended.
-may_still_run() {
-  local file said
-  file=$(job_file "$1")
-  if [[ $file != */job_$(last_attempt "$1") ]]; then
-    echo "attempt $(last_attempt "$1") of it has not been queued yet"
-  elif ! said=$(job_state "$1"); then
-    echo "Slurm does not answer: $said"
-  elif ! is_over "$said"; then
-    echo "Slurm has its job $(job_id "$file")"
-  fi
-}
-
 # signal_nodes NAME RUN: to the ranks' supervisors; KILL removes the job, and so does anything while it is in the queue. An
 # allocation that the run was started in stays.
 signal_nodes() {

@@ -1,0 +1,52 @@
+"""Decides whether all nodes of a run have surely ended, so that its folder may be removed. In doubt it may run.
+
+In   the state files of its nodes (untrusted), and the state that the engine tells
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..verbs.text import one_line
+from .run import Node, Run, machine
+
+if TYPE_CHECKING:
+    from .engine import State
+
+LONG_SILENT_S = 86400  # of a supervisor on a machine of this name: before that it may only have lost the storage
+
+
+def why_it_may_run(run: Run, state: State) -> str:
+    """Return why a run may still run; "" when every node of it has ended."""
+    if state.name == "unknown":
+        return state.reason or state.text
+    statuses = [(node, node.status(machine(), run.silent_s(node))) for node in run.nodes()]
+    if state.is_live or any(status in ("up", "elsewhere") for _, status in statuses):
+        away = next((node for node, status in statuses if status == "elsewhere"), None)
+        return f"it is live{f', node {_name(away)} {_where(away)}' if away else ''}"
+    for node, status in statuses:
+        if status == "silent" and not _is_long_silent(run, node):
+            return f"node {_name(node)} {_where(node)} has left no word that it ended, and may be running there"
+    if not any(node.attempt == run.attempt for node in run.nodes()) and not run.is_stopped:
+        attempt = "" if run.attempt is None else run.attempt
+        return f"attempt {attempt} of it is being started, or never was"
+    return ""
+
+
+def _is_long_silent(run: Run, node: Node) -> bool:
+    silent_s = run.silent_s(node)
+    return node.host == machine()["host"] and silent_s is not None and silent_s > LONG_SILENT_S
+
+
+def _name(node: Node) -> str:
+    return node.path.name[len("node_") :]
+
+
+def _where(node: Node) -> str:
+    """Where a process is that cannot be seen from here."""
+    here, host = machine(), one_line(node.host)
+    if node.place(here) == "beside":
+        return f"in another container on {host}"
+    if node.host == here["host"]:
+        return f"on another machine named {host}, or before this one was restarted"
+    return f"on {host}"

@@ -1,0 +1,31 @@
+"""Secrets of a run, which lie in the user's home, because run folders are shared (run.sh: secrets_of)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .removal import remove_tree
+
+_BASIS, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1  # of FNV-1a, 64 bits
+
+
+def secrets_of(run: Path) -> Path:
+    """Return the folder. Its name ends with a hash of the run's resolved path: runs in two roots may have one ID."""
+    value = _BASIS
+    for byte in os.fsencode(run):
+        value = (value ^ byte) * _PRIME & _MASK
+    root = os.environ.get("JOBC_SECRETS_ROOT") or f"{os.environ.get('HOME') or '/nonexistent'}/.jobc/secrets"
+    return Path(root, f"{run.name}-{value:016x}")
+
+
+def forget_secrets(run: Path) -> None:
+    """Remove the secrets of a run, where there are any. Raises OSError"""
+    folder = secrets_of(run)
+    if not folder.is_dir() or folder.is_symlink():
+        return
+    parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        remove_tree(folder.name, parent)
+    finally:
+        os.close(parent)

@@ -1,0 +1,253 @@
+"""Remove old runs of a job, or some of their checkpoints. Lists them first, with age and size.
+
+Usage  jobctl clean [--keep N] [--keep-checkpoints] [--yes]
+         --keep N            keeps the N newest runs of this user; else keep_runs of the spec. A run that may still be
+                             running always stays, and so does one that another run began from
+         --keep-checkpoints  keeps the older runs as well, with their last sound and their best checkpoint
+         --yes               removes; else this asks at a terminal, and only lists elsewhere
+Exit   0; 1 when something could not be removed; 2 for a wrong option
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..engines.engine import Engine, Failure
+from ..engines.run import Run, is_mine, owner_of, shell_word
+from ..engines.values import number, read_keys
+from ..removal import erase, original_name
+from ..untrusted_files import Unreadable, open_regular
+from .command import Parser, call, print_failure
+from .jobs import RUN_ID, Place
+from .old_checkpoints import old_checkpoints
+from .run_list import Size, disk_use, format_size
+from .text import one_line
+
+MOST_STATE_BYTES = 65536  # of a state/run that names the checkpoint that its run began from
+
+
+class Removal(NamedTuple):
+    """A folder that goes. run: whose it is; None for what a clean that was killed has left"""
+
+    path: Path
+    run: Run | None
+
+
+class OldRuns(NamedTuple):
+    """Finished runs, newest first, and lines that say which others stay, and why."""
+
+    removable: list[Run]
+    spared: list[str]
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code."""
+    return call(clean, argv)
+
+
+def clean(argv: list[str]) -> int:
+    place = Place(Path(sys.argv[0]).parent)
+    engine = place.engine()
+    options = _parse(argv, engine)
+    old = find_old_runs(place, engine, _keep(options.keep, place))
+    for line in old.spared:
+        _print(line)
+    removals = _leftovers(place.job.runs)
+    sizes = [disk_use(removal.path, sys.maxsize).bytes for removal in removals]
+    for run in old.removable:
+        folders = _wanted(engine, run, options.keep_checkpoints)
+        if folders:
+            sizes.append(_list(engine, run, folders, options.keep_checkpoints))
+            removals += folders
+    if not removals:
+        _print("nothing to remove")
+        return 0
+    _print(f"together {format_size(Size(sum(sizes), True))}")
+    if not (options.yes or _is_confirmed()):
+        _print("nothing was removed; --yes removes it")
+        return 0
+    with contextlib.closing(engine):
+        return max([_remove(place, engine, removal) for removal in removals])
+
+
+def _parse(argv: Sequence[str], engine: Engine) -> argparse.Namespace:
+    parser = Parser("clean.sh")
+    parser.add_argument("--keep", default="")
+    parser.add_argument("--yes", action="store_true")
+    parser.set_defaults(keep_checkpoints=False)
+    if engine.has_files_here:
+        parser.add_argument("--keep-checkpoints", action="store_true")
+    return parser.parse_args(argv)
+
+
+def _keep(text: str, place: Place) -> int:
+    """How many runs stay. keep_runs=0 in the spec: not chosen"""
+    chosen = place.settings.get("keep_runs")
+    keep = text or (str(chosen) if chosen else "")
+    if not keep:
+        raise Failure("how many runs shall stay?", "--keep 5, or keep_runs=5 in the spec", 2)
+    if not re.fullmatch("[0-9]{1,9}", keep):
+        raise Failure(f"--keep takes a number, not {keep}", "", 2)
+    return int(keep)
+
+
+def _print(line: str) -> None:
+    print(one_line(line), flush=True)  # in order with what clients of engines print
+
+
+# ---- which runs may go
+
+
+def find_old_runs(place: Place, engine: Engine, keep: int) -> OldRuns:
+    """Runs of this job and this user that have ended, but the newest. What jobc did not complete is in neither list."""
+    runs, spared, finished = [], [], []
+    for run in place.list_runs():
+        if not run.is_mine:  # it does not count as one of the newest
+            spared.append(f"run {run.id} stays: it belongs to {owner_of(run.path)}")
+        elif keep > 0:
+            keep -= 1
+        elif read_keys(run.path / "state/run").get("job", "") == place.job.name:
+            runs.append(run)
+    folders = [folder for run in runs for folder in engine.folders(run)]
+    engine.fetch("state", folders)
+    engine.prepare(folders)
+    for run in runs:
+        is_own = place.own_run is not None and place.own_run.path == run.path
+        why = "this script lies in it" if is_own else _why_it_stays(engine, run)
+        if why:
+            spared.append(f"run {run.id} stays: {why}")
+        else:
+            finished.append(run)
+    return _without_origins(engine, finished, spared)
+
+
+def _why_it_stays(engine: Engine, run: Run) -> str:
+    try:
+        return next(filter(None, map(engine.why_it_stays, engine.folders(run))), "")
+    except Failure as failure:
+        print_failure(failure)
+        return "its state cannot be read"
+
+
+def _without_origins(engine: Engine, finished: list[Run], spared: list[str]) -> OldRuns:
+    """Spare runs from whose checkpoint another one began that stays."""
+    going = {run.path for run in finished}
+    origins: dict[Path, set[bytes]] = {}  # folder of runs -> the runs that those in it which stay began from
+    removable = []
+    for run in finished:
+        is_origin = False
+        for folder in engine.folders(run):
+            beside = folder.path.parent
+            if beside not in origins:
+                origins[beside] = set(_origins(beside, going))
+            is_origin = is_origin or os.fsencode(folder.path) in origins[beside]
+        if is_origin:
+            spared.append(f"run {run.id} stays: another one began with its checkpoint")
+        else:
+            removable.append(run)
+    return OldRuns(removable, spared)
+
+
+def _origins(runs: Path, going: set[Path]) -> Iterator[bytes]:
+    with contextlib.suppress(OSError), os.scandir(runs) as entries:
+        others = [entry.path for entry in entries if not entry.name.startswith(".") and Path(entry.path) not in going]
+        for path in others:
+            with contextlib.suppress(Unreadable, OSError), open_regular(f"{path}/state/run", follow=False) as file:
+                lines = file.read(MOST_STATE_BYTES).split(b"\n")
+                yield from (line[len(b"init_from=") :] for line in lines if line.startswith(b"init_from="))
+
+
+# ---- what goes
+
+
+def _wanted(engine: Engine, run: Run, only_checkpoints: bool) -> list[Removal]:
+    """The folders of a run that go."""
+    folders = engine.folders(run)
+    if not only_checkpoints:
+        return [Removal(folder.path, folder) for folder in folders]
+    wanted = []
+    for folder in folders:
+        checkpoints = old_checkpoints(folder.path)
+        for path in checkpoints.unread:
+            print(f"warning: {shell_word(str(path))} cannot be read, and stays", file=sys.stderr)
+        wanted += [Removal(path, folder) for path in checkpoints.removable]
+    return wanted
+
+
+def _list(engine: Engine, run: Run, folders: Sequence[Removal], only_checkpoints: bool) -> int:
+    """Print the line of a run; return the bytes that it frees."""
+    size = sum(disk_use(removal.path, sys.maxsize).bytes for removal in folders)
+    created = number(read_keys(run.path / "state/run").get("created", ""))
+    names = f": {' '.join(removal.path.name for removal in folders)}" if only_checkpoints else ""
+    printed_size = format_size(Size(size, True))
+    _print(f"{run.id:<22}  {_age(created):>6} old  {printed_size:>6}  {engine.outcome(run)}{names}")
+    return size
+
+
+def _age(created: int | None) -> str:
+    """How long ago that was, in its largest unit."""
+    if created is None:
+        return "?"
+    ago = int(time.time()) - created
+    for unit, length in (("d", 86400), ("h", 3600)):
+        if ago >= length:
+            return f"{ago // length} {unit}"
+    return f"{int(ago / 60)} min"
+
+
+def _leftovers(runs: Path) -> list[Removal]:
+    """Runs that a clean which was killed has hidden."""
+    try:
+        with os.scandir(runs) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+    hidden = [runs / name for name in names if RUN_ID.fullmatch(original_name(name))]
+    return [Removal(path, None) for path in hidden if is_mine(path)]
+
+
+# ---- removing it
+
+
+def _is_confirmed() -> bool:
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    print("remove this for good? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.buffer.readline()[:1] in (b"y", b"Y")
+
+
+def _remove(place: Place, engine: Engine, removal: Removal) -> int:
+    """Remove a folder, unless somebody has started its run again since it was listed. Return an exit code."""
+    run = removal.run
+    try:
+        if run is not None and engine.why_it_stays_now(run):
+            _print(f"run {run.id} stays: it has been started again")
+            return 0
+        if run is not None and removal.path == run.path and not engine.remove_stored(run):
+            raise OSError
+        erase(removal.path)
+    except Failure as failure:
+        print_failure(failure)
+    except OSError as error:
+        why = f": {error.strerror}" if error.strerror else ""
+        print(f"error: cannot remove {shell_word(str(removal.path))}{why}", file=sys.stderr)
+    else:
+        _print(f"removed {_shown(removal.path, place.job.runs)}")
+        return 0
+    return 1
+
+
+def _shown(path: Path, runs: Path) -> str:
+    """The path below the folder of the runs of this job, or below the run root."""
+    for folder in (runs, runs.parent):
+        with contextlib.suppress(ValueError):
+            return str(path.relative_to(folder))
+    return str(path)
