@@ -106,7 +106,7 @@ def test_a_name_with_control_characters_is_escaped(job, repository):
     demo = snapshot(job, repository)
     _, output = demo.run("submit.sh")
     line = next(line for line in output.splitlines() if line.startswith("code:"))
-    assert "\033" not in output and r"$'\E[2J\nx'" in line, output
+    assert "\033" not in output and r"$'\x1b[2J\nx'" in line, output
 
 
 def test_nothing_is_printed_when_nothing_is_linked_or_left_out(job, repository):

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from jobc.tests.runtime.conftest import Job, job  # noqa: F401 - the fixture
+from jobc.trainer.rt.code_files import code_files
+from jobc.trainer.rt.engines.engine import Failure
 
 Make = Callable[..., Job]
 LEAVES_OUT = "artifacts\nruns\nmarks\nstand_ins\n"
@@ -120,9 +122,11 @@ def test_a_git_that_fails_at_any_question_is_refused(project: Job, failing: str)
     assert "fatal: out of luck" in refused(project, PATH=stand_in(project, text))
 
 
-def test_a_git_that_hangs_is_refused(project: Job) -> None:
-    output = refused(project, PATH=stand_in(project, "exec sleep 60"), git_timeout_s="0.2")
-    assert "no answer in 0.2 s" in output
+def test_a_git_that_hangs_is_refused(project: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", stand_in(project, "exec sleep 60"))
+    with pytest.raises(Failure) as refusal:
+        code_files(project.folder, [], project.folder, git_timeout_s=0.2)
+    assert refusal.value.title.endswith("no answer in 0.2 s") and refusal.value.code == 65
 
 
 def test_a_git_that_cannot_read_jobcignore_is_refused(project: Job) -> None:

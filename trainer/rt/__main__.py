@@ -8,7 +8,9 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-PROGRAMS = ("depot", "gpus", "head_port", "mpi", "network", "preflight", "rank", "reach", "spawn", "supervise")
+PROGRAMS = (
+    "depot", "gpus", "head_port", "mpi", "network", "preflight", "rank", "reach", "snapshot", "spawn", "supervise",
+)  # fmt: skip
 VERBS = ("clean", "logs", "ls", "status", "table")  # modules of verbs/
 
 

@@ -91,3 +91,12 @@ configure() {
   export "GIT_CONFIG_KEY_$settings=$1" "GIT_CONFIG_VALUE_$settings=$2"
   settings=$((settings + 1))
 }
+
+# plain_git COMMAND…: runs it without the variables by which a caller (a git hook, git rebase --exec) points git elsewhere.
+plain_git() (
+  unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES \
+    GIT_NAMESPACE GIT_PREFIX GIT_CEILING_DIRECTORIES GIT_LITERAL_PATHSPECS GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS \
+    GIT_ICASE_PATHSPECS
+  export GIT_DISCOVERY_ACROSS_FILESYSTEM=1 GIT_OPTIONAL_LOCKS=0 LC_ALL=C
+  exec "$@"
+)

@@ -259,3 +259,23 @@ start_run() {
   tail -n 20 -- "$run/logs/node_00.log" >&2
   exit "$(key_number "$file" exit 1)"
 }
+
+# ---- the copy of the user's code
+
+code_script='' # the file of the user's code that the ranks run, where the scripts of the artifact know it
+
+# snapshot_code ROOT MAX_BYTES: copies the code there to RUN/code, where the ranks run and may write. Not copied is what git
+# would not commit, and what a .jobcignore (written as a .gitignore) names, committed or not. Top-level entries that git
+# ignores, such as data/, are linked where the nodes see them. When git cannot answer, nothing is copied. code_script,
+# which the ranks run, must be in the copy.
+snapshot_code() {
+  local words=()
+  if [[ -n $code_script ]]; then words+=(--script "$code_script"); fi
+  if nodes_see "$1"; then words+=(--linked); fi
+  jobctl snapshot --run "$run" --runs "$runs" --project "$project" --max-bytes "$2" "${words[@]}" -- "$1" || exit
+}
+
+# nodes_see FOLDER: the ranks can open it, because it is on the file system of the run. Engines that know better redefine it.
+nodes_see() {
+  [[ $(stat -c %m -- "$1" 2>/dev/null) == "$(stat -c %m -- "$run")" ]]
+}

@@ -442,7 +442,7 @@ forget_secrets() {
 # ---- the other parts
 
 parts=$(dirname -- "${BASH_SOURCE[0]}")
-for part in values new_run join_run join_bucket code_snapshot code_checkout node_setup report; do
+for part in values new_run join_run join_bucket code_checkout node_setup report; do
   # shellcheck source=/dev/null
   source "$parts/$part.sh"
 done

@@ -49,7 +49,7 @@ class WrittenFiles:
         if len(sizes) > len(largest):
             names += f" and {len(sizes) - len(largest)} more"
         files = f"{len(sizes)} file{'s' if len(sizes) > 1 else ''}"
-        total = _size(sum(sizes.values()))
+        total = size_text(sum(sizes.values()))
         return f"script wrote {at_least}{files} ({total}) in {_printable(str(self.folder))}: {names}"
 
     def _changed(self, folder: Path, since: float) -> Iterator[tuple[str, int]]:
@@ -74,7 +74,8 @@ class WrittenFiles:
                     yield os.path.relpath(entry.path, folder), status.st_size
 
 
-def _size(size: float) -> str:
+def size_text(size: float) -> str:
+    """The size with a unit, such as 12 MiB."""
     for unit in UNITS:
         if size < 1024 or unit == UNITS[-1]:
             break

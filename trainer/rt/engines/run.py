@@ -286,8 +286,23 @@ def owner_of(path: Path) -> str:
 
 
 def shell_word(text: str) -> str:
-    """The text as one word of a shell."""
-    return shlex.quote(text)
+    """The text as one word of a shell; as bash's $'…' where a terminal would take some of it for a command."""
+    if text.isprintable():
+        return shlex.quote(text)
+    return f"$'{''.join(map(_escaped, text))}'"
+
+
+def _escaped(letter: str) -> str:
+    code = ord(letter)
+    if letter in "\\'":
+        return f"\\{letter}"
+    if letter.isprintable():
+        return letter
+    if code < 0x80:
+        return repr(letter)[1:-1]
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\U{code:08x}"
 
 
 def _lock_state(path: Path) -> str:

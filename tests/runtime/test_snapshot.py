@@ -1,0 +1,155 @@
+"""`jobctl snapshot`: the copy of the user's code, without a run that starts."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobc.trainer.rt import snapshot
+from jobc.trainer.rt.engines.run import shell_word
+
+MIB = 2**20
+Take = Callable[..., int]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project without a repository, and beside it a run of it."""
+    (tmp_path / "run").mkdir()
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "train.py").write_text("print()\n")
+    return folder
+
+
+@pytest.fixture
+def take(project: Path) -> Take:
+    """words -> the exit code of the snapshot"""
+
+    def take(*words: str, most: int = MIB) -> int:
+        places = ["--run", str(project.parent / "run"), "--runs", str(project / "runs/job"), "--project", str(project)]
+        return snapshot.main([*places, "--max-bytes", str(most), *words, "--", str(project)])
+
+    return take
+
+
+def copy_of(project: Path) -> Path:
+    return project.parent / "run/code"
+
+
+def names(project: Path) -> list[str]:
+    return sorted(str(path.relative_to(copy_of(project))) for path in copy_of(project).rglob("*"))
+
+
+def git(folder: Path, *words: str) -> None:
+    subprocess.run(["git", "-C", str(folder), *words], check=True)
+
+
+def test_everything_is_copied_but_runs_artifacts_environments_caches_and_secrets(
+    project: Path, take: Take, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (
+        "runs/job/1/x",
+        "artifacts/a/x",
+        ".venv/x",
+        "a/__pycache__/x",
+        ".git.d/x",
+        ".env",
+        "a/id_rsa",
+        "a/b/c",
+    ):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+    (project / "empty/below").mkdir(parents=True)
+    (project / "link").symlink_to("a/b")
+    os.mkfifo(project / "fifo")
+    assert take() == 0
+    wanted = [".git.d", ".git.d/x", "a", "a/b", "a/b/c", "empty", "empty/below", "link", "train.py"]
+    assert names(project) == wanted and os.readlink(copy_of(project) / "link") == "a/b"
+    said = capsys.readouterr().err.splitlines()
+    why = f"because {project} is not in a git repository"
+    assert re.fullmatch(rf"code: copying 5 files \(\S+ \S*B\), {re.escape(why)}", said[0])
+    assert said[1].startswith("code: not copied, because the names are those of secrets: .env a/id_rsa;")
+
+
+def test_names_that_are_no_text_and_modes_and_times_are_kept(project: Path, take: Take) -> None:
+    name = b"\xff\xfe 'x'\n"
+    script = project / "run.sh"
+    script.touch(mode=0o555)
+    os.utime(script, ns=(1, 1_600_000_000_123_456_789))
+    Path(os.fsdecode(os.path.join(os.fsencode(project), name))).touch()
+    git(project, "init", "-q")
+    assert take() == 0
+    assert name in os.listdir(os.fsencode(copy_of(project)))
+    status = (copy_of(project) / "run.sh").stat()
+    assert status.st_mode & 0o777 == 0o755 and status.st_mtime_ns == 1_600_000_000_123_456_789
+
+
+def test_a_second_snapshot_writes_through_no_link(project: Path, take: Take) -> None:
+    """Links of the first one lead to the project; others were made by the ranks."""
+    git(project, "init", "-q")
+    (project / ".gitignore").write_text("/data\n")
+    (project / "data").mkdir()
+    (project / "data/x").write_text("kept")
+    outside = project.parent / "outside"
+    outside.mkdir()
+    assert take("--linked") == 0
+    assert os.readlink(copy_of(project) / "data") == str(project / "data")
+    (copy_of(project) / "made").symlink_to(outside)
+    (copy_of(project) / "out").write_text("of a rank")
+    (project / ".gitignore").write_text("")
+    (project / "made").mkdir()
+    (project / "made/y").write_text("code")
+    assert take("--linked") == 0
+    assert (copy_of(project) / "data").is_dir() and not (copy_of(project) / "data").is_symlink()
+    assert (copy_of(project) / "made/y").read_text() == "code" and not list(outside.iterdir())
+    assert (copy_of(project) / "out").read_text() == "of a rank"
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words", "code", "why"),
+    [
+        (lambda folder: (folder / "big").write_bytes(b"x" * (2 * MIB)), (), 65, "is 2 MiB, more than the 1 MiB of a"),
+        (lambda folder: None, ("--script", "tain.py"), 65, "there is no script tain.py in"),
+        (lambda folder: (folder / ".jobcignore").write_text("train.py"), ("--script", "train.py"), 65, "is not in the"),
+    ],
+    ids=["too large", "no such script", "an ignored script"],
+)
+def test_code_that_must_be_changed_first_is_refused(
+    project: Path,
+    take: Take,
+    capsys: pytest.CaptureFixture[str],
+    prepare: Callable[[Path], object],
+    words: tuple[str, ...],
+    code: int,
+    why: str,
+) -> None:
+    prepare(project)
+    assert take(*words) == code
+    said = capsys.readouterr().err
+    assert why in said and said.count("error:") == said.count("hint:") == 1
+
+
+def test_a_copy_that_cannot_be_written_is_one_error(
+    project: Path, take: Take, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (copy_of(project) / "train.py").mkdir(parents=True)
+    (copy_of(project) / "train.py/x").touch()
+    assert take() == 1
+    assert f"cannot copy the code to {copy_of(project)}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", "it's $HOME `id` \\", "\033[2J\n", "\udcff\udcfe", "é日本\u202e'\\\t", "\x9b1m"]
+)
+def test_a_word_for_a_shell_is_read_back_and_safe_to_print(text: str) -> None:
+    word = shell_word(text)
+    assert word.isprintable()
+    words = ["bash", "-c", f"printf %s {word}"]
+    done = subprocess.run(words, stdout=subprocess.PIPE, check=True, env={**os.environ, "LC_ALL": "C.UTF-8"})
+    assert done.stdout == os.fsencode(text)

@@ -1,0 +1,240 @@
+"""Copy the user's code into a run, where the ranks run and may write, and link what git ignores, such as data/.
+
+Usage  jobctl snapshot ROOT --run RUN --runs RUNS --project PROJECT --max-bytes N [--script FILE] [--linked]
+         ROOT         folder of the code
+         --runs       folder of the runs of the job; neither it nor those of other jobs beside it are copied
+         --project    folder that holds artifacts/
+         --script     what the ranks run, relative to ROOT: it must be in the copy
+         --linked     the nodes see ROOT: link the top-level entries that git ignores
+Out    RUN/code; what was copied, linked and left out on stderr: stdout of submit.sh is for programs
+Exit   0; 65 where the code must be changed first; 1 when it cannot be copied. An earlier copy keeps what ranks wrote
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import stat
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from .code_files import CodeFiles, code_files
+from .engines.engine import Failure
+from .engines.run import shell_word
+from .exit_codes import DATA_BROKEN
+from .verbs.command import Parser, call
+from .written_files import size_text
+
+MIB = 2**20
+LINE_WIDTH, NAME_WIDTH, MOST_SECRETS = 80, 16, 5
+
+_BY_PRODUCT = re.compile(r"\..*|__pycache__|node_modules|.*\.egg-info|.*\.pyc|build|dist", re.DOTALL)
+_SECRET = re.compile(
+    r".*\.(pem|key|p12|pfx|env)|id_(rsa|dsa|ecdsa|ed25519).*|.*(secret|credential|password).*",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code."""
+    return call(snapshot, argv)
+
+
+def snapshot(argv: list[str]) -> int:
+    options = _parse(argv)
+    root = Path(os.path.realpath(options.root))
+    if not root.is_dir():
+        raise Failure(f"the code folder {options.root} does not exist", "check code.root in the spec", DATA_BROKEN)
+    without = [options.project / "artifacts", options.runs.parent]
+    files = code_files(root, without, options.run)
+    size = _size(root, files.paths)
+    if size > options.max_bytes:
+        _refuse_large(root, size, options.max_bytes)
+    copy = _Copy(root, options.run / "code")
+    if not files.is_repository:
+        _describe_plain_copy(root, files, size)
+    copy.fill(files.paths)
+    links = _Links(copy, options.project, options.runs)
+    links.make(files.ignored, options.linked)
+    if line := links.line(len(files.paths)):
+        print(line, file=sys.stderr)
+    if options.script and not (copy.folder / options.script).exists():
+        _refuse_script(root, options.script)
+    return 0
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    parser = Parser("snapshot")
+    parser.add_argument("root")
+    for name in ("--run", "--runs", "--project"):
+        parser.add_argument(name, type=Path, required=True)
+    parser.add_argument("--max-bytes", type=int, required=True)
+    parser.add_argument("--script", default="")
+    parser.add_argument("--linked", action="store_true")
+    return parser.parse_args(argv)
+
+
+class _Copy:
+    """The copy of `root` in `folder`."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.root, self.folder = root, folder
+        self.umask = os.umask(0)
+        os.umask(self.umask)
+
+    def fill(self, paths: list[bytes]) -> None:
+        """Copy the files over those of an earlier attempt. Raises Failure."""
+        try:
+            if self.folder.is_dir():
+                self._open_earlier()
+            else:
+                self.folder.mkdir()
+            for path in paths:
+                self._copy(os.path.join(os.fsencode(self.root), path), os.path.join(os.fsencode(self.folder), path))
+        except OSError as error:
+            name = os.fsdecode(error.filename) if error.filename else str(self.folder)
+            raise Failure(
+                f"cannot copy the code to {self.folder}: {name}: {error.strerror}",
+                "check permissions and free space, or set JOBC_RUN_ROOT to another folder",
+            ) from error
+
+    def _open_earlier(self) -> None:
+        """Make an earlier copy writable, and remove its links to the project: the files behind them are not copies."""
+        for folder, folders, files in os.walk(self.folder):
+            for name in [".", *folders, *files]:
+                path = os.path.join(folder, name)
+                if not os.path.islink(path):
+                    os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | stat.S_IWUSR)
+        for entry in self.folder.iterdir():
+            if entry.is_symlink() and os.readlink(entry).startswith(f"{self.root}/"):
+                entry.unlink()
+
+    def _copy(self, source: bytes, target: bytes) -> None:
+        """Copy one file, link or empty folder, with its mode and times. A link where a folder must be is replaced."""
+        self._make_parents(os.path.dirname(target))
+        status = os.lstat(source)
+        if stat.S_ISDIR(status.st_mode):
+            os.makedirs(target, exist_ok=True)
+            return
+        with suppress(FileNotFoundError):
+            os.unlink(target)
+        if stat.S_ISLNK(status.st_mode):
+            os.symlink(os.readlink(source), target)
+            return
+        shutil.copyfile(source, target, follow_symlinks=False)
+        os.chmod(target, stat.S_IMODE(status.st_mode) & 0o777 & ~self.umask | stat.S_IWUSR)
+        os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    def _make_parents(self, folder: bytes) -> None:
+        if (os.path.isdir(folder) and not os.path.islink(folder)) or folder == os.fsencode(self.folder):
+            return
+        self._make_parents(os.path.dirname(folder))
+        with suppress(FileNotFoundError):
+            if not stat.S_ISDIR(os.lstat(folder).st_mode):
+                os.unlink(folder)
+        with suppress(FileExistsError):
+            os.mkdir(folder)
+
+
+class _Links:
+    """Links in a copy of the code to what git ignores at the top of the folder."""
+
+    def __init__(self, copy: _Copy, project: Path, runs: Path) -> None:
+        self.copy, self.runs, self.artifacts = copy, runs, project / "artifacts"
+        self.linked: list[str] = []
+        self.left_out: list[str] = []
+
+    def make(self, ignored: list[str], are_seen: bool) -> None:
+        """Link what a script may need. are_seen: the nodes see the folder of the code. Raises Failure."""
+        for name in ignored:
+            target, link = self.copy.root / name, self.copy.folder / name
+            if _BY_PRODUCT.fullmatch(name) or target in (self.artifacts, self.runs.parent) or os.path.lexists(link):
+                continue
+            if not are_seen or _SECRET.fullmatch(name) or _is_environment(target) or self._holds_runs(target):
+                self.left_out.append(name)
+                continue
+            try:
+                link.symlink_to(target)
+            except OSError as error:
+                raise Failure(
+                    f"cannot link {target} to {self.copy.folder}: {error.strerror}",
+                    "check permissions and free space, or set JOBC_RUN_ROOT to another folder",
+                ) from error
+            self.linked.append(name)
+
+    def _holds_runs(self, folder: Path) -> bool:
+        """Return whether a link to the folder would make it contain itself."""
+        return folder in (self.runs, *self.runs.parents, *self.artifacts.parents)
+
+    def line(self, copied: int) -> str:
+        """Return what was copied, linked and left out, in 80 columns where that can be; "" if there was only a copy."""
+        if not self.linked and not self.left_out:
+            return ""
+        for most in (3, 2, 1):
+            parts = [f"code: {copied} files copied"]
+            if self.linked:
+                parts.append(f"linked: {_short_list(self.linked, most)}")
+            if self.left_out:
+                parts.append(f"left out: {_short_list(self.left_out, most)}")
+            line = "; ".join(parts)
+            if len(line) <= LINE_WIDTH:
+                break
+        return line
+
+
+def _size(root: Path, paths: list[bytes]) -> int:
+    size = 0
+    for path in paths:
+        with suppress(OSError):  # removed meanwhile
+            size += os.lstat(os.path.join(os.fsencode(root), path)).st_size
+    return size
+
+
+def _refuse_large(root: Path, size: int, most: int) -> NoReturn:
+    raise Failure(
+        f"the code in {root} is {size // MIB} MiB, more than the {most // MIB} MiB of a snapshot",
+        f"list large files in .jobcignore or .gitignore, or allow it: code.max_size={size // MIB + 1}MiB;"
+        " or code=shared",
+        DATA_BROKEN,
+    )
+
+
+def _refuse_script(root: Path, script: str) -> NoReturn:
+    if (root / script).exists():
+        raise Failure(
+            f"the script {script} is not in the copy of {root}",
+            f"git or .jobcignore ignores it: git add -f {script}, or remove the pattern",
+            DATA_BROKEN,
+        )
+    raise Failure(
+        f"there is no script {script} in {root}",
+        "check the words after --; code.root=FOLDER names another folder",
+        DATA_BROKEN,
+    )
+
+
+def _describe_plain_copy(root: Path, files: CodeFiles, size: int) -> None:
+    """Print what is copied of a folder whose files no git repository tracks."""
+    why = f"because {shell_word(str(root))} is not in a git repository"
+    print(f"code: copying {len(files.paths)} files ({size_text(size)}), {why}", file=sys.stderr)
+    if files.secrets:
+        names = " ".join(shell_word(name) for name in files.secrets[:MOST_SECRETS])
+        why = "not copied, because the names are those of secrets"
+        print(f"code: {why}: {names}; if the job needs them: git init, git add FILE", file=sys.stderr)
+
+
+def _is_environment(folder: Path) -> bool:
+    """Return whether it is one of Python or conda."""
+    return os.path.lexists(folder / "pyvenv.cfg") or (folder / "conda-meta").is_dir()
+
+
+def _short_list(names: list[str], most: int) -> str:
+    """The first names, quoted and cut to 16 characters, and the number of the others."""
+    quoted = [shell_word(name) for name in names[:most]]
+    shown = [name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…" for name in quoted]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(shown) + more
