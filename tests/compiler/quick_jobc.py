@@ -7,15 +7,27 @@ does at import it has done already, in the server; tests of starting up use the 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
+import pickle
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
+
+from jobc.compiler.cli import main
+from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.emit import templating
+from jobc.compiler.frontend import compose_cache
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Request
+from jobc.compiler.plugins import registry
+from jobc.compiler.plugins.registry import PACKAGE
 
 CLIENT = """#!{python} -IS
 import json, os, socket, sys
@@ -47,48 +59,70 @@ def quick_jobc(folder: Path) -> Iterator[Path]:
 
 
 def serve(address: str) -> None:
-    import_all()
+    prepare()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children of the server are nobody's to wait for
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
         listening.listen(64)
         print("ready", flush=True)
+        taught, teaching = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        taught.setblocking(False)
         while True:
             caller, _ = listening.accept()
+            learn(taught)
             if os.fork() == 0:
                 listening.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                answer(caller)
+                answer(caller, teaching)
             caller.close()
 
 
-def import_all() -> None:
-    """What a compile imports: a child finds it out, and leaves no state here. And the templates, ready to be filled."""
-    from jobc.compiler.emit import templating
-    from jobc.compiler.plugins.registry import PACKAGE
+class _Everything(set[tuple[object, ...]]):
+    """Choices of files that are worth keeping from the first time on: some later child makes the same one."""
 
-    reading, writing = os.pipe()
-    if os.fork() == 0:
-        from jobc.compiler.pipeline.compile import compile_job
-        from jobc.compiler.pipeline.types import Request
+    def __contains__(self, choice: object) -> bool:
+        return True
 
-        compile_job(Request(("name=x", "backend=slurm", "nodes=2"), None, ()))
-        with open(writing, "w") as out:
-            json.dump(sorted(sys.modules), out)
-        os._exit(0)
-    os.close(writing)
-    with open(reading) as answered:
-        for name in json.load(answered):
-            with contextlib.suppress(ImportError):
-                importlib.import_module(name)
-    os.wait()
+
+def learn(merged: socket.socket) -> None:
+    """Take the trees that children have merged. jobc compares them with the file system whenever it uses one."""
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            compose_cache._kept.update(pickle.loads(merged.recv(1 << 20)))
+
+
+def teach(merged: socket.socket, known: set[tuple[object, ...]]) -> None:
+    """In the child: what it has merged that the server had not, of our own files alone."""
+    for choice, tree in compose_cache._kept.items():
+        folders = cast("tuple[str, ...]", choice[0])
+        if choice not in known and all(Path(folder).is_relative_to(PACKAGE) for folder in folders):
+            with contextlib.suppress(OSError):  # too long, or no room: the next child merges it again
+                merged.send(pickle.dumps({choice: tree}), socket.MSG_DONTWAIT)
+
+
+def prepare() -> None:
+    """Do once what each compile would do: import, read the templates, pack the library, merge files of each backend.
+
+    What plugins there are depends on the caller: it is forgotten.
+    """
+    for part in ("cli", "estimate", "estimate/rules"):
+        for file in sorted((PACKAGE / "compiler" / part).glob("[a-z]*.py")):
+            importlib.import_module(f"jobc.compiler.{part.replace('/', '.')}.{file.stem}")
     for folder in PACKAGE.glob("backends/*/templates"):  # a wheel has them compiled; here each child would do it
         environment = templating.environment((str(folder), str(PACKAGE / "compiler" / "templates")))
         for name in environment.list_templates():
             environment.get_template(name)
+    compose_cache._once = _Everything()
+    for folder in PACKAGE.glob("backends/*/conf"):
+        with contextlib.suppress(CompileError):  # some need an option that has no default
+            compile_job(Request(("name=x", f"backend={folder.parent.name}", "nodes=2"), None, ()))
+    for found in (registry.find_plugins, registry.find_policies, registry.code_names, registry._groups):
+        found.cache_clear()
+    gc.collect()
+    gc.freeze()  # else the first collection of a child copies every page
 
 
-def answer(caller: socket.socket) -> None:
+def answer(caller: socket.socket, teaching: socket.socket) -> None:
     """In the child: run jobc as the caller would have."""
     _, files, _, _ = socket.recv_fds(caller, 1, 3)
     with caller.makefile("rb") as sent:
@@ -101,8 +135,7 @@ def answer(caller: socket.socket) -> None:
     os.environ.update(environment)
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = ["jobc", *arguments]
-    from jobc.compiler.cli import main
-
+    known = set(compose_cache._kept)
     try:
         status = main()
         sys.stdout.flush()
@@ -110,6 +143,7 @@ def answer(caller: socket.socket) -> None:
     except SystemExit as exit_:
         status = exit_.code if isinstance(exit_.code, int) else 1
     finally:
+        teach(teaching, known)
         caller.sendall(str(status).encode())
         os._exit(0)
 
