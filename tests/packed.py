@@ -9,10 +9,10 @@ from pathlib import Path
 from jobc.compiler.pipeline.library import library
 
 
-def write_program(folder: Path) -> Path:
-    """`jobctl`, as every artifact has it."""
+def write_program(folder: Path, uses_trainer: bool = True) -> Path:
+    """`jobctl`, as an artifact has it. uses_trainer: of one that runs the bundled trainer"""
     program = folder / "jobctl"
-    packed = library()[0].content
+    packed = library(uses_trainer)[0].content
     program.write_bytes(packed)
     program.chmod(0o755)
     return program

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from .checkpoint import safe_pickle
-from .checkpoint.contents import torch_file
 from .checkpoint.snapshot import on_cpu
+from .checkpoint.verified import torch_file
 from .config import parse as strict
 from .config.schema import TrainConfig
 from .config.target import Target

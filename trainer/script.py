@@ -30,13 +30,12 @@ from typing import Any, NoReturn
 
 import torch
 
-from .checkpoint import contents as checkpoint
 from .checkpoint.background_save import Keep, Saver
-from .checkpoint.contents import torch_file
 from .checkpoint.random_state import RandomState
 from .checkpoint.safe_pickle import refuse_what_cannot_be_read
 from .checkpoint.store import newest_first, step_of
-from .config.schema import CheckpointConfig
+from .checkpoint.verified import newest_verified, torch_file
+from .config.checkpoint import CheckpointConfig
 from .dist import env as environment
 from .dist.process_group import Group, join
 from .dist.process_group_end import keep_groups, wait_for_threads
@@ -212,11 +211,11 @@ class Runtime:
         Raises BrokenInput when all checkpoints are damaged, TrainerError when a disk does not give what is there.
         """
         self._refuse_when_over("load()")
-        newest = checkpoint.newest_verified(self._checkpoints, self.group)
+        newest = newest_verified(self._checkpoints, self.group)
         forked = newest is None and self._env.init_from is not None
         self._newest = -1 if newest is None else step_of(newest.folder)
         if newest is None and self._env.init_from is not None:
-            newest = checkpoint.newest_verified(self._env.init_from / "checkpoints", self.group)
+            newest = newest_verified(self._env.init_from / "checkpoints", self.group)
         if newest is None:
             return None
         about = newest.about()

@@ -151,7 +151,11 @@ def config_keys(plan: LaunchPlan) -> dict[str, Any]:
     chosen |= {path: _read(path, lambda v: engine_paths(v.plan)) for path in engine_paths(plan)}
     if plan.setup.user_lines:
         chosen["setup.sh"] = _read("setup.sh", of.plan.setup.user_lines)
-    paths = {**dict(zip(IN_THE_POD, IN_THE_POD, strict=True)), **chosen, **{file.path: file.path for file in library()}}
+    paths = {
+        **dict(zip(IN_THE_POD, IN_THE_POD, strict=True)),
+        **chosen,
+        **{file.path: file.path for file in library(plan.uses_trainer)},
+    }
     assert not any("--" in path for path in paths)
     return {path.replace("/", "--"): leaf for path, leaf in paths.items()}
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import replace
 from functools import partial
 
-from ...trainer.config.schema import CheckpointConfig
+from ...trainer.config.checkpoint import CheckpointConfig
 
 
 def most_checkpoints(how: CheckpointConfig, steps: int | None) -> int:

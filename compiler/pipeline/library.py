@@ -1,5 +1,7 @@
-"""The files that are the same in every artifact: the packed trainer and the shell library.
+"""The files that are the same in every artifact of a kind: jobctl, which is a packed program, and the shell library.
 
+jobctl has the whole trainer when the bundled trainer runs. For a command of the user it has what such a job can start:
+the supervisor, the smoke test and script.py, with all that these import.
 Needs Python with torch, and bash; not jobc.
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -18,16 +21,23 @@ PROGRAM, SCRIPTS = "jobctl", "lib"  # their paths in an artifact
 _TRAINER = PACKAGE / "trainer"
 _PACKED = (".py", ".b85", ".txt")
 _FROM_TRAINER = re.compile(rb"^from (?:\.\.\.|jobc\.)trainer\.", re.MULTILINE)  # packed, it is called jobc_trainer
+_FOR_A_COMMAND = re.compile(r"rt/|__init__.py|smoke.py|script.py")
+# Also of an import in a function. ast.parse() finds the same (tests/compiler/pipeline/test_library.py) in 100 ms.
+_IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 
 
-def library(plugin: Plugin | None = None) -> tuple[Artifact, ...]:
-    """The packed program, with the engine.py of the backend if it brings one, and the scripts."""
-    return _library(plugin.folder if plugin is not None else None)
+def library(uses_trainer: bool, plugin: Plugin | None = None) -> tuple[Artifact, ...]:
+    """The packed program, with the engine.py of the backend if it brings one, and the scripts.
+
+    uses_trainer: the job runs the bundled trainer, not a command of the user
+    """
+    return _library(uses_trainer, plugin.folder if plugin is not None else None)
 
 
 @cache
-def _library(backend: Path | None) -> tuple[Artifact, ...]:
-    files = {"__main__.py": _TRAINER / "rt/__main__.py", **_modules()}
+def _library(uses_trainer: bool, backend: Path | None) -> tuple[Artifact, ...]:
+    files = {"__main__.py": _TRAINER / "rt/__main__.py"}
+    files |= {f"jobc_trainer/{path}": file for path, file in packed_files(uses_trainer).items()}
     texts = {name: file.read_bytes() for name, file in files.items()}
     if backend is not None and (backend / "engine.py").is_file():
         texts["jobc_engine.py"] = _FROM_TRAINER.sub(rb"from jobc_trainer.", (backend / "engine.py").read_bytes())
@@ -46,9 +56,29 @@ def is_library(path: str) -> bool:
     return path == PROGRAM or path.startswith(f"{SCRIPTS}/")
 
 
-def _modules() -> dict[str, Path]:
-    paths = sorted(file.relative_to(_TRAINER).as_posix() for file in _TRAINER.rglob("*") if file.suffix in _PACKED)
-    return {f"jobc_trainer/{path}": _TRAINER / path for path in paths if "__pycache__" not in path}
+def packed_files(uses_trainer: bool) -> dict[str, Path]:
+    """Return the files of the trainer that are packed, by their paths in its folder, which use slashes."""
+    found = {file.relative_to(_TRAINER).as_posix(): file for file in _TRAINER.rglob("*") if file.suffix in _PACKED}
+    files = {path: found[path] for path in sorted(found) if "__pycache__" not in path}
+    return files if uses_trainer else _with_imports(files, [path for path in files if _FOR_A_COMMAND.match(path)])
+
+
+def _with_imports(files: Mapping[str, Path], unread: list[str]) -> dict[str, Path]:
+    """Return the modules in `unread`, which is emptied, and all that they import."""
+    needed: set[str] = set()
+    while unread:
+        path = unread.pop()
+        if path in files and path not in needed:
+            needed.add(path)
+            unread += [f"{path.rpartition('/')[0]}/__init__.py", *_imports(path, files[path])]
+    return {path: file for path, file in files.items() if path in needed}
+
+
+def _imports(path: str, file: Path) -> Iterator[str]:
+    """Paths that `from ..package.module import name` may mean: the module, the package, or a module called `name`."""
+    for dots, module, names in _IMPORT.findall(file.read_text(encoding="utf-8")):
+        base = "/".join([*path.split("/")[: -len(dots)], *filter(None, module.split("."))])
+        yield from (f"{base}.py", f"{base}/__init__.py", *(f"{base}/{name}.py" for name in re.findall(r"\w+", names)))
 
 
 def _pack(files: dict[str, bytes]) -> bytes:

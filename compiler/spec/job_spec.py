@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...trainer.config.checkpoint import CheckpointConfig
 from ...trainer.config.schema import (
-    CheckpointConfig,
     CrossEntropyConfig,
     DdpConfig,
     DeepspeedConfig,

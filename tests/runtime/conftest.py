@@ -106,7 +106,7 @@ class Job:
     def write_artifact(self, identity: str = "seed = 0\n", free: str = "loop.steps = 10\n") -> None:
         (self.artifact / ".jobc").mkdir(parents=True, exist_ok=True)
         (self.artifact / "lib").mkdir(exist_ok=True)
-        write_program(self.artifact)
+        write_program(self.artifact, self.plan.uses_trainer)
         for script in (REPO / "trainer/rt").glob("*.sh"):
             shutil.copy(script, self.artifact / "lib")
         for name, template in TEMPLATES.items():

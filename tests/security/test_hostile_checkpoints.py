@@ -21,7 +21,7 @@ import torch
 
 from jobc.tests.trainer.test_script import alone
 from jobc.trainer import export
-from jobc.trainer.checkpoint import contents, safe_pickle, store
+from jobc.trainer.checkpoint import contents, safe_pickle, store, verified
 from jobc.trainer.checkpoint.random_state import RandomState
 from jobc.trainer.data.order import Order
 from jobc.trainer.data.proof import Proof
@@ -73,11 +73,11 @@ FILES: dict[str, Callable[[Path], bytes]] = {
 }
 
 
-def found_in(folder: Path, **files: bytes) -> contents.Found:
+def found_in(folder: Path, **files: bytes) -> verified.Found:
     """A checkpoint whose manifest has the right sizes and hashes, as any author can write it."""
     root = folder / "checkpoints"
     store.save(root, 1, {name.replace("_", "."): content for name, content in files.items()}, keep=1)
-    found = contents.newest_verified(root, ALONE)
+    found = verified.newest_verified(root, ALONE)
     assert found is not None
     return found
 

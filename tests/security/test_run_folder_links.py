@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.checkpoint import contents
+from jobc.trainer.checkpoint import verified
 from jobc.trainer.files.retried_reads import Unreadable
 from jobc.trainer.rt.ending import RESUME_COMMAND
 from jobc.trainer.rt.run_folder import RunFolder, open_for_append, read_small
@@ -106,4 +106,4 @@ def test_a_file_of_a_checkpoint_is_opened_as_a_regular_file_or_not_at_all(
 ) -> None:
     KINDS[kind](tmp_path / "rng.pt", outside)
     with pytest.raises(Unreadable, match=r"not a regular file|symbolic link"):
-        contents._read(tmp_path / "rng.pt")
+        verified._read(tmp_path / "rng.pt")

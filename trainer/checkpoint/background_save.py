@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ..config.schema import CheckpointConfig
+from ..config.checkpoint import CheckpointConfig
 from ..dist.phases import Phases
 from ..dist.process_group import Group
 from ..files.durable_files import Content

@@ -5,37 +5,29 @@ Files  weights.pt and optimizer.pt  the state_dict of each
        state.json                   step, world size, identity of the run, version of torch
 """
 
-import io
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import torch
 
 from ..config.identity import identity
 from ..config.schema import TrainConfig
-from ..dist.process_group import Group, file_of
+from ..dist.process_group import Group
 from ..files.durable_files import Content
-from ..files.retried_reads import NOT_THERE, Unreadable, patiently
-from ..lifecycle.errors import BrokenInput, unreadable
+from ..lifecycle.errors import BrokenInput
 from ..lifecycle.exit_rank import known_cause
 from ..parallel.way import Parallel
 from ..recipe.optimizer import NAMES, by_name
-from ..rt import untrusted_files
-from ..rt.untrusted_files import Unreadable as NotParsed
-from ..rt.untrusted_files import is_count, parsed
-from . import store
 from .random_state import RandomState, seed_rank
-from .safe_pickle import load as load_safely
 from .safe_pickle import refuse_what_cannot_be_read
 from .snapshot import on_cpu
+from .verified import Found, newest_verified, torch_file
 
 Parts = Mapping[str, Any]  # what else is kept in state.json: values of JSON, each under the name of its owner
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -88,11 +80,6 @@ def contents(
     }
 
 
-def torch_file(value: Any) -> Content:
-    """Writes `value` in torch's file format. Equal values give equal bytes."""
-    return lambda file: torch.save(value, file)
-
-
 def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -> Start | None:
     """Continue from the newest verified checkpoint under `root`; None when there is no checkpoint at all.
 
@@ -136,163 +123,6 @@ def fork(root: Path, parallel: Parallel, group: Group) -> Start:
         f"JOBC_INIT_FROM: {newest.folder} was saved from a different model",
     )
     return Start(0, f"weights of {newest.folder}")
-
-
-@dataclass(frozen=True)
-class Found:
-    """A checkpoint that one rank has verified: it alone reads the files, all get their bytes.
-
-    A resume needs on each rank, in the memory of its host, the bytes of one file once, and beside them what is loaded
-    from it: twice the largest file. The bytes are gone before the next step of the resume.
-
-    rank     who sees it; the run folder may be one that all nodes see, or each node's own
-    damaged  newer ones that are not sound, a line each
-    """
-
-    folder: Path
-    rank: int
-    damaged: list[str]
-    group: Group
-
-    @property
-    def passed_over(self) -> tuple[str, ...]:
-        """Return the names of the damaged checkpoints: the Saver must not keep one of them instead of a valid one."""
-        return tuple(line.split(":")[0] for line in self.damaged)
-
-    def read(self, name: str) -> bytes:
-        """Read a small file. All ranks call this in the same order."""
-        return bytes(self._open(name).getbuffer())
-
-    def _open(self, name: str) -> io.BytesIO:
-        read = partial(_read, self.folder / name)
-        content = _one_reads(self.rank, read, self.group) or io.BytesIO()
-        self.group.phases.enter("exchange")
-        content = self.group.file_from(self.rank, content)
-        self.group.phases.enter("restore")
-        return content
-
-    def load(self, name: str) -> Any:
-        """All ranks call it. Only tensors and plain values: a checkpoint can run no code."""
-        return load_safely(self.folder / name, self._open(name))
-
-    def about(self) -> dict[str, Any]:
-        """Content of state.json, whose `step` and `world_size` are integers. All ranks call it. Raises BrokenInput."""
-        path, hint = self.folder / "state.json", "remove that folder to resume from an older checkpoint"
-        try:
-            state = parsed(path, self.read(path.name))
-        except NotParsed as error:
-            raise BrokenInput(str(error), hint=hint) from error
-        if not isinstance(state, dict) or not all(is_count(state.get(key)) for key in ("step", "world_size")):
-            raise BrokenInput(f"{path} was not written by the trainer or a script", hint=hint)
-        return state
-
-    def set_random_state(self, saved: Any) -> None:
-        """Restore the random state of this rank. saved: content of rng.pt, one tensor per rank"""
-        try:
-            RandomState.unpack(saved[self.group.rank]).set(self.group.device)
-        except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-            raise BrokenInput(f"{self.folder}/rng.pt has no random state of rank {self.group.rank}") from error
-
-
-def newest_verified(root: Path, group: Group) -> Found | None:
-    """The newest sound checkpoint that any rank sees. Of several ranks that see one, rank 0 or the next verifies it.
-
-    Raises BrokenInput when there are some, but none is sound, or a newer one is of a later version of the trainer; and
-    StorageLost, on all ranks, when the disk of one does not give what is there.
-    """
-    folders, why = _attempt(partial(store.newest_first, root))
-    _refuse_unread(why, group)
-    mine = {store.step_of(folder): folder for folder in folders or ()}
-    damaged: list[str] = []
-    while (newest := _newest_of_all(max(mine, default=-1), group)) is not None:
-        step, rank = newest
-        folder = mine.pop(step, root / store.folder_name(step))
-        verdict, why = _one_reads(rank, partial(_verify, folder), group) or (SOUND, "")
-        group.phases.enter("exchange")
-        verdict, why = group.from_rank(rank, verdict), group.bytes_from(rank, why.encode()).decode()
-        group.phases.enter("restore")
-        if verdict == SOUND:
-            return Found(folder, rank, damaged, group)
-        seen_by = f", as rank {rank} sees it" if rank else ""
-        if verdict == NEWER_FORMAT:
-            hint = "resume with the version of jobc that saved it, or start a new run"
-            raise BrokenInput(
-                f"a checkpoint in {root} was saved by a newer version of the trainer", [f"{why}{seen_by}"], hint=hint
-            )
-        damaged.append(f"{folder.name}: {why}{seen_by}")
-    if damaged:
-        hint = "remove that folder to start from step 0, or restore it from a backup"
-        raise BrokenInput(f"every checkpoint in {root} is damaged", damaged, hint=hint)
-    return None
-
-
-def _newest_of_all(mine: int, group: Group) -> tuple[int, int] | None:
-    """(step, rank) of the newest one that is still to be verified, of any rank. mine: this rank's, -1 for none"""
-    group.phases.enter("exchange")
-    steps = [int(step) for step in group.gather(torch.tensor([mine]))]
-    group.phases.enter("restore")
-    step = max(steps)
-    return None if step < 0 else (step, steps.index(step))
-
-
-SOUND, DAMAGED, NEWER_FORMAT = 0, 1, 2
-
-
-def _verify(folder: Path) -> tuple[int, str]:
-    """Is it what was saved? And what stands against it."""
-    try:
-        problem = store.problem(folder)
-    except store.NewerFormat as error:
-        return NEWER_FORMAT, str(error)
-    return (SOUND, "") if problem is None else (DAMAGED, problem)
-
-
-def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:
-    """Return what `rank` reads; None on other ranks, which wait as long as the read takes.
-
-    Raises StorageLost, on all ranks, when it cannot be read.
-    """
-    group.phases.enter("read" if group.rank == rank else "exchange")
-    content, why = group.one_does(rank, partial(_attempt, read), group.phases.go_on) or (None, "")
-    group.phases.enter("restore")
-    _refuse_unread(why, group)
-    return content
-
-
-def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
-    """Return the result, or the reason why it cannot be read."""
-    try:
-        return read(), ""
-    except Unreadable as error:
-        return None, str(error)
-
-
-def _refuse_unread(why: str, group: Group) -> None:
-    """Raises StorageLost on all ranks when one could not read: so all end with its code, which can be tried again."""
-    group.phases.enter("exchange")
-    failed = [rank for rank, has_failed in enumerate(group.gather(torch.tensor([int(bool(why))]))) if has_failed]
-    if failed:
-        message = group.bytes_from(failed[0], why.encode()).decode()
-        raise unreadable(message + (f", as rank {failed[0]} sees it" if failed[0] else ""))
-    group.phases.enter("restore")
-
-
-def _read(path: Path) -> io.BytesIO:
-    try:
-        return patiently(_in_memory, path)
-    except NOT_THERE as error:  # it was a moment ago: another attempt judges anew
-        raise Unreadable(path, error) from error
-    except untrusted_files.Unreadable as error:  # a named pipe would make the ranks wait for ever
-        raise Unreadable(path, OSError(error.reason)) from error
-
-
-def _in_memory(path: Path) -> io.BytesIO:
-    """A file of the disk, once."""
-    with store.open_own(path) as file:
-        content = file_of(os.fstat(file.fileno()).st_size)
-        if cast(io.BufferedReader, file).readinto(content.getbuffer()) != content.getbuffer().nbytes:
-            raise OSError(f"{path} was truncated")
-    return content
 
 
 def _state_of(checkpoint: Found) -> dict[str, Any]:

@@ -7,6 +7,7 @@ Standard library only.
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from .checkpoint import CheckpointConfig
 from .target import Target
 
 SCHEMA = 1
@@ -197,24 +198,6 @@ class ValidationConfig:
 
     every_steps: int
     max_samples: int | None
-
-
-@dataclass(frozen=True)
-class CheckpointConfig:
-    """Checkpoint schedule; a checkpoint is always saved after the last step and on a stop.
-
-    every_steps       optimizer steps between two saves
-    keep              newest checkpoints kept, at least 2: the newest may turn out to be damaged; the best one stays too
-    keep_every_steps  checkpoints at multiples of this step are permanent; null = none
-    background        copy the state and continue training while rank 0 writes it; false = all ranks wait
-    max_failures      saves in a row that may fail before the run ends
-    """
-
-    every_steps: int
-    keep: int
-    keep_every_steps: int | None
-    background: bool
-    max_failures: int
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def size_in_config_map(file: Artifact) -> int:
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    library_size = sum(size_in_config_map(file) for file in library())
+    library_size = sum(size_in_config_map(file) for file in library(plan.uses_trainer))
     own_size = len(json.dumps(asked(plan), ensure_ascii=False).encode())
     total = (library_size + 4 * own_size) // KIB
     if total > MOST_CONFIG_KIB:

@@ -90,7 +90,7 @@ def test_a_rank_that_gets_on_after_its_last_words_saves_again(digits: Tree, tmp_
 SLOW_DISK = """
 import os, time
 from pathlib import Path
-from jobc.trainer.checkpoint import contents as checkpoint
+from jobc.trainer.checkpoint.verified import newest_verified
 from jobc.trainer.dist.process_group import join
 from jobc.trainer.dist.env import read
 
@@ -105,7 +105,7 @@ with join(read(os.environ), 60) as group:
     group.use_timeout(TIMEOUT_S)  # as if the data and the model were there at once
     if group.rank == 1:
         os.fstat = slow(os.fstat)  # as a file is hashed, and read
-    found = checkpoint.newest_verified(Path(os.environ["JOBC_RUN_DIR"], f"of_rank_{group.rank}"), group)
+    found = newest_verified(Path(os.environ["JOBC_RUN_DIR"], f"of_rank_{group.rank}"), group)
     print(found.rank, found.read("state.json"), flush=True)
 """
 

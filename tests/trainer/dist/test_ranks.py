@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer.checkpoint import contents as checkpoint
+from jobc.trainer.checkpoint.verified import torch_file
 from jobc.trainer.checkpoint import store
 from jobc.trainer.loop.metrics import training_steps
 from jobc.trainer.rt.exit_codes import (
@@ -524,7 +524,7 @@ def test_no_process_group_is_taken_apart_before_the_process_ends(
 OWN_FOLDERS = """
 import os
 from pathlib import Path
-from jobc.trainer.checkpoint import contents as checkpoint
+from jobc.trainer.checkpoint.verified import newest_verified
 from jobc.trainer.checkpoint import store
 from jobc.trainer.dist import env
 from jobc.trainer.dist.process_group import join
@@ -535,7 +535,7 @@ with join(env.read(os.environ), 60) as group:
         folder = store.save(root, step, {"weights.pt": str(step).encode()}, keep=9)
         if step > 195:
             (folder / "weights.pt").write_bytes(b"")
-    found = checkpoint.newest_verified(root, group)
+    found = newest_verified(root, group)
     print(found.folder, found.rank, found.read("weights.pt"), *found.damaged, sep="|", flush=True)
 """
 
@@ -554,7 +554,7 @@ def test_the_newest_sound_checkpoint_of_any_node_counts(digits: Tree, new_run: N
 UNREAD = """
 import builtins, errno, os
 from pathlib import Path
-from jobc.trainer.checkpoint import contents as checkpoint
+from jobc.trainer.checkpoint.verified import newest_verified
 from jobc.trainer.checkpoint import store
 from jobc.trainer.dist import env
 from jobc.trainer.files import retried_reads as patient
@@ -578,7 +578,7 @@ try:
         when, name = os.environ["WHEN"], os.environ["NAME"]
         if group.rank == 1 and when == "sought":
             refuse(Path(os.path.normpath(folder / name)))
-        found = checkpoint.newest_verified(root, group)
+        found = newest_verified(root, group)
         if group.rank == 1 and when == "read":
             refuse(Path(os.path.normpath(folder / name)))
         found.read("weights.pt")
@@ -606,7 +606,7 @@ def test_all_ranks_end_with_69_when_the_disk_of_one_does_not_give_what_is_there(
 LARGE = """
 import os, resource
 from pathlib import Path
-from jobc.trainer.checkpoint import contents as checkpoint
+from jobc.trainer.checkpoint.verified import newest_verified
 from jobc.trainer.dist import env
 from jobc.trainer.dist.process_group import join
 
@@ -614,7 +614,7 @@ def peak_mb():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 with join(env.read(os.environ), 60) as group:
-    found = checkpoint.newest_verified(Path(os.environ["JOBC_RUN_DIR"], "checkpoints"), group)
+    found = newest_verified(Path(os.environ["JOBC_RUN_DIR"], "checkpoints"), group)
     before = peak_mb()
     loaded = found.load("weights.pt")
     assert loaded.eq(1).all()
@@ -625,7 +625,7 @@ with join(env.read(os.environ), 60) as group:
 def test_a_resume_holds_the_bytes_of_a_file_once_beside_its_tensors(digits: Tree, new_run: NewRun) -> None:
     run = new_run()
     large = torch.ones(40_000_000)  # 160 MB, more than two messages
-    store.save(run.folder / "checkpoints", 1, {"weights.pt": checkpoint.torch_file(large)}, keep=2)
+    store.save(run.folder / "checkpoints", 1, {"weights.pt": torch_file(large)}, keep=2)
     run.start(digits({"world_size": 2}), program=["-c", LARGE])
     assert run.wait(60) == [DONE] * 2, run.output(0)
     assert [int(run.output(rank)) < 2.5 * 160 for rank in range(2)] == [True, True], run.output(0)
