@@ -207,7 +207,11 @@ TYPED = [  # key, text, the value or the code
     ("nodes", "${seed}", "JC1202"),  # 0
     ("mem", "64GiB", 64 * 2**30),
     ("mem", "1.5GiB", 3 * 2**29),
+    ("mem", "64Gi", 64 * 2**30),
+    ("mem", "1024GB", 1024 * 10**9),
     ("mem", "64G", "JC1202"),
+    ("mem", "0.5T", "JC1202"),
+    ("shm", "16g", "JC1202"),
     ("mem", "64", "JC1202"),
     ("mem", "0GiB", "JC1202"),
     ("mem", "1e3", "JC1202"),
