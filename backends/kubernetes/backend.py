@@ -32,7 +32,7 @@ from .names import digest, object_name, pod_host
 from .notes import notes
 from .options import KubernetesOptions
 
-IN_THE_POD = ("task.sh", "node.sh", "train.json", "spec.yaml")
+IN_THE_POD = ("task.sh", "node.sh", "spec.yaml")
 BUCKET = "bucket.sh"  # with storage.run=object
 
 
@@ -151,6 +151,8 @@ def config_keys(plan: LaunchPlan) -> dict[str, Any]:
     chosen |= {path: _read(path, lambda v: engine_paths(v.plan)) for path in engine_paths(plan)}
     if plan.setup.user_lines:
         chosen["setup.sh"] = _read("setup.sh", of.plan.setup.user_lines)
+    if plan.uses_trainer:
+        chosen["train.json"] = _read("train.json", of.plan.uses_trainer)
     paths = {
         **dict(zip(IN_THE_POD, IN_THE_POD, strict=True)),
         **chosen,

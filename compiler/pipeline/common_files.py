@@ -1,4 +1,4 @@
-"""The files that every artifact has, whatever the backend: node.sh, train.json, spec.yaml, README.md.
+"""The files that every backend has: node.sh, spec.yaml, README.md, and train.json for the bundled trainer.
 
 A backend's emit() brings the engine's files and the verbs; these complete them. train.json and node.sh are
 byte-identical over backends.
@@ -34,7 +34,7 @@ PLACE = ".jobc/place"  # NAME/BACKEND, for scripts that want to know whether the
 def neutral_files(
     plan: LaunchPlan, backend: Backend, left_out: Iterable[LeftOut], emitted: Sequence[Artifact], render: Render
 ) -> Iterator[Artifact]:
-    """node.sh, train.json, spec.yaml and README.md; setup.sh and prefetch.sh when the job has them.
+    """node.sh, spec.yaml and README.md; setup.sh, prefetch.sh and the trainer's train.json when the job has them.
 
     render sees the views plan, spec and options.
 
@@ -46,7 +46,8 @@ def neutral_files(
         yield render.template("setup.sh.j2", "setup.sh")
     if plan.caches.prefetch:
         yield render.template("prefetch.sh.j2", "prefetch.sh", executable=True)
-    yield render.json(_leaves_of("train", plan.train), "train.json")
+    if plan.uses_trainer:
+        yield render.json(_leaves_of("train", plan.train), "train.json")
     yield from engine_files(plan, render, [artifact.path for artifact in emitted])
     yield _spec_yaml(render)
     left_out_keys = {item.demand.key: item.typed for item in left_out}

@@ -59,7 +59,7 @@ class Backend(Protocol):
     def emit(self, plan: LaunchPlan, options: Any, render: Render) -> Iterable[Artifact]:
         """The engine's files and the verbs (VERBS). Pure: reads its arguments and nothing else.
 
-        node.sh, train.json, spec.yaml, README.md, jobctl and lib/ are added for every backend and must not be emitted.
+        node.sh, spec.yaml, train.json, README.md, jobctl and lib/ are added for every backend and must not be emitted.
         A template that the backend's own folder lacks is taken from compiler/templates/, which has every verb but
         submit.sh for engines whose run folder the submit host sees and whose processes it may signal. A subclass of
         Backend that emits nothing but the verbs inherits this one.

@@ -66,7 +66,7 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_NODES", "node.sh", "count", "nodes of the job"),
     Variable("JOBC_PROCS", "node.sh", "count", "processes started on each node"),
     Variable("JOBC_GPUS", "node.sh", "index", "GPUs of each node; 0 = CPU only"),
-    Variable("JOBC_TRAIN_JSON", "node.sh", "path", "train.json, what to train (trainer/config/train_json.py)"),
+    Variable("JOBC_TRAIN_JSON", "node.sh", "path", "train.json, for the bundled trainer (trainer/config/train_json.py)"),
     Variable("JOBC_DEEPSPEED_JSON", "node.sh", "path", "deepspeed.json, with parallel=deepspeed: DeepSpeed's config"),
     Variable("JOBC_LIB", "node.sh", "path", "jobctl, the packed file that holds jobc_trainer"),
     Variable("JOBC_GRACE_S", "node.sh", "index", "seconds between the stop signal and the kill"),

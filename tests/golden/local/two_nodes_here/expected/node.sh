@@ -79,7 +79,6 @@ export JOBC_LAUNCHER=jobc # RANK and its like count, whatever a launcher outside
 export JOBC_NODES=$nodes
 export JOBC_PROCS=$procs
 export JOBC_GPUS=$gpus
-export JOBC_TRAIN_JSON=$here/train.json
 export JOBC_LIB=$here/jobctl
 export JOBC_GRACE_S=$grace_s
 export PYTHONUNBUFFERED=1
