@@ -49,7 +49,7 @@ STATES = {  # -> the run
     "gone": "ended; the engine does not know how",
     "unknown": "the engine does not answer",
     "of another user": "belongs to someone else: its files are read only when it is named",
-    "incomplete": "submit.sh is creating it, or was killed while it did",
+    "incomplete": "submit.sh is still creating it, or was killed while creating it",
     "other layout": "a run folder that this version of jobc cannot read",
 }
 RECORDED_STATES = [name for name in STATES if name not in ("queued", "starting", "gone", "unknown")]  # ls prints them
