@@ -33,7 +33,8 @@ def test_one_experiment_compiles_for_all_backends_and_sizes_to_one_training(shel
     wanted = [(b, str(n), str(8 * n), "8", f"{there.format(n, b)}/submit.sh") for b in backends for n in (1, 2, 8)]
     assert [(*row.split()[:4], row.split()[5]) for row in rows] == wanted
     for nodes in (1, 2, 8):
-        assert len({(shell.project / there.format(nodes, b) / "train.json").read_bytes() for b in backends}) == 1
+        plans = [(shell.project / there.format(nodes, b) / ".jobc/plan.txt").read_text() for b in backends]
+        assert len({tuple(re.findall(r"(?m)^(?:command|topology\.|train\.).*", plan)) for plan in plans}) == 1
     notes = {line.split("]: ")[1] for line in done.stderr.splitlines() if line.startswith("note[JC4102 ")}
     assert notes == {"backend local ignores hosts=node[1-8]"}, "what is left out is said"
     refused = shell.jobc("check", "--strict", "+experiment=opensora_k8s", "backend=local", "nodes=2", "hosts=a,b")
