@@ -97,7 +97,7 @@ def is_ours(port: int, lock: int | None) -> bool:
 
 
 def wait_for_head(run: RunFolder, timeout_s: float) -> int:
-    """Wait for node 0 of this attempt to write the port, and return it. Raises NoPort on timeout or if a node failed."""
+    """Wait for node 0 of this attempt to write the port; return it. Raises NoPort on timeout or if a node failed."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         os.listdir(run.head_state.parent)  # makes a network file system look again
