@@ -232,7 +232,7 @@ def _order(path: str) -> int:
 
 HEADINGS = ("NAME", "RUN", "BACKEND", "STATE", "STEP", "LOSS", "AGE", "SIZE")
 RIGHT = ("STEP", "LOSS", "AGE", "SIZE")
-SHRINK = (("NAME", 12), ("BACKEND", 0), ("NAME", 6), ("RUN", 20))  # least width, in shrinking order; 0: drops the column
+SHRINK = (("NAME", 12), ("BACKEND", 0), ("NAME", 6), ("RUN", 20))  # least width, in shrinking order; 0 drops the column
 LEAST_WIDTH = 80
 MOST_LOSS_WIDTH = 10
 
