@@ -98,7 +98,7 @@ class Peers:
         return ""
 
     def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:
-        """Announce that this node, or a rank on it, failed at `time_ns`, or now."""
+        """Announce that this node, or a rank on it, failed. time_ns: when, in ns since 1970; None = now"""
         if not self.others or code in (exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.INTERRUPTED):
             return
         keys: dict[str, object] = {"node": self.node, "time_ns": time_ns or time.time_ns()}

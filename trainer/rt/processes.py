@@ -106,7 +106,7 @@ def start_ticks(pid: int) -> int | None:
 
 
 def is_running(pid: int, ticks: int) -> bool:
-    """Is that very process there, and not a zombie?"""
+    """Return whether the process with this pid and start time exists and is not a zombie."""
     fields = _stat(pid)
     return fields is not None and int(fields[19]) == ticks and fields[0] not in "ZX"
 

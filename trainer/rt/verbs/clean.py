@@ -138,7 +138,7 @@ def _why_it_stays(engine: Engine, run: Run) -> str:
 
 
 def _without_origins(engine: Engine, finished: list[Run], spared: list[str]) -> OldRuns:
-    """Spare runs from whose checkpoint another run began that stays."""
+    """Return the finished runs, but spare those from whose checkpoint a run began that is not removed."""
     going = {run.path for run in finished}
     origins: dict[Path, set[bytes]] = {}  # folder of runs -> origins of the runs in it that stay
     removable = []
