@@ -1,6 +1,6 @@
-"""`python -I -S jobctl PROGRAM …`: run a program of this package from the zip file that is in every artifact.
+"""`python -I -S jobctl PROGRAM …`: run a program of this package from jobctl, the zip file in every artifact.
 
-`-I -S`: so that neither site-packages nor PYTHONPATH nor the current folder can change what it does.
+With `-I -S`, neither site-packages nor PYTHONPATH nor the working directory can change what it does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ VERBS = ("clean", "logs", "ls", "status", "table")  # modules of verbs/
 
 
 def main(words: list[str]) -> int:
-    """The exit code of the program; 2 without one."""
+    """Run the named program and return its exit code; 2 if no program is named."""
     name = next((word for word in words if not word.startswith("-")), "")  # torch.distributed.launch puts options first
     if name not in (*PROGRAMS, *VERBS):
         print(f"usage: jobctl {'|'.join((*PROGRAMS, *VERBS))} …", file=sys.stderr)

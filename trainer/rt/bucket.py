@@ -1,7 +1,7 @@
-"""An S3 bucket with the standard library: whole objects in and out, lists, deletion. Nothing is renamed or appended.
+"""S3 client in the standard library: put, get, list and delete whole objects. Objects are never renamed or appended to.
 
-In   a URL s3://BUCKET/PREFIX; the endpoint of another store than Amazon's (MinIO, Ceph): the bucket is in the path
-Out  BucketError with one line, a hint and the exit code: 65 when starting again cannot help, 69 when the store is away
+In   a URL s3://BUCKET/PREFIX; for stores other than Amazon's (MinIO, Ceph) an endpoint, with the bucket in the path
+Out  BucketError with one line, a hint and the exit code: 65 if a restart cannot help, 69 if the store is unavailable
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from . import exit_codes
 from .credentials import Wallet
 from .signature import encoded_path, encoded_query, signed_headers
 
-PART_BYTES = 16 * 1024 * 1024  # of an object that goes in several; S3 takes 5 MiB to 5 GiB, and 10,000 of them
+PART_BYTES = 16 * 1024 * 1024  # of a multipart upload; S3 accepts parts of 5 MiB to 5 GiB, at most 10,000 of them
 MOST_PARTS = 9000
-AT_ONCE = 8  # parts on their way
-LARGEST_ANSWER = 64 * 1024 * 1024  # a list, a small object or one part; what is larger is not read into memory
-PAGE = 1000  # objects in one answer to a list, the most that S3 gives
+AT_ONCE = 8  # parts in transfer at the same time
+LARGEST_ANSWER = 64 * 1024 * 1024  # a list, a small object or one part; a larger body is not read into memory
+PAGE = 1000  # objects in one response to a list request, the maximum of S3
 ANSWER_S = 60.0
-TRIES, FIRST_PAUSE_S = 7, 0.4  # with a pause that doubles: about half a minute in all
+TRIES, FIRST_PAUSE_S = 7, 0.4  # the pause doubles each time: about half a minute in total
 BUSY = (429, 500, 502, 503, 504)
 RENEWABLE = ("ExpiredToken", "TokenRefreshRequired", "ExpiredTokenException")
 
@@ -39,7 +39,7 @@ Pause = Callable[[float], None]
 
 
 class BucketError(Exception):
-    """code: the exit code that says whether another attempt may help."""
+    """A request that failed. code: the exit code, which says whether another attempt may help."""
 
     def __init__(self, title: str, hint: str, code: int) -> None:
         super().__init__(title)
@@ -47,7 +47,7 @@ class BucketError(Exception):
 
 
 class Listed(NamedTuple):
-    """An object. age_s: by the clock of the store, seconds since it was written."""
+    """An object in a list. age_s: seconds since it was written, by the clock of the store."""
 
     key: str
     size: int
@@ -61,14 +61,14 @@ class Answer(NamedTuple):
 
 
 class Bucket:
-    """url: s3://BUCKET/PREFIX, below which all keys lie; endpoint: "" = Amazon's; pause: time.sleep, but for tests."""
+    """Objects under s3://BUCKET/PREFIX (url). endpoint: "" = Amazon's; pause: time.sleep, replaced only in tests."""
 
     def __init__(self, url: str, endpoint: str, region: str, wallet: Wallet, pause: Pause = time.sleep) -> None:
         self.url, self.region = url.rstrip("/"), region
         self._wallet, self._pause = wallet, pause
         self.name, _, prefix = url.removeprefix("s3://").partition("/")
         self._prefix = prefix.rstrip("/") + "/" if prefix.strip("/") else ""
-        in_host = not endpoint and "." not in self.name  # a dot would not fit the certificate
+        in_host = not endpoint and "." not in self.name  # the certificate covers no name with a dot
         parts = urlsplit(endpoint or f"https://{self.name + '.' if in_host else ''}s3.{region}.amazonaws.com")
         self._secure, self._host = parts.scheme != "http", parts.netloc
         self._base = parts.path.rstrip("/") + ("" if in_host else f"/{self.name}")
@@ -76,10 +76,10 @@ class Bucket:
     # ---- objects
 
     def put(self, key: str, content: bytes, only_new: bool = False) -> bool:
-        """Write it; False when only_new and it is there already.
+        """Write an object; return False if only_new is set and the object exists.
 
-        A store that does not know If-None-Match (an old Ceph or MinIO) refuses it, or writes all the same: where that
-        counts, the caller reads again what it wrote.
+        A store without If-None-Match (an old Ceph or MinIO) rejects the request or overwrites the object. A caller to
+        whom that matters reads the object again.
         """
         headers = {"If-None-Match": "*"} if only_new else {}
         answer = self._ask("PUT", key, body=content, headers=headers, fine=(200, 412, 409, 501))
@@ -95,7 +95,7 @@ class Bucket:
         return answer.body if answer.status == 200 else None
 
     def put_file(self, key: str, path: Path) -> None:
-        """A file as it is now; a large one in parts. Raises OSError when it cannot be read, or shrinks meanwhile."""
+        """Upload a file, in parts if it is large. Raises OSError if it cannot be read or shrinks meanwhile."""
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size <= PART_BYTES:
@@ -119,14 +119,14 @@ class Bucket:
                 parts = "".join(threads.map(put_part, range(1, -(-size // length) + 1)))
             body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
             done = self._ask("POST", key, {"uploadId": upload}, body)
-            if b"<Error>" in done.body:  # S3 answers 200 at once, and may fail after it
+            if b"<Error>" in done.body:  # S3 answers 200 at once and may fail later
                 raise self._error("POST", key, done)
         except (OSError, BucketError):
-            self._ask("DELETE", key, {"uploadId": upload}, fine=(200, 204, 404))  # else its parts cost money for ever
+            self._ask("DELETE", key, {"uploadId": upload}, fine=(200, 204, 404))  # parts left behind would cost money
             raise
 
     def get_file(self, key: str, path: Path, size: int) -> None:
-        """Write the object into a new file. size: of the object; raises OSError when the disk does not take it."""
+        """Download an object of `size` bytes into a new file. Raises OSError if the file cannot be written."""
         with open(path, "wb") as file:
 
             def get_part(start: int) -> None:
@@ -146,7 +146,7 @@ class Bucket:
             self._ask("DELETE", key, fine=(200, 204, 404))
 
     def list(self, prefix: str) -> Iterator[Listed]:
-        """All objects below `prefix`, by key."""
+        """Yield all objects whose key begins with `prefix`, ordered by key."""
         page = {"list-type": "2", "max-keys": str(PAGE), "encoding-type": "url"}
         query = {**page, "prefix": self._prefix + prefix}
         while True:
@@ -174,9 +174,9 @@ class Bucket:
         fine: tuple[int, ...] = (200, 204),
         most: int = 0,
     ) -> Answer:
-        """Return the answer if its status is `fine`; retry while the store is away or busy. Raises BucketError.
+        """Return the answer if its status is in `fine`; retry while the store is unavailable or busy.
 
-        most: bytes of a body that may be read where that is more than LARGEST_ANSWER
+        most: limit of the body in bytes, if higher than LARGEST_ANSWER. Raises BucketError.
         """
         path = self._base + "/" + (self._prefix + key if key is not None else "")
         failure = ""
@@ -243,7 +243,7 @@ class Bucket:
 
 
 def _said(answer: Answer) -> tuple[str, str]:
-    """Code and message of an error."""
+    """Return the code and the message of an error response; "" for both if it cannot be parsed."""
     try:
         tree = ElementTree.fromstring(answer.body)
     except ElementTree.ParseError:
@@ -256,7 +256,7 @@ def _tag(element: ElementTree.Element) -> str:
 
 
 def _text(tree: ElementTree.Element, tag: str) -> str:
-    """Return the text of the first such element, "" if none."""
+    """Return the text of the first element with this tag; "" if there is none."""
     return next((element.text or "" for element in tree.iter() if _tag(element) == tag), "")
 
 

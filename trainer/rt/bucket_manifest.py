@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint, as it lies in a run folder and in the bucket."""
+"""Read the manifest of a checkpoint, from a run folder or from the bucket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LARGEST_NOTE = 64 * MIB  # manifest, or note of what was restored
 
 
 def read_manifest(step: Path) -> bytes:
-    """The manifest of a checkpoint; empty where it is not a small regular file. Raises OSError."""
+    """Return the manifest of a checkpoint; b"" if it is not a small regular file. Raises OSError."""
     try:
         return read_bytes(step / MANIFEST, LARGEST_NOTE, follow=False)
     except Unreadable as error:
@@ -22,7 +22,7 @@ def read_manifest(step: Path) -> bytes:
 
 
 def read_entries(manifest: bytes) -> dict[str, tuple[int, str]] | None:
-    """name -> size and hash; None when it cannot be read."""
+    """Return the size in bytes and the SHA-256 of each file by name; None if the manifest is invalid."""
     try:
         files = parsed(MANIFEST, manifest)["files"]
         entries = {name: (int(entry["size"]), str(entry["sha256"])) for name, entry in files.items()}
@@ -32,7 +32,7 @@ def read_entries(manifest: bytes) -> dict[str, tuple[int, str]] | None:
 
 
 def equal_files(manifest: bytes, former: bytes) -> set[str]:
-    """Names of the files that are alike in both."""
+    """Return the names of the files that have the same size and hash in both manifests."""
     return {name for name, _ in (read_entries(manifest) or {}).items() & (read_entries(former) or {}).items()}
 
 

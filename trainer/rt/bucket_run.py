@@ -1,13 +1,13 @@
 """Coordinate a run in a bucket without a shared folder: attempt number, owner, and whether all nodes joined.
 
-    state/run                     made with the run: job, created, init_from (the run whose weights it begins with)
-    starts/00002/owner            the engine's id of the submission that has begun attempt 2, which the first one writes
-    starts/00002/node_01          node 1 has come to that attempt
-    state/node_01                 what its supervisor says; again every BEAT_S, by which others see that it lives
+    state/run                     written with the run: job, created, init_from (the run whose weights it starts from)
+    starts/00002/owner            the engine's id of the submission that began attempt 2; its first node writes it
+    starts/00002/node_01          node 1 has joined that attempt
+    state/node_01                 the state of node 1; its supervisor writes it every BEAT_S as a heartbeat
     exit/2/…, logs/…, metrics/…, checkpoints/…, final/…, control/…    as in a run folder (mirror.py)
 
-Every object is written whole, none is renamed. What only the first may write is put with If-None-Match, and read again
-after SETTLE_S, for stores that do not know it let the last one win. Times are those of the store.
+Every object is written whole, none is renamed. An object that only the first node may write is put with If-None-Match
+and read again after SETTLE_S, because in stores without that header the last writer wins. Times are those of the store.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .bucket import Bucket, BucketError
 from .run_folder import small
 
 BEAT_S = 20.0
-SILENT_S = 90.0  # a node that has written nothing for so long is gone
+SILENT_S = 90.0  # a node that has written nothing for this long is considered lost
 SETTLE_S = 1.0
 GRAIN_S = 2.0  # ages are differences of whole seconds
 LOOK_S = 1.0
 
-OWNER = re.compile("starts/([0-9]{5,9})/owner")  # anybody may name an object otherwise
+OWNER = re.compile("starts/([0-9]{5,9})/owner")  # other programs may write objects with other names
 STOP, SAVE = "control/STOP", "control/SAVE"
 
 
@@ -40,7 +40,7 @@ class Leave(Exception):
 
 
 class Submission(NamedTuple):
-    """One start by the engine. id: unchanged by engine restarts; most: number of allowed restarts."""
+    """One node of a job that an engine started. id: kept when the engine restarts it; most: restarts allowed."""
 
     id: str
     node: int
@@ -50,7 +50,7 @@ class Submission(NamedTuple):
 
 
 class BucketRun:
-    """folder: JOB/RUN_ID, the key of the run. pause, clock: of the time module, but for tests."""
+    """A run in a bucket. folder: JOB/RUN_ID, the key of the run; pause: time.sleep, replaced only in tests."""
 
     def __init__(self, bucket: Bucket, folder: str, pause: Callable[[float], None] = time.sleep) -> None:
         self.bucket, self.folder, self._pause = bucket, folder, pause
@@ -65,13 +65,14 @@ class BucketRun:
         self.bucket.put(self.key(name), content)
 
     def ages(self, prefix: str) -> dict[str, float]:
-        """name -> seconds since it was written, of the objects below `prefix`."""
+        """Return the age in seconds of each object under `prefix`, by name."""
         start = len(self.folder) + 1
         return {listed.key[start:]: listed.age_s for listed in self.bucket.list(self.key(prefix))}
 
     def put_first(self, name: str, content: bytes) -> bool:
-        """Put an object unless it exists; return whether it is ours. Texts are unique, so a put repeated after a lost
-        answer still counts.
+        """Put an object unless it exists; return whether the stored content is ours.
+
+        Contents are unique, so a put that was repeated after a lost answer still counts.
         """
         if self.get(name) is None:
             self.bucket.put(self.key(name), content, only_new=True)
@@ -81,14 +82,14 @@ class BucketRun:
     # ---- joining
 
     def join(self, who: Submission, init_from: str, job: str) -> int:
-        """The attempt that this node takes part in, when all nodes have come to it. Raises Leave, BucketError."""
+        """Join an attempt, wait until all nodes have joined it, and return its number. Raises Leave, BucketError."""
         while True:
             attempt, is_ours = self._newest_attempt(who)
             if is_ours and self.get(STOP) is not None:
                 raise Leave(exit_codes.DONE, "the run was stopped")
             if not is_ours and not self._begin(attempt, who, init_from, job):
                 continue
-            # a node of this submission that is started again finds its own word
+            # False if this node was restarted in this submission: it finds what it wrote before
             if self.put_first(f"starts/{attempt:05}/node_{who.node:02}", _word(who, attempt)):
                 break
             self._begin_next(attempt, who, init_from, job)
@@ -96,7 +97,7 @@ class BucketRun:
         return attempt
 
     def _newest_attempt(self, submission: Submission) -> tuple[int, bool]:
-        """(the newest attempt of this submission, True); else (the one after all others, False)."""
+        """Return the newest attempt and True if this submission began it; else the next number and False."""
         attempts = self._attempts()
         if not attempts:
             return 0, False
@@ -110,12 +111,12 @@ class BucketRun:
         return max(self._attempts(), default=None)
 
     def _attempts(self) -> dict[int, str]:
-        """attempt -> submission"""
+        """Return the id of the submission that began each attempt, by attempt number."""
         matches = [(name, OWNER.fullmatch(name)) for name in self.ages("starts/")]
         return {int(match[1]): (self.get(name) or b"").decode(errors="replace") for name, match in matches if match}
 
     def _begin(self, attempt: int, submission: Submission, init_from: str, job: str) -> bool:
-        """False when another node was first, of this submission or of another one."""
+        """Begin an attempt; return False if another submission began it first."""
         if self.get("state/run") is None:
             keys = {"job": job, "created": int(time.time()), "init_from": init_from}
             self.put("state/run", "".join(f"{k}={v}\n" for k, v in keys.items()).encode())
@@ -142,11 +143,11 @@ class BucketRun:
         self._begin(attempt + 1, submission, init_from, job)
 
     def _refuse_live(self, attempt: int) -> None:
-        """Waits until nothing of an attempt of another submission can be alive. Raises Leave when something is."""
+        """Wait until no node of another submission's attempt can be alive. Raises Leave if one is."""
         began = time.monotonic()
         while ages := self._heard(attempt):
             name, age = min(ages.items(), key=lambda item: item[1])
-            if age + GRAIN_S < time.monotonic() - began:  # written after this one came
+            if age + GRAIN_S < time.monotonic() - began:  # written after this node began to wait
                 run_id, node_name = self.folder.rpartition("/")[2], name.rpartition("/")[2]
                 why = f"run {run_id} is live: {node_name} of another job was active {age:.0f} s ago"
                 raise Leave(
@@ -160,7 +161,7 @@ class BucketRun:
             self._pause(5 * LOOK_S)
 
     def _heard(self, attempt: int) -> Mapping[str, float]:
-        """Return the nodes of an attempt that may be alive: name -> seconds since their last sign."""
+        """Return the nodes of an attempt that may be alive: object name -> seconds since it was written."""
         starts = {name: age for name, age in self.ages(f"starts/{attempt:05}/").items() if age < SILENT_S}
         alive: dict[str, float] = {}
         spoken = set()

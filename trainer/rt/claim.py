@@ -1,4 +1,4 @@
-"""Ensure one supervisor per node of a run: it holds a lock and stops leftovers of earlier starts."""
+"""Ensure that each node of a run has one supervisor: it holds a lock, and removes the files of earlier starts."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ import time
 from .run_folder import RunFolder, read_small
 from .verdict import unplanned
 
-LINGER_S = 60.0  # a supervisor that has recorded its end waits so long for its peers (links.py), and a bit more
-GLANCE_S = 1.0  # node_status of run.sh holds the lock for a moment
+LINGER_S = 60.0  # a bit longer than a supervisor that has recorded its end waits for its peers (links.py)
+GLANCE_S = 1.0  # node_status in run.sh holds the lock for a moment
 PAUSE_S = 0.05
 
 
 class Refused(Exception):
-    """Raised when nothing was started or changed."""
+    """Raised when another supervisor holds the node. Nothing was started or changed."""
 
 
 def claim(run_folder: RunFolder, node: int, ranks: range) -> int:
-    """The descriptor of the lock, which is held until all that have it open have ended. Raises Refused, OSError."""
+    """Lock the node, delete the exit and state files of its ranks, and return the descriptor of the lock.
+
+    The lock is held until every process that has it open has ended. Raises Refused, OSError.
+    """
     held = _lock(run_folder, node)
     for rank in [*ranks, *unplanned(run_folder, node, ranks)]:
         run_folder.rank_exit(rank).unlink(missing_ok=True)
@@ -35,14 +38,14 @@ def _lock(run_folder: RunFolder, node: int) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     with contextlib.suppress(OSError):
-        os.fchmod(lock, 0o600)  # whoever may read a file can lock it
+        os.fchmod(lock, 0o600)  # anyone who can read a file can lock it
     began = time.monotonic()
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return lock
         except OSError as error:
-            if error.errno != errno.EWOULDBLOCK:  # a file system without locks: node.sh has looked at the pid
+            if error.errno != errno.EWOULDBLOCK:  # a file system without locks: node.sh has checked the pid
                 return lock
         most_s = LINGER_S if _has_ended(run_folder, node) else GLANCE_S
         if time.monotonic() - began > most_s:
@@ -51,6 +54,6 @@ def _lock(run_folder: RunFolder, node: int) -> int:
 
 
 def _has_ended(run_folder: RunFolder, node: int) -> bool:
-    """The supervisor there has recorded its end, and only lingers until its peers have heard of it."""
+    """Return whether the supervisor has recorded its end and only waits for its peers to receive it."""
     state = read_small(run_folder.node_state(node))
     return state is not None and "ended" in state[1]

@@ -1,4 +1,4 @@
-"""A digest of the code in a folder, to see whether two nodes have the same."""
+"""Compute a digest of the code in a folder, to check whether two nodes have the same code."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 LEFT_OUT = {".git", "__pycache__", ".venv", "venv", "node_modules", "runs", "artifacts"}
 MOST_FILES = 20_000
-LARGE_BYTES = 2**20  # beyond it the size alone counts: checkpoints and data are no code
+LARGE_BYTES = 2**20  # of a larger file only the size counts: it is a checkpoint or data, not code
 
 
 def code_digest(folder: Path) -> str:
-    """Twelve hexadecimal digits over the names, modes and contents of the files, and how many files there are."""
+    """Return 12 hexadecimal digits of a hash of the files' names, modes and contents, and the number of files."""
     digest, count = hashlib.sha256(), 0
     for file in _files(folder):
         count += 1

@@ -1,7 +1,7 @@
-"""Which files of a folder are the user's code: what git would commit, without what a .jobcignore names.
+"""Find the user's code in a folder: the files that git would commit, without those that a .jobcignore lists.
 
-A .jobcignore is written like a .gitignore, and counts for committed files as well. In a folder that no repository
-tracks everything is code except environments, caches, what a .gitignore names, and files with the names of secrets.
+A .jobcignore has the syntax of a .gitignore and also applies to committed files. Outside a repository every file is
+code except environments, caches, files that a .gitignore lists, and files with the names of secrets.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _PRUNED = frozenset((b".git", b".venv", b"__pycache__"))
 
 
 class CodeFiles(NamedTuple):
-    """Paths relative to the folder, in the order of their bytes.
+    """Paths of the code, relative to the folder and sorted as bytes.
 
-    ignored:       top-level entries that git ignores and no .jobcignore names
-    secrets:       what was left out because of its name
-    is_repository: git has said which files belong to it
+    ignored:       top-level entries that git ignores and no .jobcignore lists
+    secrets:       files left out because of their names
+    is_repository: whether git decided which files are code
     """
 
     paths: list[bytes]
@@ -36,12 +36,12 @@ class CodeFiles(NamedTuple):
 
 
 def code_files(root: Path, without: list[Path], scratch: Path, git_timeout_s: float = TIMEOUT_S) -> CodeFiles:
-    """Find the code in `root`.
+    """Return the code in `root`.
 
-    root:    absolute, without symbolic links
-    without: folders that are no code: artifacts and runs
+    root:    absolute path without symbolic links
+    without: folders that are not code: artifacts and runs
     scratch: folder for a temporary repository
-    Raises Failure where git cannot tell.
+    Raises Failure if git fails.
     """
     return _Search(root, without, scratch, git_timeout_s).files()
 
@@ -72,7 +72,7 @@ class _Search:
         return os.path.join(os.fsencode(self.root), path)
 
     def _is_in_repository(self) -> bool:
-        """Return whether git knows which files to commit: not where the repository above ignores the folder."""
+        """Return whether the folder is in a git repository that does not ignore it."""
         if not any(os.path.lexists(folder / ".git") for folder in (self.root, *self.root.parents)):
             if os.environ.get("GIT_DIR") or os.environ.get("GIT_WORK_TREE"):
                 raise Failure(
@@ -96,7 +96,7 @@ class _Search:
         return [os.fsdecode(path) for path in sorted(top_level - of_jobcignore) if b"/" not in path]
 
     def _plain(self) -> tuple[list[bytes], list[str]]:
-        """Every file, link and empty folder that may be code, and those left out because of their names."""
+        """Return every file, link and empty folder that may be code, and the files left out because of their names."""
         found: list[bytes] = []
         secrets: list[bytes] = []
         for folder, is_empty, names in self._walk(self._unreadable):
@@ -119,7 +119,7 @@ class _Search:
         return any(name in names for _, _, names in self._walk(None))
 
     def _walk(self, on_error: Callable[[OSError], None] | None) -> Iterator[tuple[bytes, bool, list[bytes]]]:
-        """(folder, whether it is empty, names of its files and links) of each folder that may hold code."""
+        """Yield each folder that may hold code, whether it is empty, and the names of its files and links."""
         for folder, folders, files in os.walk(os.fsencode(self.root), onerror=on_error):
             is_empty = not folders and not files
             links = [name for name in folders if os.path.islink(os.path.join(folder, name))]

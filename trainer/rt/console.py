@@ -1,7 +1,7 @@
-"""A terminal, pipe or file to print to that can never hold up the job.
+"""Print to a terminal, pipe or file without ever blocking the job.
 
-A terminal paused with Ctrl-S, or a `less` that does not read on, would otherwise stop the training once the
-pipe is full. What does not fit is dropped here and said so; the log file has it.
+A terminal paused with Ctrl-S, or a `less` that has stopped reading, would otherwise stop the training once the
+pipe is full. Output that does not fit is dropped with a note; the log file has all of it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import time
 
 MOST_WAITING_BYTES = 4 * 1024 * 1024
 PIECE_BYTES = 4096  # PIPE_BUF: a pipe reported as writable takes this much without waiting (pipe(7))
-FLUSH_S = 5.0  # at the end, since the reader last took something
+FLUSH_S = 5.0  # how long flush() waits for a reader that takes nothing
 
 
 class Console:
-    """Output through one descriptor; write() returns at once."""
+    """Buffered output to one file descriptor; write() never blocks."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -36,7 +36,7 @@ class Console:
             self._dropped = True
 
     def flush(self) -> None:
-        """Write what is waiting, for as long as the reader takes it."""
+        """Write the waiting output, until the reader has taken nothing for FLUSH_S."""
         if self._dropped:
             self._waiting += b"\njobc: output was dropped here, the log has all of it\n"
         deadline = time.monotonic() + FLUSH_S
@@ -45,7 +45,7 @@ class Console:
                 deadline = time.monotonic() + FLUSH_S
 
     def _push(self, timeout_s: float = 0) -> bool:
-        """Write what the other side takes now; True when it took something."""
+        """Write as much as the reader accepts within the timeout; return whether it accepted anything."""
         has_written = False
         while self._waiting and self._open and select.select([], [self._descriptor], [], timeout_s)[1]:
             try:

@@ -1,7 +1,7 @@
-"""Credentials for an object store, found in the same places as AWS' own tools.
+"""Find credentials for an object store in the same places as AWS' own tools.
 
-In    the environment of a node; the files and the services that it names
-Out   Credentials, or None: then requests go unsigned
+In    the environment variables of a node; the files and services that they name
+Out   Credentials, or None: then requests are not signed
 Order AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; a web identity (AWS_WEB_IDENTITY_TOKEN_FILE, as on EKS); the
       shared file (~/.aws/credentials); a container's endpoint (AWS_CONTAINER_CREDENTIALS_*); the role of the
       instance (IMDSv2)
@@ -23,15 +23,15 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-EARLY_S = 300.0  # before they expire others are asked for
+EARLY_S = 300.0  # credentials are renewed this long before they expire
 ANSWER_S = 5.0
-INSTANCE_ANSWER_S = 1.0  # of a service that most machines do not have
+INSTANCE_ANSWER_S = 1.0  # most machines do not have this service
 INSTANCE = "http://169.254.169.254"
 CONTAINER = "http://169.254.170.2"
 
 
 class Credentials(NamedTuple):
-    """expires: seconds since 1970, inf = never."""
+    """An access key. expires: seconds since 1970, inf = never."""
 
     key: str
     secret: str
@@ -40,7 +40,7 @@ class Credentials(NamedTuple):
 
 
 class Wallet:
-    """Credentials, found once, and again shortly before they expire. Raises nothing: a source that fails has none."""
+    """Caches credentials and renews them shortly before they expire. A source that fails is skipped."""
 
     def __init__(self, environ: Mapping[str, str], region: str) -> None:
         self._environ, self._region = environ, region
@@ -66,7 +66,7 @@ def _sources(environ: Mapping[str, str], region: str) -> Iterator[Credentials]:
         try:
             credentials = source(environ, region)
         except (OSError, ValueError, KeyError, ElementTree.ParseError, configparser.Error):
-            continue  # the next source may know; if none does, the store says what is missing
+            continue  # the next source may have credentials; if none has, the store reports what is missing
         if credentials:
             yield credentials
 
@@ -140,7 +140,10 @@ def _ask(
     method: str | None = None,
     answer_s: float = ANSWER_S,
 ) -> bytes:
-    """The body of the answer, without any proxy: these services are beside the node. Raises OSError."""
+    """Send a request, over http without a proxy because such a service is local, and return the body of the answer.
+
+    Raises OSError.
+    """
     request = urllib.request.Request(url, data=data, headers=dict(headers or {}), method=method)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({} if url.startswith("http:") else None))
     with opener.open(request, timeout=answer_s) as answer:
@@ -149,10 +152,10 @@ def _ask(
 
 
 def _seconds(text: str) -> float:
-    """Return an ISO 8601 time in seconds."""
+    """Return an ISO 8601 time as seconds since 1970."""
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
 def wallet(region: str) -> Wallet:
-    """Return credentials from this process' environment."""
+    """Return a wallet that reads the environment of this process."""
     return Wallet(os.environ, region)

@@ -1,15 +1,15 @@
-"""storage.run=object on one node: join the run in the bucket, run the node beside it, look into it.
+"""storage.run=object on one node: join the run in the bucket, upload the node's run folder to it, inspect the run.
 
 Usage  jobctl depot VERB JOB/RUN_ID [ARGUMENT…]
-         join SUBMISSION MOST TIMEOUT_S [FORK_OF]  prints `attempt=N` when all nodes have come; a fresh run folder
-         restore [INIT_FROM]     bring the newest checkpoint into it, and that of the run to begin with
-         run -- COMMAND…         COMMAND, with its run folder going to the bucket; its exit code
-         lacking                 bring how the other nodes ended; prints how many have not, and live
-         cat NAME | ls | stop | remove     look at a log or a file; list; leave the stop mark; remove the run
-         ends FOLDER             bring exit/ of the newest attempt to FOLDER, and print the number of that attempt
-In     JOBC_STORE (s3://BUCKET/PREFIX), JOBC_STORE_ENDPOINT, JOBC_STORE_REGION; what credentials.py finds; but for
-       the last two lines JOBC_RUN_DIR, JOBC_ATTEMPT (not for join), JOBC_NODE_RANK, JOBC_NODES
-Exit   that of COMMAND; 65 when the store refuses, 69 when it is away (bucket.py)
+         join SUBMISSION MOST TIMEOUT_S [FORK_OF]  print `attempt=N` when all nodes have joined; create the run folder
+         restore [INIT_FROM]     download the newest checkpoint; without one, that of the run INIT_FROM
+         run -- COMMAND…         run COMMAND and upload its run folder; return its exit code
+         lacking                 download the exit codes of the other nodes; print how many live nodes have not ended
+         cat NAME | ls | stop | remove     print a log or a file; list; write the stop mark; remove the run
+         ends FOLDER             download exit/ of the newest attempt to FOLDER; print the number of the attempt
+In     JOBC_STORE (s3://BUCKET/PREFIX), JOBC_STORE_ENDPOINT, JOBC_STORE_REGION; the credentials of credentials.py; and,
+       except for the last two lines, JOBC_RUN_DIR, JOBC_ATTEMPT (not for join), JOBC_NODE_RANK, JOBC_NODES
+Exit   the exit code of COMMAND; 65 if the store rejects a request, 69 if it is unavailable (bucket.py)
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from .mirror import Mirror, fresh_folder, read_log
 from .run_folder import RunFolder
 from .signal_queue import SignalQueue
 
-LOOK_S = 5.0  # between two looks for marks, and for files that have changed
-LOOK_FOR_HEAD_S = 0.5  # until all nodes know where they meet
-LOGS_S = 30.0  # between two parts of a log
+LOOK_S = 5.0  # between two scans for marks and for changed files
+LOOK_FOR_HEAD_S = 0.5  # until all nodes know the rendezvous endpoint
+LOGS_S = 30.0  # between two uploads of new log lines
 PASSED_ON = (
     signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
 )  # fmt: skip
 
 
 def main(argv: list[str]) -> int:
-    """The exit code."""
+    """Run the verb and return the exit code."""
     verb, folder, words = argv[0], argv[1], argv[2:]
     region = os.environ["JOBC_STORE_REGION"]
     bucket = Bucket(os.environ["JOBC_STORE"], os.environ.get("JOBC_STORE_ENDPOINT", ""), region, wallet(region))
@@ -79,7 +79,7 @@ def join(run: BucketRun, words: list[str]) -> int:
     submission, most, timeout_s = words[0], int(words[1]), float(words[2])
     fork_of = words[3] if len(words) > 3 else ""
     member = Submission(submission, int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"]), most, timeout_s)
-    report, sys.stdout = sys.stdout, sys.stderr  # what it says is for people, what bash reads comes at the end
+    report, sys.stdout = sys.stdout, sys.stderr  # messages are for people; bash reads only the last line
     attempt = run.join(member, fork_of, run.folder.split("/")[0])
     fresh_folder(Path(os.environ["JOBC_RUN_DIR"]))
     state = run.get("state/run") or b""
@@ -89,7 +89,10 @@ def join(run: BucketRun, words: list[str]) -> int:
 
 
 def restore(run: BucketRun, mirror: Mirror, local: RunFolder, words: list[str]) -> int:
-    """INIT_FROM is a run id, or nothing. Many gigabytes take their time, in which this node still lives."""
+    """Download the newest checkpoint; without one, that of the run in `words`, if any.
+
+    A thread sends heartbeats meanwhile, because many gigabytes take a while.
+    """
     Beat(mirror).start()
     if mirror.node == 0:
         mirror.bring_progress()
@@ -119,7 +122,7 @@ def look(run: BucketRun, verb: str, words: list[str]) -> int:
 
 
 def bring_ends(run: BucketRun, to: Path) -> int:
-    """Fetch the exit codes of the nodes of the newest attempt so far."""
+    """Download the exit codes of the nodes in the newest attempt, and print its number."""
     attempt = run.newest_attempt()
     if attempt is None:
         return exit_codes.CRASHED
@@ -131,7 +134,7 @@ def bring_ends(run: BucketRun, to: Path) -> int:
 
 
 class Beat(threading.Thread):
-    """Until this process ends."""
+    """Thread that sends heartbeats until this process ends."""
 
     def __init__(self, mirror: Mirror) -> None:
         super().__init__(daemon=True, name="beat")
@@ -140,17 +143,17 @@ class Beat(threading.Thread):
     def run(self) -> None:
         while True:
             time.sleep(BEAT_S)
-            with contextlib.suppress(BucketError):  # who waits for something of the store will say it
+            with contextlib.suppress(BucketError):  # the main thread reports it
                 self.mirror.beat()
 
 
 class Node:
-    """Runs the node, and keeps the bucket up to date from two threads: the main one must answer signals."""
+    """Runs the node; two threads keep the bucket up to date, because the main thread must handle signals."""
 
     def __init__(self, mirror: Mirror) -> None:
         self.mirror = mirror
         self.has_ended = threading.Event()
-        self.is_told_all = False  # where the nodes meet
+        self.is_told_all = False  # whether the rendezvous endpoint was exchanged
         self.warned: set[str] = set()
 
     def run(self, command: list[str]) -> int:
@@ -179,7 +182,7 @@ class Node:
                     os.kill(child, number)  # our own child, not reaped yet
 
     def _last_words(self, code: int) -> int:
-        """The end of the node, when everything else is in the bucket. A run that is not there has not ended well."""
+        """Upload the remaining files and the node's end; return an exit code other than 0 if that fails."""
         try:
             self.mirror.push(logs=True, last=True)
         except (BucketError, OSError) as error:
@@ -188,7 +191,7 @@ class Node:
         return code
 
     def _exchange(self) -> None:
-        """Marks down, signs of life up."""
+        """Download marks and upload heartbeats until the node has ended."""
         beat_at = 0.0
         while not self.has_ended.wait(LOOK_S if self.is_told_all else LOOK_FOR_HEAD_S):
             if not self.is_told_all:
@@ -213,7 +216,7 @@ class Node:
                 logs_at = time.monotonic() + LOGS_S
 
     def _try(self, work: Callable[[], None]) -> None:
-        """A store that is away for a while must not end the training: said once, and tried again at the next look."""
+        """Do `work`; report a failure once and retry at the next scan, so that an outage does not end the training."""
         try:
             work()
             self.warned.clear()

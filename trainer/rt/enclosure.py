@@ -1,10 +1,9 @@
-"""The keeper: a small process around the launcher, so that nothing of the job outlives it or the supervisor.
+"""The keeper: a small process between supervisor and launcher, so that no process of the job outlives either.
 
 supervisor ── keeper ── torchrun or spawn ── rank wrappers ── ranks ── their children, daemons included
 
-The keeper adopts every orphan below it. It ends all of them when the launcher ends, and when the supervisor
-dies, also by SIGKILL. Should the keeper itself be killed, the launcher dies with it and the supervisor adopts
-the rest.
+The keeper adopts all its orphaned descendants. It kills them when the launcher ends and when the supervisor
+dies, even by SIGKILL. If the keeper itself is killed, the launcher dies with it and the supervisor adopts the rest.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from .signal_queue import SignalQueue
 
 
 def start_enclosed(argv: list[str], output: int, errors: int) -> int:
-    """Start the launcher inside a keeper; the keeper's pid.
+    """Start the launcher under a keeper, and return the keeper's pid.
 
-    output, errors: file descriptors for what they print; what rank 0 prints is all output
-    The keeper ends with the launcher's exit code, or 128 + N when that was killed by signal N.
+    output, errors: file descriptors for stdout and stderr; rank 0 prints both to output
+    The keeper exits with the launcher's exit code, or 128 + N if signal N killed the launcher.
     """
     supervisor = os.getpid()
     keeper = os.fork()
@@ -37,7 +36,7 @@ def _keep(supervisor: int, argv: list[str], output: int, errors: int) -> int:
     os.setsid()
     signals = SignalQueue((signal.SIGCHLD, signal.SIGTERM))
     processes.become_subreaper()
-    processes.die_with_parent(signal.SIGTERM)  # not by SIGKILL: the others are to be ended first
+    processes.die_with_parent(signal.SIGTERM)  # not by SIGKILL: the keeper must end the others first
     if os.getppid() != supervisor:
         return 1
     try:
@@ -48,7 +47,7 @@ def _keep(supervisor: int, argv: list[str], output: int, errors: int) -> int:
     status = None
     while status is None:
         arrived, _ = signals.wait(3600)
-        if signal.SIGTERM in arrived and os.getppid() != supervisor:  # else it was sent to everybody, as at a shutdown
+        if signal.SIGTERM in arrived and os.getppid() != supervisor:  # else sent to every process, as at a shutdown
             status = -signal.SIGTERM
         for pid, code in processes.reap():
             if pid == launcher:

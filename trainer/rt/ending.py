@@ -1,4 +1,4 @@
-"""End of a node: report the verdict over its ranks to user, peers and run folder; or restart."""
+"""End a node: report the verdict on its ranks to the user, the peers and the run folder, or restart the ranks."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from .signal_queue import SignalQueue
 from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge, log_tail, said_in
 from .written_files import WrittenFiles
 
-WATCHFUL_S = 0.1  # between two looks while something is about to happen
-CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # as a crash can that has left a checkpoint
-# as bash's printf %q writes it: a reader types what is printed, so nothing else is
+WATCHFUL_S = 0.1  # pause between two checks while something is about to happen
+CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # can be resumed, like a crash with a checkpoint
+# A word as bash's printf %q writes it. Nothing else is printed, because people paste the command.
 _WORD = r"(?:(?:[\w@%+=:,./~-]|\\[^\n])+|\$'(?:[^'\\]|\\[^\n])*')"
 RESUME_COMMAND = re.compile(rf"(?=.*submit\.sh'? --resume ){_WORD} --resume {_WORD}")
 
 
 class Told(NamedTuple):
-    """External event before the ranks ended.
+    """External events before the ranks ended.
 
-    asked:       some signal for them; killed: by the supervisor; interrupted: by Ctrl-C
-    by_somebody: to end, and not because a peer failed; at_once: by SIGQUIT
+    asked:       the ranks were sent a signal; killed: the supervisor killed them; interrupted: Ctrl-C
+    by_somebody: asked to end, not because a peer failed; at_once: SIGQUIT
     """
 
     asked: bool
@@ -53,7 +53,10 @@ def mark_stopped(run_folder: RunFolder, output: NodeOutput) -> None:
 
 
 class Ending:
-    """End of one start of a node's ranks. state: contents of its state file; grace_s: for peers to agree."""
+    """End of one start of a node's ranks.
+
+    state: contents of the node's state file; grace_s: seconds that the peers have to agree on a restart
+    """
 
     def __init__(
         self,
@@ -73,10 +76,10 @@ class Ending:
         self.recorded = dict(state)
 
     def conclude(self, status: int, told: Told, signals: SignalQueue) -> int | None:
-        """Judge, report and record the end; the exit code, or None for a restart of all ranks in place.
+        """Judge, report and record the end; return the exit code, or None to restart all ranks in place.
 
-        Everything known is on disk before anything is waited for: a kill may cut every wait.
-        status: that of the launcher, as of waitpid(2)
+        Everything known is on disk before the first wait, because this process may be killed in any of them.
+        status: exit status of the launcher
         """
         stop_requested = told.asked or told.killed
         launcher_output = said_in(self.run_folder, self.run_folder.launcher_log(self.node))
@@ -107,7 +110,7 @@ class Ending:
         return code
 
     def _record(self, verdict: Verdict, stop_state: Told, is_final: bool) -> None:
-        """Write how the node ended. Before a restart `exit` only: how it has ended if this process is killed there."""
+        """Write how the node ended. Before a restart only exit and reason, in case this process is killed during it."""
         end: dict[str, object] = {"exit": _exit_code(verdict, stop_state), "reason": verdict.reason}
         if verdict.first:
             end["failed_rank"] = verdict.first.rank
@@ -120,14 +123,16 @@ class Ending:
         self._write(self.run_folder.node_state(self.node), "", self.recorded)
 
     def _stop_lingering(self) -> None:
-        """Remove `lingers` from the state: every node has heard of this one. Not from the state of a later supervisor,
-        and not in a run that was removed."""
+        """Remove `lingers` from the state file, because all peers know that this node has ended.
+
+        Leaves the state file of a later supervisor, and a run that was removed, as they are.
+        """
         state = read_small(self.run_folder.node_state(self.node))
         if state and state[1].get("pid") == str(self.state["pid"]) and self.recorded.pop("lingers", ""):
             self._write(self.run_folder.node_state(self.node), "", self.recorded)
 
     def _report(self, verdict: Verdict, launcher_output: bytes) -> None:
-        """Print what failed. said: what the launcher printed."""
+        """Print what failed."""
         if verdict.first:
             self._show(verdict.first)
         elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
@@ -136,8 +141,7 @@ class Ending:
                 self.output.say(verdict.reason)
 
     def _show(self, first: RankEnd) -> None:
-        """Which rank failed first, and the end of its log, unless that is what the console showed last: rank 0 is heard
-        there anyway."""
+        """Print which rank failed first, and the end of its log unless the console has just shown it (rank 0's)."""
         detail = "" if first.reason == f"exit status {first.code}" else f": {first.reason}"
         head = f"rank {first.rank} failed first (exit {first.code}{detail})"
         log = self.run_folder.rank_log(first.rank)
@@ -155,7 +159,7 @@ class Ending:
             self.output.say(f"cannot write to the run folder: {error}")
 
     def _wait_for_peers(self, signals: SignalQueue, most_s: float) -> None:
-        """Until the links are done. SIGQUIT ends the wait; a Ctrl-C ends the other nodes, and with them the wait."""
+        """Wait until the links are closed. SIGQUIT ends the wait; Ctrl-C stops the other nodes, which ends it too."""
         deadline = time.monotonic() + most_s
         self.peers.leave()
         while self.peers.are_linked and time.monotonic() < deadline:
@@ -168,15 +172,15 @@ class Ending:
                 return
 
     def _may_restart(self, verdict: Verdict, stop_state: Told) -> bool:
-        """A node that ended because a peer failed restarts with that one."""
+        """Return whether this node may restart: after a crash, a lost peer, or a stop because a peer failed."""
         for_peer = stop_state.asked and self.run_folder.first_failure.exists()
         stopped = stop_state.by_somebody or self.run_folder.first_stop.exists() or self.run_folder.stop_mark.exists()
         can = verdict.code in CAN_RESTART or for_peer
         return can and not stopped and self.restarts.made < self.restarts.most
 
     def _restart(self) -> bool:
-        """Return True when all nodes start their ranks again."""
-        self.peers.close()  # new ones begin with the next start; until then the nodes meet in the run folder
+        """Agree on a restart with the other nodes; return whether all of them start their ranks again."""
+        self.peers.close()  # the next start opens new links; until then the nodes communicate through the run folder
         number = self.restarts.made + 1
         if not self.restarts.agree(self.grace_s):
             return False
@@ -185,7 +189,7 @@ class Ending:
         return True
 
     def _resume_command(self, code: int) -> str:
-        """Return the resume command, printed once per run; empty if nothing can be resumed."""
+        """Return the resume command on node 0, so that it is printed once; "" if nothing can be resumed."""
         saved = code == exit_codes.CRASHED and any(self.run_folder.checkpoints.glob("step_*"))
         content = read_small(self.run_folder.resume_command)
         command = content[1].get("command", "") if content else ""

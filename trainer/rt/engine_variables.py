@@ -1,15 +1,15 @@
 """Variables of the engine around a rank, such as SLURM_PROCID and PMI_RANK, made consistent with RANK and WORLD_SIZE.
 
-In   variables of a rank: torchrun's, and what Slurm or an MPI launcher set for the process that starts the ranks
-Out  Slurm's variables as srun would set them with one task per rank; MPI's stay if they count the same ranks, else go
+In   environment of a rank: torchrun's variables, and those that Slurm or an MPI launcher set for the node's launcher
+Out  Slurm's variables as srun sets them with one task per rank; MPI's are kept if they match the ranks, else removed
 
-One task of Slurm, or one process of MPI, may start all ranks of a node. Libraries in a rank compare the two:
+One Slurm task, or one MPI process, may start all ranks of a node. Libraries in a rank compare both sets of variables:
 - pytorch-ignite requires SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS beside SLURM_JOB_ID, and they must equal RANK,
   LOCAL_RANK and WORLD_SIZE (ignite/distributed/comp_models/native.py): so Slurm's are rewritten, not unset.
-- Lightning takes them in place of RANK, unless torchrun started it, and requires SLURM_NTASKS_PER_NODE beside
+- Lightning reads them instead of RANK, unless torchrun started it, and requires SLURM_NTASKS_PER_NODE beside
   SLURM_NTASKS (lightning/fabric/plugins/environments/slurm.py). submitit, JAX and TensorFlow also read them.
-- MPI's lead to a server that knows one process for each: two ranks that both call MPI_Init as that process would fail,
-  and a rank without them is alone in its MPI_COMM_WORLD.
+- MPI's name a server that expects one process: two ranks that both call MPI_Init as that process would fail, and a
+  rank without these variables is alone in its MPI_COMM_WORLD.
 Sources: srun(1), OUTPUT ENVIRONMENT VARIABLES, 22.05 to 25.11; mpirun(1) of Open MPI 4.1; Hydra, MPICH 4; PMIx 4.
 """
 
@@ -34,7 +34,7 @@ def make_consistent(variables: MutableMapping[str, str]) -> None:
     for name in contradicting_mpi(variables):
         del variables[name]
     if "SLURM_TRES_PER_TASK" in variables and slurm:
-        del variables["SLURM_TRES_PER_TASK"]  # the cores again, from Slurm 23.11 on
+        del variables["SLURM_TRES_PER_TASK"]  # repeats the cores, since Slurm 23.11
     variables.update(slurm)
 
 
@@ -58,7 +58,7 @@ def slurm_variables(variables: Mapping[str, str]) -> dict[str, str]:
         "SLURM_GTIDS": ",".join(str(first + task) for task in range(procs)),
     }
     of_step = {"SLURM_STEP_NUM_TASKS": world_size, "SLURM_STEP_TASKS_PER_NODE": layout}
-    values.update({name: value for name, value in of_step.items() if name in variables})  # not in a shell of salloc
+    values.update({name: value for name, value in of_step.items() if name in variables})  # not set in a shell of salloc
     if cores := number(variables, "SLURM_CPUS_PER_TASK"):
         tasks = number(variables, "SLURM_NTASKS_PER_NODE") or 1
         values["SLURM_CPUS_PER_TASK"] = max(cores * tasks // procs, 1)
@@ -66,13 +66,13 @@ def slurm_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def contradicting_mpi(variables: Mapping[str, str]) -> list[str]:
-    """Return the variables of an MPI launcher that started this node's launcher, not its ranks."""
+    """Return the names of MPI variables that contradict RANK: MPI started the node's launcher, not its ranks."""
     contradicting = []
     for rank, size, prefixes in MPI:
         counted = (variables.get(rank), variables.get(size))
         if counted not in ((None, None), (variables["RANK"], variables["WORLD_SIZE"])):
             contradicting += [name for name in variables if name.startswith(prefixes)]
-    if "OMPI_COMM_WORLD_RANK" not in variables and "PMIX_RANK" in variables:  # of srun --mpi=pmix
+    if "OMPI_COMM_WORLD_RANK" not in variables and "PMIX_RANK" in variables:  # srun --mpi=pmix
         counted = (variables["PMIX_RANK"], variables.get("SLURM_STEP_NUM_TASKS"))
         if counted != (variables["RANK"], variables["WORLD_SIZE"]):
             contradicting += [name for name in variables if name.startswith("PMIX_")]

@@ -1,6 +1,6 @@
-"""The Python exception that ended a rank, in one line for status: KeyError: 'label_17' (train.py:6).
+"""Describe the Python exception that ended a rank in one line for status: KeyError: 'label_17' (train.py:6).
 
-In   the end of the rank's log, written by the user's program: data, so bounded and escaped
+In   the end of the rank's log, which the user's program wrote: untrusted, so it is cut and escaped
 Out  one printable line, or "" when the log does not end with a traceback
 """
 
@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 
 TRACEBACK = "Traceback (most recent call last)"
 MOST_CHARACTERS = 160
-MOST_LINES_AFTER = 20  # of the message and of libraries that close; more: the program went on after the traceback
-# torch 2.3 to 2.13 print it before each line of a traceback (torch/distributed/c10d_logger, _distributed_excepthook)
+MOST_LINES_AFTER = 20  # for the message and the output of closing libraries; after more lines the program continued
+# torch 2.3 to 2.13 print this before each line of a traceback (torch/distributed/c10d_logger, _distributed_excepthook)
 RANK_PREFIX = re.compile(r"^\[rank[0-9]+\]: ?")
 FRAME = re.compile(r'  File "([^"]+)", line ([0-9]+)')
 EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(: .*)?")
@@ -20,7 +20,7 @@ LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3|^<")
 
 
 def exception_line(log: str, code: str) -> str:
-    """Return the last exception of a log and the user's line that it comes from.
+    """Return the last exception in a log with the line of the user's code that raised it; "" if there is none.
 
     code: folder of the user's code; the file is named relative to it
     """

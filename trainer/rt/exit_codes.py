@@ -1,4 +1,4 @@
-"""The exit codes of a job, the same through every launcher and backend, and which wins when ranks differ."""
+"""Exit codes of a job, the same for every launcher and backend, and which one wins when ranks differ."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ MEANING = {
     INTERRUPTED: "stopped by Ctrl-C",
 }
 
-# jobc and torchrun kill the wrapper of a rank, so a rank whose wrapper lives was killed by somebody else.
+# jobc and torchrun kill the wrapper of a rank, so something else killed a rank whose wrapper lives.
 KILLED = "killed by SIGKILL, not sent by jobc: probably out of memory (check dmesg)"
 
-# What usually sends a signal to a rank that nobody has asked to stop, and what to do about it.
+# Usual causes of a signal to a rank that was not asked to stop, and what to do about them.
 USUAL_CAUSES: dict[int, str] = {
     signal.SIGABRT: "usually a failed check in C++ or CUDA, or NCCL's timeout; the end of the log says which",
     signal.SIGSEGV: "usually a native extension that was built for another torch, CUDA or Python",
@@ -49,10 +49,10 @@ USUAL_STATUS = {
 
 
 def with_usual_cause(status: int) -> str:
-    """Return how a rank ended, in words. status: exit status, or -N = killed by signal N."""
+    """Return in words how a rank ended, with the usual cause. status: exit status, or -N = killed by signal N."""
     if status < 0:
         words, cause = f"killed by {_name(-status)}", USUAL_CAUSES.get(-status, "")
-    elif 128 < status < 160:  # what a shell returns when a signal has killed its command
+    elif 128 < status < 160:  # a shell returns this if a signal killed its command
         words, cause = f"exit status {status} ({_name(status - 128)})", USUAL_CAUSES.get(status - 128, "")
     else:
         words, cause = f"exit status {status}", USUAL_STATUS.get(status, "")
@@ -67,5 +67,5 @@ def _name(number: int) -> str:
 
 
 def worst(codes: Iterable[int]) -> int:
-    """The code of a node from the codes of its ranks. Codes outside PRIORITY are not allowed."""
+    """Return the exit code of a node from the codes of its ranks, which must all be in PRIORITY."""
     return min(codes, key=PRIORITY.index)

@@ -1,4 +1,4 @@
-"""exit/ATTEMPT/first: which node of an attempt failed first, and why. The earliest failure stays.
+"""Record in exit/ATTEMPT/first which node of an attempt failed first, and why. The earliest failure is kept.
 
 1
 node=2
@@ -17,7 +17,7 @@ from .run_folder import RunFolder, count_of, read_small, write_small
 
 
 def keep_earliest(run: RunFolder, code: str, keys: Mapping[str, object]) -> None:
-    """Write it, unless an earlier one is known. Two nodes may write at once, so a failed node writes again."""
+    """Record a failure unless an earlier one is recorded. Nodes may write at once, so failed nodes call this again."""
     recorded = read_small(run.first_failure)
     if recorded and not is_earlier(code, keys, *recorded):
         return
@@ -30,5 +30,5 @@ def is_earlier(code: str, keys: Mapping[str, object], known_code: str, known: Ma
 
 
 def _order(code: str, keys: Mapping[str, object]) -> tuple[bool, int]:
-    """The least is the first. A rank that lost its peer failed because of another: it counts when there is no other."""
+    """Return a sort key: the earliest failure first, and ranks that only lost a peer after all other failures."""
     return code == str(exit_codes.PEER_LOST) and "rank" in keys, count_of(keys.get("time_ns"))

@@ -1,4 +1,4 @@
-"""Ask git about a folder of the user's code; an answer that git cannot give ends the start of the run.
+"""Ask git which files belong to the user's code. If git fails, the run does not start.
 
 Source git-check-ignore(1), git-ls-files(1); git 2.20 and newer
 """
@@ -21,7 +21,7 @@ from .exit_codes import DATA_BROKEN
 TIMEOUT_S = 300.0
 MOST_ERROR_BYTES = 4096  # of git's error output in a message
 
-# By these a caller (a git hook, `git rebase --exec`) points git at another repository.
+# Variables by which a caller (a git hook, `git rebase --exec`) points git to another repository.
 _OF_THE_CALLER = (
     "DIR WORK_TREE INDEX_FILE COMMON_DIR OBJECT_DIRECTORY ALTERNATE_OBJECT_DIRECTORIES NAMESPACE PREFIX"
     " CEILING_DIRECTORIES LITERAL_PATHSPECS GLOB_PATHSPECS NOGLOB_PATHSPECS ICASE_PATHSPECS"
@@ -29,20 +29,20 @@ _OF_THE_CALLER = (
 
 
 class Git:
-    """git in `folder`. git_dir: an empty repository that takes the place of the folder's own."""
+    """Runs git in `folder`. git_dir: an empty repository to use instead of the folder's own."""
 
     def __init__(self, folder: Path, git_dir: Path | None = None, timeout_s: float = TIMEOUT_S) -> None:
         self.folder, self.git_dir, self.timeout_s = folder, git_dir, timeout_s
 
     def paths(self, *words: str, paths: list[bytes] | None = None) -> list[bytes]:
-        """Run `git WORDS -z` with `paths` as input; return the paths it prints. Raises Failure as says()."""
+        """Run `git WORDS -z` with `paths` as input; return the paths it prints. Raises Failure, like says()."""
         code, output = self._run([*words, "-z", *(["--stdin"] if paths is not None else [])], paths)
         return [path for path in output.split(b"\0") if path] if code == 0 else []
 
     def says(self, *words: str) -> bool:
-        """Return whether git exits with 0; False for 1.
+        """Return True if git exits with 0, False if it exits with 1.
 
-        Raises Failure if git is missing, hangs, reports an error, or cannot read a list of what to ignore.
+        Raises Failure if git is missing, hangs, reports an error, or cannot read an ignore file.
         """
         return self._run(list(words), None)[0] == 0
 
@@ -81,9 +81,9 @@ class Git:
 
 @contextmanager
 def scratch_repository(folder: Path, beside: Path, read: str, timeout_s: float = TIMEOUT_S) -> Iterator[Git]:
-    """git in `folder` with an empty repository, which is made in `beside` and removed: git has committed nothing there.
+    """Provide git in `folder` with a temporary empty repository in `beside`, so that no file counts as committed.
 
-    read: the kind of file that git is to read. Raises Failure if there is no git.
+    read: name of the file that git has to read, for the message. Raises Failure if git is missing.
     """
     if shutil.which("git") is None:
         raise Failure(f"git is needed to read {read} in {folder}", "install git; or remove the file", DATA_BROKEN)

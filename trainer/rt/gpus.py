@@ -1,7 +1,7 @@
-"""The GPUs of this node as the driver lists them, without torch: how many, which, and who uses them.
+"""List the GPUs of this node without torch, from the driver: their number, names, and the processes that use them.
 
-Usage  jobctl gpus TYPE       are all GPUs that the job may use of that type? Else 1, and one line says why not
-       jobctl gpus --least N  are there so many, as far as can be known? Else 1, and two lines: why not, what to do
+Usage  jobctl gpus TYPE       exit 0 if all GPUs that the job may use are of that type; else 1, and a line why not
+       jobctl gpus --least N  exit 0 if there are N GPUs or nobody can tell; else 1, a line why not and a hint
 Source nvidia-smi(1) of driver 550; rocm-smi of ROCm 6
 """
 
@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from .gpu_names import is_of_type
 
-TIMEOUT_S = 60  # the driver starts at the first question, where it is not kept running
-BUSY_MIB = 1024  # a GPU nobody uses has some hundred MiB in use for itself
+TIMEOUT_S = 60  # without persistence mode the driver starts at the first query
+BUSY_MIB = 1024  # a free GPU itself uses some hundred MiB
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
-DEVICE_FILES = ("nvidia[0-9]*", "kfd", "dxg")  # of NVIDIA, AMD, and NVIDIA below WSL 2
+DEVICE_FILES = ("nvidia[0-9]*", "kfd", "dxg")  # NVIDIA, AMD, NVIDIA under WSL 2
 HINT = "check the driver and CUDA_VISIBLE_DEVICES; to run on the CPU, set gpus=0"
 
 
@@ -43,7 +43,7 @@ class Gpu(NamedTuple):
 
 
 def main(argv: list[str]) -> int:
-    """The exit code."""
+    """Print the result and return the exit code."""
     if argv[0] == "--least":
         message = too_few(number_seen(os.environ), int(argv[1]))
         good = not message
@@ -54,7 +54,7 @@ def main(argv: list[str]) -> int:
 
 
 def compare(found: list[Gpu] | None, wanted: str) -> tuple[bool, str]:
-    """Return whether all GPUs found have the wanted type, and a description."""
+    """Return whether all GPUs are of the wanted type, and a line that describes them."""
     host = os.uname().nodename
     if found is None:
         return False, f"cannot detect the GPU type on {host}: neither nvidia-smi nor rocm-smi works; wanted: {wanted}"
@@ -64,7 +64,7 @@ def compare(found: list[Gpu] | None, wanted: str) -> tuple[bool, str]:
 
 
 def number_seen(environ: Mapping[str, str], devices: Path = Path("/dev")) -> int | None:
-    """Return how many GPUs, or parts of one (MIG), a program may use; None when only the program itself can tell."""
+    """Return how many GPUs or MIG instances a program may use; None if only the program itself can tell."""
     visible = next((environ[name] for name in VISIBLE if name in environ), None)
     if visible is not None:
         return len([device for device in visible.split(",") if device.strip() not in ("", "-1")])
@@ -81,7 +81,7 @@ def _number_of_parts() -> int:
 
 
 def too_few(seen: int | None, wanted: int) -> str:
-    """Return why a job with so many GPUs cannot run here, and on a second line what to do; "" when it may."""
+    """Return why a job that needs `wanted` GPUs cannot run here, and a hint on a second line; "" if it can."""
     if seen is None or seen >= wanted:
         return ""
     number = f"{seen} GPU{'' if seen == 1 else 's'}" if seen else "no GPU"
@@ -93,7 +93,7 @@ def too_few(seen: int | None, wanted: int) -> str:
 
 
 def text(seen: int, wanted: int) -> str:
-    """The trainer says the same when it refuses to begin."""
+    """Return the line that reports too few GPUs. The trainer prints it too, when it refuses to start."""
     return f"GPUs seen by torch: {seen}, wanted: {wanted}"
 
 

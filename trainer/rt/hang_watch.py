@@ -1,10 +1,10 @@
-"""Suspects that the ranks of a node hang: none that runs has printed anything or used CPU time for minutes.
+"""Detect that the ranks of a node may hang: no running rank has printed anything or used CPU time for minutes.
 
-In   now and then, of each running rank: its CPU time with that of its children, and the size of its log
-Out  Hang: which ranks, for how long, and which have exited with 0 before; nothing is ended for it
+In   twice a minute, for each running rank: its CPU time with that of its children, and the size of its log
+Out  Hang: which ranks, for how long, and which exited with 0 before; no process is killed
 
-While one rank works, the others may rightly wait for it, so all of a node count together. A rank that polls, as most do
-that wait for a GPU, uses CPU time and is never suspected.
+While one rank works the others may wait for it, so the ranks of a node are judged together. A rank that polls, as most
+ranks do that wait for a GPU, uses CPU time and is never reported.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from .run_folder import RunFolder, count_of, read_small
 from .verbs.text import named_ranks
 from .verdict import left_by
 
-LOOK_S = 30.0  # between two looks, each of which reads /proc once
-HANG_S = 300.0  # a slow download, or a compilation on another machine, may take as long
-LEAST_CPU = 0.01  # of one core; threads that only look around now and then use less (tqdm, heartbeats)
+LOOK_S = 30.0  # between two checks, each of which reads /proc once
+HANG_S = 300.0  # a slow download, or a compilation on another machine, may take nearly as long
+LEAST_CPU = 0.01  # fraction of one core; threads that only wake up now and then use less (tqdm, heartbeats)
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Activity(NamedTuple):
-    """Work of a rank since its start. cpu_ticks: user and system time."""
+    """Work of a rank since its start. cpu_ticks: user and system time in clock ticks."""
 
     cpu_ticks: int
     log_bytes: int
 
 
 class Hang(NamedTuple):
-    """A suspicion. idle_s: seconds; ranks: those that run; left: those that have exited with 0."""
+    """A suspected hang. idle_s: seconds without activity; ranks: running ranks; left: ranks that exited with 0."""
 
     idle_s: float
     ranks: tuple[int, ...]
@@ -51,17 +51,17 @@ class Hang(NamedTuple):
 
 
 class HangWatch:
-    """The planned ranks of one node. hang: the current suspicion. Times are monotonic seconds."""
+    """Watches the planned ranks of one node. hang: the suspected hang, if any. Times are monotonic seconds."""
 
     def __init__(self, run: RunFolder, ranks: range, now: float) -> None:
         self.hang: Hang | None = None
         self._run, self._ranks = run, ranks
         self._looked = now
         self._last: dict[int, Activity] = {}
-        self._active: dict[int, float] = {}  # rank -> when it last did something
+        self._active: dict[int, float] = {}  # rank -> when it was last active
 
     def look(self, now: float) -> bool:
-        """Return True when a suspicion has come up or has gone. Looks at the ranks twice a minute."""
+        """Check the ranks, at most twice a minute; return whether a suspected hang has begun or ended."""
         if now - self._looked < LOOK_S:
             return False
         running, left = self._activities()
@@ -72,7 +72,7 @@ class HangWatch:
         return (before is None) != (self.hang is None)
 
     def _activities(self) -> tuple[dict[int, Activity], tuple[int, ...]]:
-        """(activity of each running rank, ranks that have exited with 0)."""
+        """Return the activity of each running rank, and the ranks that exited with 0."""
         states = {rank: state[1] for rank in self._ranks if (state := read_small(self._run.rank_state(rank)))}
         pids = {
             rank: count_of(state.get("pid"))
@@ -92,11 +92,11 @@ class HangWatch:
             return 0
 
     def _idle_since(self, ranks: Mapping[int, Activity], now: float) -> float:
-        """Return when the running rank that was active last was so; `now` without ranks."""
+        """Return when a running rank was last active; `now` without ranks."""
         least_ticks = LEAST_CPU * TICKS_PER_S * (now - self._looked)
         for rank, activity in ranks.items():
             before = self._last.get(rank)
-            ticks = abs(activity.cpu_ticks - before.cpu_ticks) if before else 0  # < 0: a child took its time with it
+            ticks = abs(activity.cpu_ticks - before.cpu_ticks) if before else 0  # < 0: a child's time was lost
             if before is None or before.log_bytes != activity.log_bytes or ticks > least_ticks:
                 self._active[rank] = now
         self._last, self._looked = dict(ranks), now

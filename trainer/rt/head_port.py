@@ -1,9 +1,9 @@
-"""The TCP port where the ranks meet: chosen on node 0 and handed to the other nodes through the run folder.
+"""Choose the rendezvous port on node 0, and pass it to the other nodes through the run folder.
 
 Usage  jobctl head_port PORT [--lock-fd FD] [--timeout SECONDS]
 In     PORT 0 = choose one; JOBC_RUN_DIR JOBC_RUN_ID JOBC_ATTEMPT JOBC_NODES JOBC_NODE_RANK
-Out    the port on stdout; state/head of the run, written by node 0. Else on stdout why not, and on a second line what
-       to do; exit 71 when PORT is in use or node 0 says nothing, 69 when a node has failed while this one waited
+Out    the port on stdout; state/head of the run, written by node 0. On failure a line with the reason and a hint on
+       stdout; exit 71 if PORT is in use or node 0 writes nothing in time, 69 if a node failed while this one waited
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import zlib
 from . import exit_codes
 from .run_folder import RunFolder, read_small, write_small
 
-# Below Linux's range for outgoing connections (ip_local_port_range, 32768 up), so that none of those takes
-# the port between our look and the launcher's bind.
+# Below Linux's range for outgoing connections (ip_local_port_range, 32768 up), so that none of them takes
+# the port between our check and the launcher's bind.
 CANDIDATES = range(20000, 32000)
 TRIES = 200
 POLL_S = 0.2
-F_OFD_SETLK = 37  # Linux: a lock of the open file, which lives as long as node.sh and what it becomes hold it open
+F_OFD_SETLK = 37  # Linux: the lock lasts as long as node.sh, or the program it becomes, keeps the file open
 
 
 def main(argv: list[str]) -> int:
-    """The exit code."""
+    """Print the port, or why there is none; return the exit code."""
     parser = argparse.ArgumentParser(prog="head_port.py", description="the rendezvous port")
     parser.add_argument("port", type=int, help="0 = choose one")
     parser.add_argument("--lock-fd", type=int, help="open file that locks chosen ports, one byte each")
@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
 
 
 class NoPort(Exception):
-    """Why, with the exit code of the node and what to do."""
+    """Raised when there is no rendezvous port: the reason, a hint, and the exit code of the node."""
 
     def __init__(self, code: int, why: str, hint: str) -> None:
         super().__init__(why)
@@ -59,7 +59,7 @@ class NoPort(Exception):
 
 
 def head_port(run: RunFolder, wanted: int, lock: int | None, timeout_s: float) -> int:
-    """wanted: 0 = choose one. Raises NoPort, OSError."""
+    """Return the rendezvous port; node 0 publishes it. wanted: 0 = choose one. Raises NoPort, OSError."""
     if int(os.environ["JOBC_NODE_RANK"]) != 0:
         return wanted or wait_for_head(run, timeout_s)
     if wanted and not is_free(wanted):
@@ -73,7 +73,7 @@ def head_port(run: RunFolder, wanted: int, lock: int | None, timeout_s: float) -
 
 
 def choose(run: str, lock: int | None) -> int:
-    """A free port, the same for the same run unless it is taken: then the next one."""
+    """Return a free port: the same for the same run, or the next free one if that is taken. Raises OSError."""
     first = zlib.crc32(run.encode())
     for attempt in range(TRIES):
         port = CANDIDATES[(first + attempt) % len(CANDIDATES)]
@@ -97,7 +97,7 @@ def is_ours(port: int, lock: int | None) -> bool:
 
 
 def wait_for_head(run: RunFolder, timeout_s: float) -> int:
-    """The port that node 0 of this attempt wrote. Raises NoPort when it has not in time, or a node failed."""
+    """Wait for node 0 of this attempt to write the port; return it. Raises NoPort on timeout or if a node failed."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         os.listdir(run.head_state.parent)  # makes a network file system look again
@@ -114,7 +114,7 @@ def wait_for_head(run: RunFolder, timeout_s: float) -> int:
 
 
 def is_free(port: int) -> bool:
-    """Could a store listen there on all addresses, as torch's TCPStore does?"""
+    """Return whether a store could listen on the port on all addresses, as torch's TCPStore does."""
     family, address = (socket.AF_INET6, "::") if socket.has_dualstack_ipv6() else (socket.AF_INET, "0.0.0.0")
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections in TIME_WAIT do not matter

@@ -1,4 +1,4 @@
-"""First lines of every run, for all backends: job, nodes, rendezvous endpoint, GPUs.
+"""Write the first lines of every run, for all backends: job, nodes, rendezvous endpoint, GPUs.
 
 run 20260131-120000-1f2e of job audio, attempt 0, slurm job 4711
 4 nodes x 2 ranks = world size 8, on node[1-4]; rendezvous at node1:23456
@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 DEVICES = Path("/dev")
-KFD = Path("/sys/class/kfd/kfd/topology/nodes")  # of AMD's driver: a folder for each CPU and GPU; a CPU has gpu_id 0
-NVIDIA_SMI_S = 10.0  # it hangs when a driver is broken; the checks of preflight.sh say so
+KFD = Path("/sys/class/kfd/kfd/topology/nodes")  # AMD's driver: a folder for each CPU and GPU; gpu_id is 0 for a CPU
+NVIDIA_SMI_S = 10.0  # nvidia-smi hangs if the driver is broken; preflight.sh reports that
 
 
 def header(environ: Mapping[str, str]) -> Iterator[str]:
-    """Its lines, from the JOBC_ variables of node.sh and the backend."""
+    """Yield the lines, from the JOBC_ variables of node.sh and the backend."""
     nodes, procs, job_id = int(environ["JOBC_NODES"]), int(environ["JOBC_PROCS"]), environ.get("JOBC_JOB_ID", "")
     engine = f", job {job_id} of the engine" if job_id and job_id != environ["JOBC_RUN_ID"] else ""
     yield f"run {environ['JOBC_RUN_ID']} of {environ['JOBC_JOB_NAME']}, attempt {environ['JOBC_ATTEMPT']}{engine}"
@@ -31,7 +31,7 @@ def header(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def few_cores(environ: Mapping[str, str], ranks: int, cores: int) -> str:
-    """Return a warning if the ranks that share these cores have more threads; "" otherwise."""
+    """Return a warning if the ranks that share these cores have more threads than cores; "" otherwise."""
     threads = int(environ.get("OMP_NUM_THREADS") or 1)
     if cores >= ranks * threads:
         return ""
@@ -40,7 +40,7 @@ def few_cores(environ: Mapping[str, str], ranks: int, cores: int) -> str:
 
 
 def gpus(environ: Mapping[str, str]) -> str:
-    """Return the GPUs of the ranks: as the engine set them or as the driver lists them; with names if known."""
+    """Return the GPUs of the ranks, as the engine set them or else as the driver lists them, with names if known."""
     chosen = next((environ[v] for v in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES") if environ.get(v)), "")
     listed = chosen.replace(",", " ") or " ".join(map(str, _numbers()))
     names = sorted(set(_names()))

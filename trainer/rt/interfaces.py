@@ -1,6 +1,6 @@
-"""The network interfaces of this node, as the kernel knows them: addresses, and which of them leads to a host.
+"""Query the kernel for this node's network interfaces: their addresses, and which one leads to a host.
 
-Needs neither the programs `ip` and `ifconfig`, which containers lack, nor a packet to be sent.
+Needs neither `ip` nor `ifconfig`, which containers lack, and sends no packet.
 Source rtnetlink(7), route(8)
 """
 
@@ -17,18 +17,18 @@ RTF_UP = 1
 
 
 def address_towards(host: str) -> str:
-    """The address of this node from which the kernel would send to `host`; the host's own when that is this node.
+    """Return the address of this node from which the kernel would send to `host`; if `host` is this node, its address.
 
-    Raises OSError when the name does not resolve or there is no route.
+    Raises OSError if the name does not resolve or there is no route.
     """
     family, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as unused:
-        unused.connect(address)  # asks the routing table; a datagram socket sends nothing by that
+        unused.connect(address)  # looks up the route; a datagram socket sends nothing here
         return str(unused.getsockname()[0])
 
 
 def addresses() -> dict[str, str]:
-    """The name of the interface by each address of this node."""
+    """Return the name of the interface for each address of this node."""
     request = struct.pack("=IHHIIBxxxI", 24, RTM_GETADDR, REQUEST_DUMP, 1, 0, socket.AF_UNSPEC, 0)
     names = dict(socket.if_nameindex())
     interfaces: dict[str, str] = {}
@@ -46,7 +46,7 @@ def addresses() -> dict[str, str]:
 
 
 def of_default_route(table: Path = Path("/proc/net/route")) -> str | None:
-    """The interface to everywhere, the one of the least metric; else the only one that leads anywhere (IPv4)."""
+    """Return the interface of the IPv4 default route with the lowest metric, else the only one with a route."""
     routes = [line.split() for line in table.read_text().splitlines()[1:]]
     up = [route for route in routes if int(route[3], 16) & RTF_UP and route[0] != "lo"]
     default = sorted((route for route in up if route[1] == route[7] == "00000000"), key=lambda route: int(route[6]))
@@ -55,7 +55,7 @@ def of_default_route(table: Path = Path("/proc/net/route")) -> str | None:
 
 
 def _messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
-    """(type, body) of each netlink message."""
+    """Yield the type and the body of each netlink message."""
     while len(answer) >= 16:
         length, kind = struct.unpack_from("=IH", answer)
         yield kind, answer[16:length]

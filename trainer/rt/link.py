@@ -1,4 +1,4 @@
-"""One end of a TCP connection with JSON objects, one per line, in both directions; never blocks."""
+"""Exchange JSON objects, one per line, over a TCP connection without blocking."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-MOST_BYTES = 65536  # of one line; a longer one is not of ours
+MOST_BYTES = 65536  # of one line; jobc sends no longer one
 
 Message = dict[str, Any]
 
 
 class Link:
-    """One connection with one JSON object per line. node: the peer; -1 until proved."""
+    """One end of a connection. node: the peer's number; -1 until it has proved that it belongs to the run."""
 
     def __init__(self, connection: socket.socket, node: int = -1) -> None:
         connection.setblocking(False)
         self.connection, self.node = connection, node
         self.nonce = secrets.token_hex(16)
         self.heard = time.monotonic()
-        self.told: set[str] = set()  # which marks
+        self.told: set[str] = set()  # marks that the peer has
         self.is_open = True
         self._incoming, self._outgoing = b"", b""
 
@@ -33,7 +33,7 @@ class Link:
         self.flush()
 
     def flush(self) -> bool:
-        """Has everything been handed to the kernel?"""
+        """Send as much as the kernel accepts; return whether everything was sent."""
         try:
             while self._outgoing and self.is_open:
                 self._outgoing = self._outgoing[self.connection.send(self._outgoing) :]
@@ -44,7 +44,7 @@ class Link:
         return not self._outgoing
 
     def receive(self) -> Iterator[Message]:
-        """Read available messages; record the time, and whether the peer closed or sent invalid data."""
+        """Yield the messages that have arrived. Closed connections and invalid data set is_open to False."""
         try:
             piece = self.connection.recv(MOST_BYTES)
         except BlockingIOError:
@@ -67,5 +67,5 @@ class Link:
 
 
 def proof(token: str, nonce: str) -> str:
-    """Return a proof of the token without revealing it."""
+    """Return a proof that the sender knows the token, without revealing the token."""
     return hmac.new(token.encode(), nonce.encode(), hashlib.sha256).hexdigest()

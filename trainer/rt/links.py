@@ -1,12 +1,12 @@
-"""The links between the supervisors of one attempt: a TCP connection from every node to node 0.
+"""Link the supervisors of one attempt: a TCP connection from every node to node 0.
 
-They tell a node that has lost its power or its cable from one that is only quiet, in seconds, whatever the program of
-the ranks does; and they carry the marks of the run folder (the stop mark, who failed first, who was asked to stop) and
-the command of mpirun's daemons (mpi.py) to nodes that do not see the folder in which they were left.
+The links detect within seconds that a node lost its power or its cable, whatever the program of the ranks does. They
+also carry the marks of the run folder (stop mark, first failure, first node that was asked to stop) and the command of
+mpirun's daemons (mpi.py) to nodes that do not see the folder where these were written.
 
-In   state/link, where node 0 says at which port it listens, and the token that proves that somebody is of this run
-Out  the marks, in the run folder of every node; `lost`, the nodes that were heard once and are not heard any more
-A node that never gets through loses nothing else: it is not missed here, and the job goes on.
+In   state/link, in which node 0 writes its port and the token that proves that a peer belongs to this run
+Out  the marks, in the run folder of every node; `lost`, the nodes that were heard once and have gone silent
+A node that never connects is not counted as lost, and the job continues.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from .link import Link, Message, proof
 from .run_folder import RunFolder, read_small, write_small
 
 BEAT_S = 2.0
-DOUBT_S = 6.0  # without a word: try another connection, for TCP itself repeats what was lost ever more slowly
+DOUBT_S = 6.0  # after this silence reconnect, because TCP retransmits more and more slowly
 LOST_S = 20.0  # a cable that was out for 5 s or 10 s does no harm
-HEAD_LOST_S = 23.0  # who is cut off misses node 0, which misses it: node 0, which hears the others, has the first word
+HEAD_LOST_S = 23.0  # later than LOST_S: node 0, which hears the other nodes, decides first who is cut off
 TICK_S = 0.3
 CONNECT_S = 3.0
 MOST_PAUSE_S = 5.0  # between two tries to connect
-GOODBYE_S = 5.0  # for the other side to have read the last words
-JOIN_S = 30.0  # a node that fails at once waits so long for the others to start, and to hear of it
+GOODBYE_S = 5.0  # time for the peer to read the last messages
+JOIN_S = 30.0  # a node that fails at once waits this long for the others to start and to receive the failure
 
 
 class Links(threading.Thread):
-    """Common part of both sides. Runs in its own thread, may block, and only uses its links and marks."""
+    """Common part of both sides: a thread, which may block and uses only its links and marks."""
 
     lost_s = LOST_S
 
@@ -46,8 +46,8 @@ class Links(threading.Thread):
         self.run_folder, self.node = run, node
         self.lost: dict[int, str] = {}  # node -> its host
         self.met: set[int] = set()  # nodes that were heard once
-        self._hosts: dict[int, str] = {}  # of those
-        self._heard: dict[int, float] = {}  # node -> when, monotonic seconds; those that have ended are not watched
+        self._hosts: dict[int, str] = {}  # hosts of these nodes
+        self._heard: dict[int, float] = {}  # node -> when last heard, monotonic seconds; without nodes that have ended
         self._done: set[int] = set()  # nodes that have ended
         self._marks: dict[str, Message] = {}
         self._links: list[Link] = []
@@ -56,7 +56,7 @@ class Links(threading.Thread):
         self._next_beat = 0.0
 
     def end(self) -> None:
-        """Announce that this node has ended and wait until it is received; node 0 waits for all others."""
+        """Let the thread announce that this node has ended. It runs until that is received; on node 0 until all end."""
         self._ending.set()
 
     def close(self) -> None:
@@ -114,11 +114,11 @@ class Links(threading.Thread):
             if isinstance(mark := message.get(kind), dict):
                 if self._learn(kind, mark):
                     self._leave_here(kind, mark)
-                if mark == self._marks[kind]:  # else the other side shall hear of ours, which is earlier
+                if mark == self._marks[kind]:  # else the peer must get ours, which is earlier
                     link.told.add(kind)
 
     def _learn(self, kind: str, mark: Message) -> bool:
-        """Is it news? Then everybody shall hear of it. A first failure gives way to an earlier one."""
+        """Store a mark, to be sent to all peers; return whether it is new. An earlier first failure counts as new."""
         current = self._marks.get(kind)
         if current is not None and not (kind == "first" and _is_earlier(mark, current)):
             return False
@@ -128,10 +128,10 @@ class Links(threading.Thread):
         return True
 
     def _leave_here(self, kind: str, mark: Message) -> None:
-        """A mark that another node has left: for the supervisor and for people."""
+        """Write a mark from another node to this run folder, for the supervisor and for people."""
         if not self.run_folder.path.is_dir():  # removed since this node has ended
             return
-        with contextlib.suppress(OSError):  # a full disk: it is passed on all the same
+        with contextlib.suppress(OSError):  # a full disk: the mark is still passed on
             if kind == "stop":
                 self.run_folder.stop_mark.parent.mkdir(exist_ok=True)
                 self.run_folder.stop_mark.touch()
@@ -161,7 +161,7 @@ class Links(threading.Thread):
                     link.send(**{kind: self._marks[kind]})
 
     def _judge(self) -> None:
-        """After everything that has come was read: so a pause of this process is taken for nobody's silence."""
+        """Find the lost nodes, after all messages were read: a pause of this process must not look like silence."""
         now = time.monotonic()
         self.lost = {n: self._hosts.get(n, "") for n, heard_at in self._heard.items() if now - heard_at > self.lost_s}
 
@@ -178,32 +178,32 @@ class Links(threading.Thread):
 
     @property
     def _news(self) -> bool:
-        """There is something that the other side has to know before this one leaves."""
+        """True if the peer must receive a mark before this node leaves."""
         return bool(self._marks.keys() - {"mpi"})
 
     def _has_ended(self, node: int) -> bool:
-        """Its state is here and says so: this run folder is that node's too, with every mark that it knew."""
+        """Return whether the node's state file in this run folder records its end; then its marks are here too."""
         state = read_small(self.run_folder.node_state(node))
         return state is not None and state[1].get("attempt") == str(self.run_folder.attempt) and "ended" in state[1]
 
     # ---- what the two sides do differently
 
     def _accept(self) -> None:
-        """Somebody has connected."""
+        """Accept a connection."""
 
     def _connect(self) -> None:
         """Connect, if there is no connection."""
 
     def _on_greeting(self, link: Link, message: Message) -> None:
-        """The first message of the other side."""
+        """Handle a message of a peer that has not proved who it is."""
 
     def _on_end(self, link: Link) -> None:
-        """The other side has ended, well or not: it is not missed from now on."""
-        self._done.add(link.node)  # a mark may still come from it
+        """Stop watching a peer that has ended, with any exit code."""
+        self._done.add(link.node)  # it may still send a mark
         self._heard.pop(link.node, None)
 
     def _may_leave(self, deadline: float) -> bool:
-        """Asked after the end of this node, until it is so. deadline: monotonic seconds."""
+        """Return whether the thread may end, after the end of this node. deadline: monotonic seconds."""
         raise NotImplementedError
 
 
@@ -212,7 +212,7 @@ def _is_earlier(mark: Message, current: Message) -> bool:
 
 
 class Hub(Links):
-    """The side of node 0. Listens from the moment it is made; OSError when it cannot."""
+    """The side of node 0. Listens as soon as it is created; raises OSError if it cannot."""
 
     def __init__(self, run: RunFolder, node: int, nodes: int) -> None:
         super().__init__(run, node)
@@ -228,7 +228,7 @@ class Hub(Links):
         write_small(run.link_state, keys=keys, private=True)
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # gone again, or no file descriptors left
+        with contextlib.suppress(OSError):  # the peer is gone, or there are no file descriptors left
             connection, _ = self._listener.accept()
             link = self._add(connection)
             link.send(nonce=link.nonce)
@@ -263,12 +263,12 @@ class Hub(Links):
         return not (self._heard.keys() - self.lost.keys())
 
     def _some_are_to_come(self) -> bool:
-        """Nodes that were never heard and have not ended: one that could not start its supervisor has, at once."""
+        """Return whether a node was never heard and has not ended. A node without a supervisor has ended at once."""
         return any(node not in self.met and not self._has_ended(node) for node in range(1, self._nodes))
 
 
 class Spoke(Links):
-    """The side of every other node. head: the address of node 0."""
+    """The side of every node except node 0. head: the address of node 0."""
 
     lost_s = HEAD_LOST_S
 
@@ -277,7 +277,7 @@ class Spoke(Links):
         self._head = head
         self._token = ""
         self._head_has_ended = False
-        self._told: dict[str, Message] = {}  # the marks that node 0 had been sent when this side said its last word
+        self._told: dict[str, Message] = {}  # the marks that node 0 had when this side sent its last message
         self._next_try, self._pause_s = 0.0, TICK_S
 
     def _connect(self) -> None:
@@ -312,7 +312,7 @@ class Spoke(Links):
 
     def _may_leave(self, deadline: float) -> bool:
         if any(link.node == 0 and self._marks.keys() <= link.told for link in self._links):
-            self._told = dict(self._marks)  # node 0 closes the connection then: it is not to be made again
+            self._told = dict(self._marks)  # node 0 then closes the connection: do not reconnect
         if not self._links and self._has_ended(0):
             self._head_has_ended = True
         nobody_waits = self._told == self._marks or self._head_has_ended or 0 in self.lost

@@ -1,4 +1,4 @@
-"""The argument `--local-rank=N` of torch.distributed.launch, put where the program expects it.
+"""Move the argument `--local-rank=N` of torch.distributed.launch to where the program expects it.
 
 That launcher runs `PYTHON WRAPPER --local-rank=N -- COMMAND` (--local_rank=N before torch 2.0); without a wrapper it
 would run `PYTHON train.py --local-rank=N ARGUMENTS` (torch/distributed/launch.py, torch 1.11 to 2.13).
@@ -10,15 +10,17 @@ import re
 
 
 def split(argv: list[str]) -> tuple[list[str], list[str]]:
-    """(the launcher's argument, if any; the command) from the words that the wrapper was called with."""
+    """Split the arguments of the wrapper into the launcher's argument, if any, and the command."""
     index = 1 if argv[:1] and re.fullmatch(r"--local[-_]rank=\d+", argv[0]) else 0
     words = argv[index:]
     return argv[:index], words[1:] if words[:1] == ["--"] else words
 
 
 def insert(command: list[str], given: list[str]) -> list[str]:
-    """The command with `given` right behind the program: behind `train.py`, behind `-m MODULE`, else behind the first
-    word. The bundled trainer reads the environment and takes none."""
+    """Return the command with `given` inserted after the program: after `train.py`, `-m MODULE` or the first word.
+
+    The command of the bundled trainer stays as it is, because the trainer reads the environment instead.
+    """
     if not given or (command[1:2] == ["-m"] and command[2].startswith("jobc_trainer")):
         return command
     words = [*command, ""]

@@ -1,4 +1,4 @@
-"""The machine of a process: what must be equal for its pid to mean the same process elsewhere."""
+"""Identify the machine of a process: two pids name the same process only if host, boot and PID namespace are equal."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def identity() -> dict[str, str]:
-    """Return host, boot and pid_namespace of this process; without what /proc does not show.
+    """Return host, boot and pid_namespace of this process; the last two only if /proc shows them.
 
-    boot: an id of this start of the kernel, which tells machines of one host name apart (random(4))
-    pid_namespace: the inode of pid_namespaces(7), which tells containers of one kernel apart
+    boot: the boot id of the kernel (random(4)), which differs between machines with the same host name
+    pid_namespace: the inode of the PID namespace (pid_namespaces(7)), which differs between containers of one kernel
     """
     keys = {"host": os.uname().nodename}
     with contextlib.suppress(OSError):

@@ -1,9 +1,9 @@
-"""Do the nodes of a job see one another? Node 0 listens and looks around; each other node meets it, both ways.
+"""Test the network between the nodes of a job: node 0 and each other node connect to each other, in both directions.
 
 In   a folder of the run on the storage of all nodes; JOBC_NODES, JOBC_HEAD_ADDR
-Out  Seen, on each node but node 0
-They find each other by small files: `head` (node 0's port), node_NN (an address and port), seen_NN (what node 0 found),
-done_NN. Node 0 stays until all are done, for more nodes may be waiting for their turn than can be asked at once.
+Out  Seen, on each node except node 0
+They find each other through small files: `head` (node 0's port), node_NN (an address and a port), seen_NN (the result
+of node 0), done_NN. Node 0 serves until all nodes are done, because not all nodes may be started at once.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ from . import interfaces
 from .reach import why_unreachable
 from .run_folder import read_small, write_small
 
-MEET_S = 20.0  # a file written elsewhere is seen that soon
-QUIET_S = 15.0  # node 0 waits so long for one more node; ssh gives up on a host that is gone in 10 s
+MEET_S = 20.0  # a file written on another node is visible within this time
+QUIET_S = 15.0  # node 0 waits this long for one more node; ssh gives up on a dead host after 10 s
 CONNECT_S = 5.0
 POLL_S = 0.2
 Clock = Callable[[], float]  # seconds since 1970
 
 
 class Seen(NamedTuple):
-    """Network test result of one node. `None` is good, else the reason; clock_s: offset of node 0, and its error."""
+    """Result of the network test on one node. None = success, a text = the reason of the failure.
+
+    clock_s: offset of node 0's clock and its error, in seconds
+    """
 
     storage: str | None
     to_head: str | None
@@ -39,7 +42,7 @@ class Seen(NamedTuple):
 
 
 def attend(folder: Path, nodes: int, port: int, clock: Clock = time.time) -> Iterator[None]:
-    """Serve the other nodes, on node 0: a generator, open from its first step until they are done."""
+    """Serve the other nodes from node 0. A generator: its first step opens the port, its end is when all are done."""
     with _listening(port, clock) as listens_at:
         write_small(folder / "head", keys={"port": listens_at})
         yield
@@ -62,7 +65,7 @@ def attend(folder: Path, nodes: int, port: int, clock: Clock = time.time) -> Ite
 
 
 def meet(folder: Path, rank: int, head: str) -> Seen:
-    """Run the test, on any node but node 0."""
+    """Run the test and return its result, on any node except node 0."""
     head_keys = _wait_for(folder / "head")
     if head_keys is None:
         guess = "node 0 has not started, or this is" if folder.is_dir() else "the folder does not exist: this is"
@@ -80,12 +83,12 @@ def meet(folder: Path, rank: int, head: str) -> Seen:
 
 
 def leave(folder: Path, rank: int) -> None:
-    """Report the end of the test, on any node but node 0."""
+    """Report the end of the test to node 0, on any other node."""
     write_small(folder / f"done_{rank:02}", keys={"rank": rank})
 
 
 def clock_difference(head: str, port: int, clock: Clock = time.time) -> tuple[float, float] | None:
-    """(clock of node 0 less mine, half the time that the question took), in seconds; None without an answer."""
+    """Return node 0's clock minus this node's, and half the round-trip time, in seconds; None without an answer."""
     sent = clock()
     try:
         with socket.create_connection((head, port), timeout=CONNECT_S) as connection:
@@ -98,7 +101,7 @@ def clock_difference(head: str, port: int, clock: Clock = time.time) -> tuple[fl
 
 @contextmanager
 def _listening(port: int, clock: Clock) -> Iterator[int]:
-    """Serve a port that sends the time to each connection. port: 0 = any"""
+    """Listen on a port, send the time to each connection, and yield the port. port: 0 = any"""
     dual = socket.has_dualstack_ipv6()
     with socket.create_server(
         ("", port), family=socket.AF_INET6 if dual else socket.AF_INET, dualstack_ipv6=dual, backlog=1024

@@ -1,12 +1,12 @@
-"""The run folder of one node and the run in the bucket: what goes up, in which order, and what comes back.
+"""Synchronize the run folder of one node with the run in the bucket: what is uploaded and downloaded, in which order.
 
-Up    checkpoints first: the files of one, then its MANIFEST.json, so that one without is none; what is removed here, is
-      removed there; logs and metrics as numbered parts, for nothing is appended to an object; all other files when they
-      have changed; how the node ended last of all
-Down  the stop mark and the wish to save, how other nodes failed, where node 0 is met; at the start of an attempt the
-      newest checkpoint whose files have the sizes and hashes of its manifest, and how far the run has come
-Note  restore() brings, in a process of its own; what it knew then, the one that sends reads in state/.restored
-Hidden files, links, the code and the trainer stay here.
+Up    checkpoints first: the files, then MANIFEST.json, so that a folder without one is not a checkpoint; checkpoints
+      deleted here are deleted there; logs and metrics as numbered parts, because objects cannot be appended to; other
+      files when they have changed; the node's exit record last
+Down  the stop mark and the request to save, the first failure, the rendezvous endpoint; at the start of an attempt the
+      newest checkpoint whose files match the sizes and hashes in its manifest, and the last step of the run
+Note  restore() runs in its own process; state/.restored passes what it downloaded to the process that uploads
+Hidden files, links, the code and the trainer are not uploaded.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from .untrusted_files import Unreadable, is_below, read_json
 
 STEP = "checkpoints/step_"
 RESTORED = "state/.restored"
-SMALL_BYTES = 64 * 1024  # a file that large may be half written: it goes when it has stayed as it is for one look
+SMALL_BYTES = 64 * 1024  # a larger file may be half written: it is uploaded if two scans find it unchanged
 METRICS = "metrics/rank_00.jsonl"
-HEAD_FILES = ("state/head", "state/link")  # of node 0, for the others
-TRAINERS = re.compile(r"checkpoints/step_\d{8,}")  # as trainer/checkpoint/store.py calls the folder of one
-PUT_ASIDE = re.compile(r"(metrics/.*\.jsonl)\.(\d+)")  # by trainer/loop/metrics.py, oldest first; here they are one
+HEAD_FILES = ("state/head", "state/link")  # written by node 0 for the other nodes
+TRAINERS = re.compile(r"checkpoints/step_\d{8,}")  # name of a checkpoint folder in trainer/checkpoint/store.py
+PUT_ASIDE = re.compile(r"(metrics/.*\.jsonl)\.(\d+)")  # rotated by trainer/loop/metrics.py, oldest first; joined here
 Seen = tuple[int, int, int]  # mtime in ns, size, inode
 
 
 class Mirror:
-    """Mirror of `folder`, on node `node`."""
+    """Synchronizes `folder`, the run folder of node `node`, with `run`."""
 
     def __init__(self, run: BucketRun, folder: RunFolder, node: int) -> None:
         self.run, self.folder, self.node = run, folder, node
-        self._up: dict[str, Seen] = {}  # what is in the bucket as it is here
-        self._before: dict[str, Seen] = {}  # at the look before this one
+        self._up: dict[str, Seen] = {}  # files that the bucket has in this version
+        self._before: dict[str, Seen] = {}  # files as the previous scan found them
         self._sent: dict[tuple[str, int], int] = {}  # log, inode -> bytes of that file that are in the bucket
-        self._parts: dict[str, int] = {}  # log -> how many objects
-        self._stubs: dict[str, list[str]] = {}  # checkpoint of which no more than the manifest is here -> its names
-        self._known: dict[str, bytes] = {}  # what came down
+        self._parts: dict[str, int] = {}  # log -> number of objects
+        self._stubs: dict[str, list[str]] = {}  # checkpoint with only its manifest here -> its files in the bucket
+        self._known: dict[str, bytes] = {}  # content of the small files that were downloaded or uploaded
 
     # ---- down
 
     def restore(self, source: BucketRun, into: Path, everything: bool) -> str | None:
-        """Bring checkpoints of `source` below `into`; the name of the newest sound one, or None.
+        """Download the newest sound checkpoint of `source` to `into`; return its name, or None if there is none.
 
-        everything: on node 0, which reads them for all ranks; else only what a program of the user's keeps there beside
-        Of older ones only the manifest comes, by which the trainer knows the best one and which ones it may remove.
+        everything: True on node 0, which reads checkpoints for all ranks; False = only other files of the user there
+        Of older checkpoints only the manifests are downloaded, so that the trainer knows the best one and can delete.
         """
         start = len(source.folder) + 1
         listed = {item.key[start:]: item for item in source.bucket.list(source.key("checkpoints/"))}
-        listed = {name: item for name, item in listed.items() if is_below(name)}  # anybody may name an object `../x`
+        listed = {name: item for name, item in listed.items() if is_below(name)}  # objects may be named `../x`
         sizes = {name: item.size for name, item in listed.items()}
         for name, size in sizes.items():
             if not name.startswith(STEP):
@@ -80,26 +80,26 @@ class Mirror:
         return newest
 
     def bring_progress(self) -> None:
-        """Download the state that attempts.py counts, on node 0 before restore(). Of the metrics only the last step."""
+        """Download the state that attempts.py counts and the last step of the metrics, on node 0 before restore()."""
         if (content := self.run.get(PROGRESS)) is not None:
             path = self.folder.path / PROGRESS
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         tail = b""
         for part in sorted(self.run.ages(f"{METRICS}/"), reverse=True):
-            tail = (self.run.get(part) or b"") + tail  # a line may begin in the part before
+            tail = (self.run.get(part) or b"") + tail  # a line may begin in the previous part
             if (step := last_step(tail)) is not None:
                 write_small(self.folder.path / REACHED, keys={"step": step})
                 break
 
     def _leftovers(self, ages: Mapping[str, float]) -> dict[str, list[str]]:
-        """Return leftovers of interrupted or partly removed checkpoints: folder -> its names.
+        """Return the files of interrupted or partly removed checkpoints, by folder.
 
-        They have no manifest, no file that those with a manifest do not have, and none of this attempt. So what a
-        program of the user's keeps in such a folder stays.
+        Such a folder has no manifest, no file name that no manifest lists, and no file of this attempt. So files that
+        the user's program keeps in such a folder stay.
         """
         began = f"starts/{self.folder.attempt:05}/owner"
-        oldest = GRAIN_S + self.run.ages(began).get(began, 0.0)  # asked last: then none looks older than it is
+        oldest = GRAIN_S + self.run.ages(began).get(began, 0.0)  # asked last, so that no file looks older than it is
         steps: dict[str, list[str]] = {}
         for name in ages:
             if TRAINERS.fullmatch(name.rpartition("/")[0]):
@@ -122,7 +122,7 @@ class Mirror:
         path.write_text(json.dumps({"up": up, "stubs": stubs}))
 
     def go_on(self) -> None:
-        """Continue from the state that restore() recorded. Without it everything is uploaded again."""
+        """Load the state that restore() recorded. Without it everything is uploaded again."""
         try:
             note = read_json(self.folder.path / RESTORED, LARGEST_NOTE)
         except Unreadable:
@@ -135,7 +135,7 @@ class Mirror:
         source.bucket.get_file(source.key(name), path, size)
 
     def _fetch_step(self, source: BucketRun, path: Path, step: str, sizes: dict[str, int]) -> bool:
-        """Download a checkpoint if all its files exist as saved; otherwise remove it here. True: complete."""
+        """Download a checkpoint; if a file is missing or damaged, remove its files here. Return whether it is sound."""
         entries = read_entries(read_manifest(path))
         if entries is None:
             entries = {MANIFEST: (-1, "")}
@@ -150,13 +150,13 @@ class Mirror:
         return True
 
     def pull(self) -> None:
-        """Marks that others have left."""
+        """Download the marks of others: stop, save, first failure."""
         marks = self.run.ages("control/")
         if STOP in marks and not self.folder.stop_mark.exists():
             self._leave_mark(STOP)
         if SAVE in marks and self.node == 0:
             self._leave_mark(SAVE)
-            self.run.bucket.delete([self.run.key(SAVE)])  # it is on its way
+            self.run.bucket.delete([self.run.key(SAVE)])  # the request is handled
         first = f"exit/{self.folder.attempt}/first"
         if (content := self.run.get(first)) is not None and content != self._known.get(first):
             self._known[first] = content
@@ -170,7 +170,7 @@ class Mirror:
         self._up[name] = _seen(path)
 
     def pull_head(self) -> bool:
-        """Download rendezvous and link addresses of this attempt, on nodes other than 0. True: complete."""
+        """Download node 0's rendezvous and link addresses of this attempt; return whether both exist."""
         for name in HEAD_FILES:
             content = self.run.get(name)
             if content is None or small(content)[1].get("attempt") != str(self.folder.attempt):
@@ -204,7 +204,7 @@ class Mirror:
     # ---- up
 
     def push_head(self) -> bool:
-        """Upload node 0's addresses before anything else, see pull_head. True: done."""
+        """Upload node 0's addresses, for pull_head(); return whether both exist."""
         for name in HEAD_FILES:
             path = self.folder.path / name
             try:
@@ -219,7 +219,7 @@ class Mirror:
         return True
 
     def beat(self) -> None:
-        """Record that this node is alive."""
+        """Upload a heartbeat of this node."""
         path = self.folder.node_state(self.node)
         try:
             self.run.put(f"state/{path.name}", path.read_bytes())
@@ -228,10 +228,10 @@ class Mirror:
             self.run.put(sign, self.run.get(sign) or b"")
 
     def push(self, logs: bool, last: bool) -> None:
-        """Scan and upload the folder once. logs: including new log lines; last: including files just written."""
+        """Scan the folder once and upload changes. logs: also new log lines; last: also files that still grow."""
         now = dict(self._look())
         if PROGRESS in self._up and PROGRESS not in now:
-            self.run.bucket.delete([self.run.key(PROGRESS)])  # it ended well, and that counts before its last words
+            self.run.bucket.delete([self.run.key(PROGRESS)])  # deleted because the run ended well: upload that first
             del self._up[PROGRESS]
         changed = {name for name in now if not _is_log(name) and self._up.get(name) != now[name]}
         waiting = {name for name in changed if not (last or self._is_whole(name, now[name]))}
@@ -248,7 +248,7 @@ class Mirror:
                 self._push_step(folder, {path: now[path] for path in changed if os.path.dirname(path) == folder})
         self._before = now
         gone = {name for name in self._up if name.startswith("checkpoints/") and name not in now}
-        self._remove({name for name in gone if _is_gone(self.folder.path / name)})  # it may have been replaced
+        self._remove({name for name in gone if _is_gone(self.folder.path / name)})  # not if it was replaced meanwhile
 
     def _is_whole(self, name: str, version: Seen) -> bool:
         return version[1] <= SMALL_BYTES or self._before.get(name) == version
@@ -276,10 +276,10 @@ class Mirror:
             print(f"jobc: uploaded {step} to {self.run.bucket.url}/{self.run.folder}", flush=True)
 
     def _make_way(self, name: str, manifest: bytes, changed: dict[str, Seen]) -> None:
-        """Prepare to replace a checkpoint in the bucket. name: of its manifest
+        """Prepare to replace a checkpoint in the bucket. name: name of its manifest
 
-        Files that both have stay there, and need not go. Before the first of the others goes, the former one loses its
-        manifest: what has one is sound.
+        Files that are equal in both are not uploaded again. Before any other file is uploaded, the old manifest is
+        deleted, because a checkpoint with a manifest counts as sound.
         """
         former = self.run.get(name)
         if former is None:
@@ -300,7 +300,7 @@ class Mirror:
             return None
 
     def _remove(self, gone: set[str]) -> None:
-        """Checkpoints that are no longer here; their manifests first."""
+        """Delete from the bucket the checkpoint files that are no longer here, manifests first."""
         stubs = [step for step in self._stubs if _is_gone(self.folder.path / step)]
         gone = gone.union(*(self._stubs[step] for step in stubs))
         self.run.bucket.delete(self.run.key(name) for name in sorted(gone, key=lambda n: (not n.endswith(MANIFEST), n)))
@@ -310,14 +310,14 @@ class Mirror:
             del self._stubs[step]
 
     def _push_log(self, name: str, size: int, inode: int) -> None:
-        """Upload new log lines as a part NAME/ATTEMPT-NUMBER. A rotated file is the beginning of its log."""
+        """Upload new log lines as the part NAME/ATTEMPT-NUMBER. A rotated file counts as the beginning of its log."""
         log = PUT_ASIDE.sub(r"\1", name)
         start = self._sent.get((log, inode), 0)
         if size <= start:
             return
         with open(self.folder.path / name, "rb") as file:
             if os.fstat(file.fileno()).st_ino != inode:
-                return  # put aside since the look, which the next one sees
+                return  # rotated since the scan; the next scan finds it
             file.seek(start)
             content = file.read(size - start)
         number = self._parts.get(log, 0)
@@ -325,7 +325,7 @@ class Mirror:
         self._sent[log, inode], self._parts[log] = start + len(content), number + 1
 
     def _look(self) -> Iterator[tuple[str, Seen]]:
-        """The files here that go up, with what tells whether one has changed."""
+        """Yield the files to upload, each with its version: modification time, size and inode."""
         root = str(self.folder.path)
         for folder, below, files in os.walk(root):
             relative = os.path.relpath(folder, root)
@@ -352,13 +352,13 @@ class Mirror:
 
 
 def read_log(run: BucketRun, name: str) -> bytes | None:
-    """A log or metrics, over all attempts; None when there is none."""
+    """Return a log or metrics file with the lines of all attempts; None if there is none."""
     parts = sorted(run.ages(f"{name}/"))
     return b"".join(run.get(part) or b"" for part in parts) if parts else None
 
 
 def fresh_folder(path: Path) -> None:
-    """The bucket is what counts: nothing of an earlier attempt on this node stays."""
+    """Create an empty run folder. Files of an earlier attempt on this node are deleted, because the bucket has them."""
     if path.exists():
         for folder, _, _ in os.walk(path):
             os.chmod(folder, 0o700)  # the copy of an artifact is read-only
@@ -372,8 +372,8 @@ def _is_log(name: str) -> bool:
 
 
 def _order(name: str) -> tuple[int, str, bool, str, float]:
-    """Return the upload order: start marker, checkpoints with their manifest last, other files, then the node's exit
-    record; rotated logs before the current log.
+    """Return a sort key for uploads: state/progress, checkpoints with their manifests last, other files, exit records,
+    state; rotated logs before the current log.
     """
     kind = {"checkpoints": 0, "exit": 2, "state": 3}.get(name.partition("/")[0], 1) if name != PROGRESS else -1
     aside = PUT_ASIDE.fullmatch(name)
@@ -387,7 +387,7 @@ def _seen(path: Path) -> Seen:
 
 
 def _is_gone(path: Path) -> bool:
-    """Raises OSError when the disk does not say, which exists() of Python 3.14 hides: that is not removed."""
+    """Return whether nothing has this name. Raises OSError on other errors, which exists() of Python 3.14 hides."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -1,16 +1,16 @@
-"""launcher=mpirun: one mpirun for the whole job, on node 0, whose daemons are started by the nodes' own node.sh.
+"""launcher=mpirun: run one mpirun for the whole job, on node 0, with daemons that node.sh starts on the other nodes.
 
 mpirun starts a daemon (orted) on each other node by calling a program such as ssh. Here that program writes the
-daemon's command into the run folder, and the launcher of each other node, which waits for it, becomes the daemon. So
-one MPI world spans the job, needs no second way into a node, and each daemon and its ranks have the environment of
-their own node.sh: secrets and activated environments are on no command line.
+daemon's command to the run folder, and the launcher of each other node, which waits for it, becomes the daemon. So
+one MPI world spans the job without ssh between the nodes, and each daemon and its ranks have the environment of
+their own node.sh: no secret or activated environment is on a command line.
 
-Usage  jobctl mpi --head SECONDS -- mpirun…   on node 0: runs mpirun; SECONDS for all daemons to be there
-       jobctl mpi --agent HOST WORDS…         mpirun calls it: the command of the daemon of HOST, NAME-N
-       jobctl mpi --node SECONDS              on every other node: becomes the daemon
-       jobctl mpi --rank -- COMMAND…          mpirun and the daemons start it: becomes COMMAND, a rank
+Usage  jobctl mpi --head SECONDS -- mpirun…   on node 0: run mpirun; SECONDS: timeout for all daemons to start
+       jobctl mpi --agent HOST WORDS…         called by mpirun: write the command of the daemon on HOST (NAME-N)
+       jobctl mpi --node SECONDS              on every other node: become the daemon
+       jobctl mpi --rank -- COMMAND…          started by mpirun and the daemons: become COMMAND, a rank
 In     the JOBC_ variables of node.sh; OMPI_COMM_WORLD_RANK and _LOCAL_RANK in a rank
-Out    torchrun's variables in a rank; exit 71 when node 0, or another, is not there in time
+Out    torchrun's variables in a rank; exit 71 if node 0 or another node does not start in time
 Source Open MPI 4.1: orte/mca/plm/rsh/plm_rsh_module.c, mpirun(1)
 """
 
@@ -29,15 +29,16 @@ from . import exit_codes, processes, spawn
 from .run_folder import RunFolder, read_small, write_small
 
 AGENT = "OMPI_MCA_plm_rsh_agent"  # the program that mpirun starts its daemons with
-VPID = "ess_base_vpid"  # the only word in which the daemons' commands differ: the number of the node
+VPID = "ess_base_vpid"  # precedes the number of the node, the only word in which the daemons' commands differ
 POLL_S = 0.2
-# Slurm sends them to every process of a step, and mpirun would kill its ranks, which are saving. It and its daemons end
-# with their ranks; both unblock in a rank what they found blocked (orte/mca/odls/default).
+# Blocked in mpirun and its daemons: Slurm sends these signals to every process of a step, and mpirun would kill its
+# ranks while they save. mpirun and the daemons end with their ranks, in which they unblock these signals
+# (orte/mca/odls/default).
 NOT_FOR_MPIRUN = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def main(argv: list[str]) -> int:
-    """The exit code, unless this process becomes another program."""
+    """Run the role and return the exit code, unless this process becomes another program."""
     role, arguments = argv[0], argv[1:]
     if role == "--head":
         return run_mpirun(arguments[2:], float(arguments[0]))
@@ -51,14 +52,17 @@ def main(argv: list[str]) -> int:
 
 
 def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
-    """Its exit code. It waits without end for a daemon, and starts no rank before all are there: so rank 0 tells."""
+    """Run mpirun and return its exit code; RENDEZVOUS_FAILED if rank 0 has not started within `timeout_s`.
+
+    mpirun itself waits for its daemons without a timeout, and starts no rank before all are there.
+    """
     run = RunFolder.from_environment()
     processes.die_with_parent()
-    # The agent's words are split at each blank, and paths may have some: so bash reads the real words from a variable.
+    # mpirun splits the agent's command at blanks, and paths may have blanks: so bash reads the command from a variable.
     agent = shlex.join([sys.executable, "-I", "-S", str(Path(__file__).absolute().parents[2]), "mpi", "--agent"])
     os.environ["JOBC_MPI_AGENT"] = f'exec {agent} "$0" "$@"'
     os.environ[AGENT] = 'bash -c eval${IFS}"$JOBC_MPI_AGENT"'
-    run.mpi_daemon.unlink(missing_ok=True)  # of an earlier start in place
+    run.mpi_daemon.unlink(missing_ok=True)  # left by an earlier start in place
     signal.pthread_sigmask(signal.SIG_BLOCK, NOT_FOR_MPIRUN)
     try:
         child = processes.start(mpirun)
@@ -78,24 +82,24 @@ def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
 
 
 def has_started(run: RunFolder) -> bool:
-    """Rank 0 of this attempt has."""
+    """Return whether rank 0 of this attempt has started."""
     state = read_small(run.rank_state(0))
     return state is not None and state[1].get("attempt") == str(run.attempt)
 
 
 def hand_on(host: str, words: list[str]) -> int:
-    """Leave the daemon's command for the nodes; links.py takes it to those that do not see this run folder."""
+    """Write the daemon's command for the nodes; links.py sends it to nodes that do not see this run folder."""
     node = int(host.rpartition("-")[2])
     if words[words.index(VPID) + 1] != str(node):
         print(f"jobc: mpirun numbers its daemons in a different order from the nodes: {words}", file=sys.stderr)
         return exit_codes.CRASHED
-    if node == 1:  # it stands for all
+    if node == 1:  # its command serves all nodes
         write_small(RunFolder.from_environment().mpi_daemon, keys={"words": json.dumps(words)}, private=True)
     return exit_codes.DONE
 
 
 def become_daemon(timeout_s: float) -> int:
-    """Wait for the command that node 0 leaves, and become it."""
+    """Wait for the command that node 0 writes, and become the daemon; return RENDEZVOUS_FAILED on timeout."""
     run, deadline = RunFolder.from_environment(), time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if run.mpi_daemon.parent.is_dir():
@@ -111,7 +115,7 @@ def become_daemon(timeout_s: float) -> int:
 
 
 def become_rank(command: list[str]) -> NoReturn:
-    """Set torchrun's variables, as every launcher of jobc does; they must match Open MPI's."""
+    """Set torchrun's variables, as every launcher of jobc does, and become the rank. They must match Open MPI's."""
     variables = spawn.ranks(os.environ)[int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])]
     for name, key in (("RANK", "OMPI_COMM_WORLD_RANK"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")):
         if os.environ[key] != variables[name]:

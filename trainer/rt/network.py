@@ -1,8 +1,8 @@
 """Configure NCCL and Gloo for this node's network: choose the interface and check the fabric.
 
 Usage  jobctl network --head HOST [--profile NAME] [--interface NAMES] [--gpus N]
-In     JOBC_NODE_RANK; a variable that is set already is left as it is
-Out    `NAME=VALUE` lines to export; or exit 65 or 71, and on stdout one line what is wrong and one what to do
+In     JOBC_NODE_RANK; variables that are already set are not changed
+Out    `NAME=VALUE` lines to export; or exit 65 or 71, with the reason and a hint, one line each, on stdout
 Source NCCL 2.28 user guide, environment variables; RCCL 7 reads the same; torch 2.13 for Gloo; aws-ofi-nccl 1.16
 """
 
@@ -23,12 +23,12 @@ from .reach import SILENT_S
 ROOT = Path("/")
 PLUGIN_FOLDERS = ("lib", "lib64", "usr/lib", "usr/lib64", "usr/local/lib", "usr/local/lib64")
 PLUGIN_FILES = ("libnccl-net.so", "librccl-net.so", "libnccl-net-ofi.so")  # NCCL's, RCCL's; the last by NCCL_NET_PLUGIN
-# How a plugin calls itself, and so what NCCL_NET must say: aws-ofi-nccl dropped the AWS in 1.13.
+# The name of the plugin, which NCCL_NET must have: aws-ofi-nccl dropped "AWS" in 1.13.
 PLUGIN_NAMES = {"efa": ("AWS Libfabric", "Libfabric"), "slingshot": ("AWS Libfabric", "Libfabric"),
                 "tcpx": ("GPUDirectTCPX_v7",)}  # fmt: skip
 
 
-RDMA = ("infiniband", "roce", "efa", "slingshot")  # what pins memory
+RDMA = ("infiniband", "roce", "efa", "slingshot")  # profiles that pin memory
 
 
 class Lacking(Exception):
@@ -40,7 +40,7 @@ class Lacking(Exception):
 
 
 def main(argv: list[str]) -> int:
-    """The exit code."""
+    """Print the variables, or what is wrong; return the exit code."""
     parser = argparse.ArgumentParser(prog="network.py", description="network settings of this node for NCCL and Gloo")
     add_arguments(parser)
     parser.add_argument("--head", required=True, help="host of node 0")
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def wait_for_name(head: str, timeout_s: float) -> None:
-    """Until it resolves or the time is over: where nodes are made for the job, the name appears with node 0."""
+    """Wait until the name resolves or the time is over: if nodes are created for the job, it appears with node 0."""
     start, next_line_s = time.monotonic(), SILENT_S
     while (waited_s := time.monotonic() - start) < timeout_s:
         try:
@@ -91,7 +91,10 @@ def wait_for_name(head: str, timeout_s: float) -> None:
 
 
 def choose_interface(wanted: str, head: str, is_head: bool) -> str:
-    """The names for TCP, separated by commas: those of the spec if this node has them, else the one towards `head`."""
+    """Return the interfaces for TCP, comma-separated: `wanted` if it is set, else the one that leads to `head`.
+
+    Raises Lacking.
+    """
     if wanted:
         local_addresses = interfaces.addresses()
         for name in wanted.split(","):
@@ -104,7 +107,7 @@ def choose_interface(wanted: str, head: str, is_head: bool) -> str:
                 raise Lacking(f"network.interface={name}: this node has no such interface, or it has no address", hint)
         return wanted
     if head == "localhost" or head.startswith("127.") or head == "::1":
-        return "lo"  # all nodes on one machine, as whoever gives this address means it
+        return "lo"  # such an address means that all nodes are on one machine
     try:
         address = interfaces.address_towards(head)
     except OSError as error:
@@ -122,7 +125,10 @@ def choose_interface(wanted: str, head: str, is_head: bool) -> str:
 
 
 def socket_variables(names: str) -> dict[str, str]:
-    """NCCL takes prefixes (eth1 is eth10 too) unless they begin with =, Gloo takes plain names only."""
+    """Return the variables that select these interfaces.
+
+    NCCL reads names as prefixes (eth1 matches eth10) unless they begin with `=`; Gloo accepts only plain names.
+    """
     return {"NCCL_SOCKET_IFNAME": f"={names}", "GLOO_SOCKET_IFNAME": names}
 
 
@@ -130,9 +136,9 @@ def socket_variables(names: str) -> dict[str, str]:
 
 
 def fabric_variables(profile: str, interface: str, environ: Mapping[str, str], root: Path = ROOT) -> dict[str, str]:
-    """Raises Lacking when this node has not the fabric of the profile; else what NCCL must know to use just that.
+    """Return the variables with which NCCL uses only the fabric of the profile. Raises Lacking if this node lacks it.
 
-    root: where sys, dev and usr are
+    root: folder that contains sys, dev and usr
     """
     if profile == "infiniband":
         return _rdma(profile, "InfiniBand", root)
@@ -168,7 +174,7 @@ class Port(NamedTuple):
 
 
 def rdma_ports(root: Path = ROOT) -> list[Port]:
-    """All of this node, from sysfs (Documentation/ABI/stable/sysfs-class-infiniband of Linux)."""
+    """Return all RDMA ports of this node, from sysfs (Linux: Documentation/ABI/stable/sysfs-class-infiniband)."""
     ports = []
     for folder in sorted(root.glob("sys/class/infiniband/*/ports/*")):
         device = folder.parents[1]
@@ -187,7 +193,7 @@ def _rdma(profile: str, link: str, root: Path) -> dict[str, str]:
         raise Lacking(_no(profile, f"no active {link} port ({summary})"), hint)
     _need_verbs(profile, root)
     if len(usable) == len([port for port in ports if port.is_active]):
-        return {}  # NCCL takes every active port
+        return {}  # NCCL uses every active port
     # NCCL gives up when adapters of both kinds are active ("use only one link type", net_ib/connect.cc of 2.28)
     return {"NCCL_IB_HCA": "=" + ",".join(f"{port.device}:{port.number}" for port in usable)}
 
@@ -200,7 +206,7 @@ def _need_verbs(profile: str, root: Path) -> None:
 
 
 def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, str]:
-    """NCCL_NET as the plugin calls itself: with it a plugin that is not loaded ends the job, without it TCP is used."""
+    """Return NCCL_NET with the plugin's name, so that NCCL fails if the plugin does not load, instead of using TCP."""
     for file in _plugin_files(environ, root):
         content = file.read_bytes()
         for name in PLUGIN_NAMES[profile]:
@@ -213,7 +219,7 @@ def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, s
 
 
 def _plugin_files(environ: Mapping[str, str], root: Path) -> Iterator[Path]:
-    """libnccl-net.so and its like, where the dynamic linker looks (ld.so(8))."""
+    """Yield libnccl-net.so and similar files in the folders of the dynamic linker (ld.so(8))."""
     folders = [Path(folder) for folder in environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
     for file in sorted(root.glob("etc/ld.so.conf.d/*.conf")):
         lines = file.read_text(errors="replace").splitlines()
@@ -223,7 +229,7 @@ def _plugin_files(environ: Mapping[str, str], root: Path) -> Iterator[Path]:
 
 
 def _tcpx_variables(control: str, root: Path) -> dict[str, str]:
-    """The cards of the GPUs are all of Google's but the one that leads to the other nodes."""
+    """Return NCCL's variables for TCPX: every gVNIC serves GPUs except `control`, which leads to the other nodes."""
     cards = [
         card.name
         for card in sorted(root.glob("sys/class/net/*"), key=lambda card: str((card / "device").resolve()))

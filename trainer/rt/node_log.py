@@ -1,6 +1,6 @@
-"""The log of a node, logs/node_NN.log: one file for all attempts, and when its lines were written.
+"""Write the log of a node, logs/node_NN.log: one file for all attempts, and the times when its lines were written.
 
-logs.sh merges the logs of all nodes by these times. They stand beside the log, whose lines stay as they were said.
+logs.sh merges the logs of all nodes by these times. They are in a separate file, so that log lines stay unchanged.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from .run_folder import RunFolder, open_for_append
 
 
 class LossyLog:
-    """Appends to a log. Output that a full disk does not take is dropped; a later line reports how much."""
+    """Appends to a log. Output that cannot be written to a full disk is dropped; a later line reports how much."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._dropped_bytes, self._reason = 0, ""
 
     def write(self, text: bytes) -> str:
-        """Append; why output is dropped from here on, when the write before this one succeeded, else ""."""
+        """Append the text. If this is the first write that fails, return why; else ""."""
         was_dropping = self._dropped_bytes > 0
         try:
             if was_dropping:
@@ -41,7 +41,7 @@ def write_all(descriptor: int, piece: bytes) -> None:
 
 
 class NodeLog:
-    """Appends. timed: keep logs/.node_NN.times, a line `SECONDS OFFSET` for each second with output."""
+    """The log of a node. timed: also write logs/.node_NN.times, a line `SECONDS OFFSET` for each second with output."""
 
     def __init__(self, run: RunFolder, node: int, timed: bool) -> None:
         path = run.node_log(node)
@@ -55,13 +55,13 @@ class NodeLog:
         self._log = LossyLog(run.open_log(path, f"node {node}"))
 
     def write(self, text: bytes) -> str:
-        """Append; why output is dropped, once each time that the disk has become full, else ""."""
+        """Append the text. Return why output is dropped, once each time the disk becomes full; else ""."""
         with contextlib.suppress(OSError):  # a full disk must not end the training
             self._note(os.fstat(self._log.descriptor).st_size)
         return self._log.write(text)
 
     def _note(self, offset: int) -> None:
-        """Record that the output at `offset` is written now."""
+        """Record that the output at byte `offset` is written now."""
         now_s = int(time.time())
         if self._times >= 0 and now_s != self._noted_s:
             self._noted_s = now_s

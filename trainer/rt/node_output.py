@@ -1,4 +1,4 @@
-"""Output of a node: from its launcher and supervisor, to log and console."""
+"""Write the output of a node's launcher and supervisor to its log and the console."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from .console import Console
 from .node_log import NodeLog
 
-RECENT_BYTES = 32 * 1024  # that a person still sees, or finds by scrolling a little
+RECENT_BYTES = 32 * 1024  # what a person still sees, or finds by scrolling a little
 
 
 class NodeOutput:
@@ -18,7 +18,7 @@ class NodeOutput:
 
     @property
     def is_behind(self) -> bool:
-        """The console has not taken all yet."""
+        """True if the console has not accepted all output yet."""
         return self._console.is_behind
 
     def say(self, line: str) -> None:
@@ -37,7 +37,7 @@ class NodeOutput:
         return text in self._recent
 
     def copy(self, output: int) -> bool:
-        """Copy one chunk of the launcher's output; False at its end."""
+        """Copy one chunk of the launcher's output; return False at its end."""
         piece = os.read(output, 65536)
         self.print(piece)
         return bool(piece)
@@ -50,7 +50,7 @@ class NodeOutput:
                 pass
 
     def go_on(self) -> None:
-        """Give the console more of what it did not take before."""
+        """Offer the console the rest of the output that it did not accept before."""
         self._console.write(b"")
 
     def flush(self) -> None:

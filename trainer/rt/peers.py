@@ -1,10 +1,10 @@
-"""The other nodes of an attempt: whether the run was stopped, who failed first, who was asked to stop, and who is lost.
+"""Watch the other nodes of an attempt: was the run stopped, which node failed first, was asked to stop, or is lost?
 
-A failed node writes exit/ATTEMPT/first, where the earliest failure stays; the first node that is asked to stop writes
+A failed node writes exit/ATTEMPT/first, where the earliest failure is kept; the first node that is asked to stop writes
 exit/ATTEMPT/stop; a user writes the stop mark; then all others exit. These are files in the run folder, which links.py
-copies to nodes that do not share it. Node 0 detects a node that lost power or network through its link, and the other
-nodes detect node 0. Without a link, a lost node is detected by its missing heartbeat in a shared run folder. Messages
-name the host that does not answer.
+copies to nodes that do not share it. Node 0 detects through its link that a node lost power or network, and the other
+nodes detect the loss of node 0. Without a link, a lost node is detected by its missing heartbeat in a shared run
+folder. Messages name the host that does not answer.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from . import exit_codes, first_failure
 from .links import Hub, Links, Spoke
 from .run_folder import RunFolder, read_small, write_small
 
-BEAT_S = 5.0  # between two touches of this node's state file, by which other machines see that it lives
-SILENT_S = 60.0  # a beat arrives late: attributes are cached for up to 60 s on a network file system (nfs(5))
-MARK_S = 2.0  # after the stop mark, stop.sh sends a signal where it can
-ANSWER_S, MOST_ASKED = 3.0, 64  # for a host to answer, and how many are asked at once
+BEAT_S = 5.0  # between two heartbeats: touches of this node's state file
+SILENT_S = 60.0  # network file systems cache attributes for up to 60 s (nfs(5)), so a heartbeat may arrive late
+MARK_S = 2.0  # time for stop.sh to send a signal, if it can, after it wrote the stop mark
+ANSWER_S, MOST_ASKED = 3.0, 64  # timeout for a host to answer, and number of hosts asked at the same time
 
 
 class Peers:
-    """The nodes of one attempt but this one. Node 0 listens from now on."""
+    """The other nodes of one attempt. Node 0 listens as soon as this is created."""
 
     def __init__(self, run: RunFolder, node: int, nodes: int, head: str) -> None:
         self.run, self.node = run, node
@@ -40,21 +40,21 @@ class Peers:
         self.marked = False
 
     def start(self) -> None:
-        """After the last fork of this process: the links are a thread."""
+        """Start the thread of the links. Call this after the last fork of this process."""
         if self.links:
             self.links.start()
 
     def beat(self) -> None:
-        """Touch the state file of this node every few seconds, also while it stops: saving may take long."""
+        """Touch the state file of this node every few seconds, also while it stops, because saving may take long."""
         if time.monotonic() >= self.next_beat:
             self.next_beat = time.monotonic() + BEAT_S
-            with contextlib.suppress(OSError):  # a full disk or a file server that is away must not end the training
+            with contextlib.suppress(OSError):  # a full disk or an unavailable file server must not end the training
                 os.utime(self.run.node_state(self.node))
                 self.marked = self._was_marked()
                 self.silent = self._silent()
 
     def trouble(self) -> str:
-        """Why this node should end too, or ""."""
+        """Return why this node should end too, or ""."""
         if not self.links:
             return "stop.sh" if self.marked else ""
         if self.run.stop_mark.exists():
@@ -74,30 +74,31 @@ class Peers:
         return self.silent
 
     def _was_marked(self) -> bool:
-        """Has the stop mark been there for a moment? Then its writer cannot signal this process."""
+        """Return whether the stop mark is older than MARK_S: then its writer cannot signal this process."""
         with contextlib.suppress(FileNotFoundError):
             now = self.run.node_state(self.node).stat().st_mtime
             return now - self.run.stop_mark.stat().st_mtime > MARK_S
         return False
 
     def _silent(self) -> str:
-        """Return a watched node without a link whose heartbeat stopped. Compares file times with each other, because
-        clocks of two machines may differ.
+        """Return which watched node without a link has stopped its heartbeat, in words, or "".
+
+        Compares file times with each other, because the clocks of two machines may differ.
         """
         now = self.run.node_state(self.node).stat().st_mtime
         for node in self.watched:
             if self.links and node in self.links.met:
-                continue  # the link tells, and sooner
+                continue  # the link detects it sooner
             state = read_small(self.run.node_state(node))
             if not state or state[1].get("attempt") != str(self.run.attempt) or "ended" in state[1]:
-                continue  # not there yet: the ranks' meeting has its own deadline
+                continue  # not started yet: the rendezvous has its own timeout
             silent_s = now - self.run.node_state(node).stat().st_mtime
             if silent_s > SILENT_S:
                 return f"node {node} ({state[1].get('host')}) has not responded for {silent_s:.0f} s"
         return ""
 
     def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:
-        """Announce that this node, or a rank on it, failed at `time_ns`, or now."""
+        """Announce that this node, or a rank on it, failed. time_ns: when, in ns since 1970; None = now"""
         if not self.others or code in (exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.INTERRUPTED):
             return
         keys: dict[str, object] = {"node": self.node, "time_ns": time_ns or time.time_ns()}
@@ -123,11 +124,11 @@ class Peers:
 
     @property
     def are_linked(self) -> bool:
-        """The last word is not out; or this is node 0, and others need it."""
+        """True while the links run: the last message is not sent yet, or this is node 0 and other nodes need it."""
         return self.links is not None and self.links.is_alive()
 
     def unreachable(self) -> str:
-        """Which nodes do not answer, in words, or "". Any port will do: a refusal is an answer."""
+        """Return which nodes do not answer, in words, or "". A refused connection is an answer, so any port will do."""
         with ThreadPoolExecutor(MOST_ASKED) as threads:
             hosts = zip(self.others, threads.map(self._silent_host, self.others), strict=True)
         names = [f"node {node} ({host})" for node, host in hosts if host]
@@ -139,7 +140,7 @@ class Peers:
         )
 
     def _silent_host(self, node: int) -> str:
-        """The name of that node's host if it does not answer, else ""."""
+        """Return the name of the node's host if it does not answer, else ""."""
         state = read_small(self.run.node_state(node))
         host = state[1].get("host", "") if state else ""
         return host if host and not _answers(host) else ""
@@ -148,7 +149,7 @@ class Peers:
 def _answers(host: str) -> bool:
     try:
         socket.create_connection((host, 1), ANSWER_S).close()
-    except (ConnectionRefusedError, socket.gaierror):  # a name that this node does not know says nothing
+    except (ConnectionRefusedError, socket.gaierror):  # a name that does not resolve here proves nothing
         return True
     except OSError:
         return False

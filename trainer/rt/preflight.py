@@ -1,11 +1,11 @@
-"""Checks of one node before a run: all of them, whatever the first ones say. verbs/table.py joins those of all nodes.
+"""Run all checks of one node before a run, even if some fail. verbs/table.py merges the results of all nodes.
 
 Usage  jobctl preflight --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
        in the job's environment and in the folder of its code; JOBC_NODES, JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_RUN_DIR
-Out    lines of fields with a tab between them, the last one `end`:
-         ok    ID TEXT "" NUMBER   NUMBER, if any: of nodes that are alike the one with the least is shown
+Out    lines of tab-separated fields, the last line is `end`:
+         ok    ID TEXT "" NUMBER   NUMBER is optional: the table shows the node with the lowest number
          FAIL  ID TEXT HINT
-         same  ID VALUE HINT       VALUE is to be the same on all nodes
+         same  ID VALUE HINT       VALUE must be the same on all nodes
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .reach import REFUSED, why_unreachable
 
 TORCH_TIMEOUT_S = 120  # a cold import from a network file system takes a minute
 LEAST_FREE_GIB, LEAST_FREE_INODES = 1.0, 10_000
-PROBE_BYTES = 2**20  # written and read back where runs will be
-MOST_PROCS_PER_CORE = 4  # more is a mistake: they only wait for each other
+PROBE_BYTES = 2**20  # written in the run root as a test
+MOST_PROCS_PER_CORE = 4  # more is a mistake: the processes only wait for each other
 LEAST_MEMLOCK_MIB = 1024  # RDMA pins the buffers of every connection
-HEAD_S = 5.0  # for node 0 to answer
-MOST_CLOCK_S = 2.0  # logs of several nodes are read side by side
+HEAD_S = 5.0  # timeout for node 0 to answer
+MOST_CLOCK_S = 2.0  # logs of several nodes are merged by time
 SAME_ENVIRONMENT = "make the environments equal: one folder on shared storage, or the same lock file on each node"
 ASK_TORCH = """
 import json, torch
@@ -48,7 +48,7 @@ print(json.dumps([torch.__version__, torch.__file__, torch.cuda.device_count(), 
 
 
 class Check(NamedTuple):
-    """The result of one check. hint: what to do about it, for a failed one; number: see the top of this file."""
+    """Result of one check. hint: what to do if it failed; number: see the top of this file."""
 
     good: bool
     id: str
@@ -66,7 +66,7 @@ class Same(NamedTuple):
 
 
 def main(argv: list[str]) -> int:
-    """The exit code."""
+    """Run all checks, print the results, and return the exit code."""
     options = parser().parse_args(argv)
     good = True
     for result in everything(options):
@@ -95,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def record(found: Check | Same) -> str:
-    """Record one result."""
+    """Return one result as a line of tab-separated fields."""
     if isinstance(found, Same):
         fields = ["same", found.id, found.value, found.hint]
     else:
@@ -105,7 +105,7 @@ def record(found: Check | Same) -> str:
 
 
 def everything(asked: argparse.Namespace) -> Iterator[Check | Same]:
-    """All checks, those that others wait for first."""
+    """Run all checks and yield their results. Checks that other nodes wait for come first."""
     nodes, rank = int(os.environ["JOBC_NODES"]), int(os.environ["JOBC_NODE_RANK"])
     if nodes == 1:
         yield check_port(asked.port)
@@ -134,7 +134,7 @@ def everything(asked: argparse.Namespace) -> Iterator[Check | Same]:
         yield from check_network(asked, head, rank)
         yield from own_checks(asked)
     finally:
-        with contextlib.suppress(OSError):  # told already
+        with contextlib.suppress(OSError):  # reported already
             meeting.leave(folder, rank)
 
 
@@ -164,7 +164,7 @@ def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
 
 
 def check_meeting(folder: Path, rank: int, head: str) -> Iterator[Check]:
-    """Storage, both directions and the clock, with node 0."""
+    """Check with node 0: shared storage, connections in both directions, and the clock."""
     try:
         result = meeting.meet(folder, rank, head)
     except OSError as error:
@@ -187,7 +187,7 @@ def check_meeting(folder: Path, rank: int, head: str) -> Iterator[Check]:
 
 
 def check_head(head: str) -> Check:
-    """Is node 0 there, as far as can be seen before anything listens on it: a refusal is an answer."""
+    """Check that node 0 answers. Nothing listens there yet, so a refused connection counts as an answer."""
     why = why_unreachable(head, 1, HEAD_S)
     if why in (None, REFUSED):
         return Check(True, "to_head", f"node 0, {head}, answers")
@@ -196,7 +196,7 @@ def check_head(head: str) -> Check:
 
 
 def check_clock(ahead_s: float, unsure_s: float) -> Check:
-    """ahead_s: clock of node 0 less this one; unsure_s: by how much that may be wrong."""
+    """Check this node's clock. ahead_s: node 0's clock minus this one, seconds; unsure_s: error of that, seconds."""
     good = abs(ahead_s) <= MOST_CLOCK_S + unsure_s
     direction = "behind" if ahead_s > 0 else "ahead of"
     text = (
@@ -206,7 +206,7 @@ def check_clock(ahead_s: float, unsure_s: float) -> Check:
 
 
 def check_network(asked: argparse.Namespace, head: str, rank: int) -> Iterator[Check]:
-    """The interface, the fabric of the profile, and the memory that RDMA may pin."""
+    """Check the interface, the fabric of the profile, and the memory that RDMA may pin."""
     try:
         chosen = network.choose_interface(asked.interface, head, rank == 0)
         names = ", ".join(sorted({name for name in interfaces.addresses().values() if name in chosen.split(",")}))
@@ -222,7 +222,7 @@ def check_network(asked: argparse.Namespace, head: str, rank: int) -> Iterator[C
 
 
 def check_memlock(limit: int) -> Check:
-    """limit: bytes, -1 = none"""
+    """Check the limit of locked memory. limit: bytes, -1 = unlimited"""
     good = limit == resource.RLIM_INFINITY or limit >= LEAST_MEMLOCK_MIB * 2**20
     text = "unlimited" if limit == resource.RLIM_INFINITY else f"{limit // 1024} KiB"
     hint = "raise memlock in limits.conf; for Slurm LimitMEMLOCK=infinity of slurmd; for docker --ulimit memlock=-1"
@@ -230,7 +230,7 @@ def check_memlock(limit: int) -> Check:
 
 
 def check_command(command: list[str]) -> Iterator[Check]:
-    """The program and, for `python FILE`, the file."""
+    """Check that the program exists and, for `python FILE`, the file."""
     if not command:
         return
     path = shutil.which(command[0])
@@ -243,7 +243,7 @@ def check_command(command: list[str]) -> Iterator[Check]:
 
 
 def check_cores(cores: int, procs: int) -> Check:
-    """More processes than cores work, slowly."""
+    """Check the number of CPU cores. More processes than cores are allowed, up to 4 per core, and are slow."""
     text = f"{cores} CPU core{'s' * (cores > 1)} for {procs} process{'es' * (procs > 1)}"
     if procs > cores:
         text += f", {round(procs / cores, 1):g} on each"
@@ -263,7 +263,7 @@ def check_port(port: int) -> Check:
 
 
 def check_run_root(root: Path) -> Iterator[Check]:
-    """The folder, or the nearest one above it that exists, is written and has room."""
+    """Check that the run root, or its nearest existing parent, is writable and has free space."""
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     try:
         with tempfile.NamedTemporaryFile(dir=existing, prefix=".jobc-probe-") as probe:  # others may write there
@@ -277,14 +277,14 @@ def check_run_root(root: Path) -> Iterator[Check]:
     free_gib = space.f_bavail * space.f_frsize / 2**30
     hint = "remove old runs or set JOBC_RUN_ROOT"
     yield Check(free_gib >= LEAST_FREE_GIB, "space", f"{free_gib:.1f} GiB free there", hint, free_gib)
-    if space.f_files:  # some file systems do not count
+    if space.f_files:  # some file systems do not count inodes
         enough = space.f_favail >= LEAST_FREE_INODES
         text = f"room for {'more than' if enough else 'only'} {min(space.f_favail, LEAST_FREE_INODES)} files there"
         yield Check(enough, "inodes", text, hint)
 
 
 def check_data(folder: str | None) -> Iterator[Check | Same]:
-    """The folder of data sets, when the job names one."""
+    """Check that the folder of data sets is readable, if the job names one."""
     if not folder:
         return
     try:
@@ -298,7 +298,7 @@ def check_data(folder: str | None) -> Iterator[Check | Same]:
 
 
 def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Same]:
-    """found: those of this node, None = nobody knows but torch"""
+    """Check that enough GPUs are free. found: GPUs of this node, None = only torch can tell"""
     if found is None:
         return
     busy = [gpu for gpu in found if not gpu.is_free]
@@ -320,7 +320,7 @@ def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Sa
 
 
 def check_torch(wanted: int) -> Iterator[Check | Same]:
-    """Imported for good, in a process of its own: a torch that is found but broken is the common case."""
+    """Import torch in a subprocess and check its version and GPUs: an installed but broken torch is the common case."""
     try:
         process = subprocess.run(
             [sys.executable, "-c", ASK_TORCH],

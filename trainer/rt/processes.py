@@ -1,8 +1,8 @@
-"""Linux process control: start a program that cannot outlive its starter, and find and end all descendants.
+"""Control Linux processes: start a program that cannot outlive its starter, and find and kill all descendants.
 
-Three kernel features carry this. A parent-death signal kills a child when its parent dies, in any way.
-A child subreaper inherits every orphan below it, so a daemon that forked twice and called setsid is found.
-The start time in /proc/PID/stat tells a process from an earlier one with the same number.
+This relies on three kernel features. A parent-death signal kills a child whenever its parent dies.
+A child subreaper adopts all its orphaned descendants, so a daemon that forked twice and called setsid is found.
+The start time in /proc/PID/stat distinguishes a process from an earlier one with the same pid.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent(death_signal: int = signal.SIGKILL) -> None:
-    """Send this process `death_signal` when its parent thread ends. Survives exec, not fork."""
+    """Ask the kernel to send this process `death_signal` when its parent thread ends. Survives exec, not fork."""
     _prctl(PR_SET_PDEATHSIG, death_signal)
 
 
 def become_subreaper() -> None:
-    """Orphaned descendants become children of this process, not of init. Survives exec, not fork."""
+    """Make this process, not init, adopt its orphaned descendants. Survives exec, not fork."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -48,12 +48,12 @@ def start(
     environ: Mapping[str, str] | None = None,
     blocked: Collection[int] = (),
 ) -> int:
-    """Start `argv` in its own session, killed when this process ends; its process number.
+    """Start `argv` in its own session, to be killed when this process ends, and return its pid.
 
     output: file descriptor for its stdout and stderr; None = those of this process
-    errors: another one for its stderr
-    blocked: signals that wait until the program unblocks them
-    Raises OSError, with the reason of the failed exec, when it cannot be started.
+    errors: separate file descriptor for its stderr
+    blocked: signals that are blocked until the program unblocks them
+    Raises OSError with the reason of the failed exec if the program cannot be started.
     """
     read_end, write_end = os.pipe()  # closed by a successful exec; else it carries the errno
     parent = os.getpid()
@@ -87,7 +87,7 @@ def start(
 
 
 def reap() -> list[tuple[int, int]]:
-    """(pid, exit code; -N = killed by signal N) of every child that has ended; never waits."""
+    """Return the pid and the exit code (-N = killed by signal N) of every child that has ended; never waits."""
     ended: list[tuple[int, int]] = []
     while True:
         try:
@@ -100,21 +100,19 @@ def reap() -> list[tuple[int, int]]:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Return the start time of `pid` in clock ticks since boot (proc(5), field 22 of stat); None if there is no such
-    process.
-    """
+    """Return the start time of a process in clock ticks since boot (proc(5), field 22 of stat); None if it is gone."""
     fields = _stat(pid)
     return int(fields[19]) if fields else None
 
 
 def is_running(pid: int, ticks: int) -> bool:
-    """Is that very process there, and not a zombie?"""
+    """Return whether the process with this pid and start time exists and is not a zombie."""
     fields = _stat(pid)
     return fields is not None and int(fields[19]) == ticks and fields[0] not in "ZX"
 
 
 def _stat(pid: int) -> list[str] | None:
-    """The fields from the third one (state) on; the second may hold spaces and brackets."""
+    """Return the fields of /proc/PID/stat from the third (state) on; the second may contain spaces and parentheses."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -122,7 +120,7 @@ def _stat(pid: int) -> list[str] | None:
 
 
 def descendants(root: int) -> list[tuple[int, int]]:
-    """(pid, start ticks) of all living processes below `root`, parents first."""
+    """Return the pid and the start ticks of all living descendants of `root`, parents first."""
     children: dict[int, list[tuple[int, int]]] = {}
     for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
         if (fields := _stat(pid)) and fields[0] not in "ZX":
@@ -137,7 +135,7 @@ def descendants(root: int) -> list[tuple[int, int]]:
 
 
 def cpu_ticks(roots: Collection[int]) -> dict[int, int]:
-    """User and system time, in clock ticks, of each process in `roots` with all below it and those that have ended."""
+    """Return the CPU time in clock ticks (user and system) of each process in `roots`, including all descendants."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
@@ -155,7 +153,7 @@ def cpu_ticks(roots: Collection[int]) -> dict[int, int]:
 
 
 def signal_process(pid: int, ticks: int, number: int) -> bool:
-    """Send a signal to that very process; False when it is gone."""
+    """Send a signal to the process with this pid and start time; return False if it is gone."""
     if not is_running(pid, ticks):
         return False
     try:
@@ -168,7 +166,7 @@ def signal_process(pid: int, ticks: int, number: int) -> bool:
 
 
 def kill_descendants(root: int, timeout_s: float = 10) -> list[int]:
-    """SIGKILL everything below `root`, again and again until nothing is left; those that would not die."""
+    """Kill all descendants of `root` with SIGKILL until none is left; return the pids of those that do not die."""
     deadline = time.monotonic() + timeout_s
     while True:
         remaining = descendants(root)

@@ -1,10 +1,10 @@
-"""Wrapper around one rank: its log file, its signals, and an exit code that survives the launcher.
+"""Wrap one rank: write its log, forward its signals, and record its exit code.
 
-Usage  jobctl rank [--local-rank=N] -- COMMAND…     (the option: torch.distributed.launch puts it there)
+Usage  jobctl rank [--local-rank=N] -- COMMAND…     (torch.distributed.launch adds the option)
 In     RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.sh
 Out    logs/rank_NN.log (global rank 0 also on stdout), state/rank_NN, exit/ATTEMPT/rank_NN, and the exit code
 
-torchrun and accelerate return 1 for any failed rank, so the code that counts is the one in the exit file.
+torchrun and accelerate return 1 for any failed rank, so the exit code of the rank is read from the exit file.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .signal_queue import SignalQueue
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-REPEAT_S = 5.0  # launchers and schedulers send one request more than once; within this time it counts as one
-ENDING_ALL = {"TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE"}  # a launcher that ends all ranks when one has failed
-DRAIN_S = 1.0  # for output that is still in the pipe when the rank has ended
+REPEAT_S = 5.0  # launchers and schedulers repeat signals; repeats within this time count as one
+ENDING_ALL = {"TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE"}  # set by launchers that end all ranks when one has failed
+DRAIN_S = 1.0  # to read the output that is still in the pipe when the rank has ended
 
 
 def main(argv: list[str]) -> int:
-    """The exit code for the launcher."""
+    """Run the rank and return the exit code for the launcher."""
     launcher_arguments, command = local_rank.split(argv)
     command = local_rank.insert(command, launcher_arguments)
     signals = SignalQueue((*FORWARDED, signal.SIGCHLD))
@@ -48,14 +48,14 @@ def main(argv: list[str]) -> int:
 
 
 def number_by_place(environment: MutableMapping[str, str]) -> None:
-    """Make the rank's numbers those of its node's place in the job, where torchrun has numbered the nodes otherwise.
+    """Renumber the rank by its node's position in the job if torchrun has numbered the nodes differently.
 
-    The c10d rendezvous sorts them by address (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, 2.4 to 2.13),
-    whatever --node-rank says: rank 0 would not be on node 0, and after a restart perhaps on another node than before.
-    All ranks are clients of the agents' store then, so any numbering will do.
+    The c10d rendezvous sorts nodes by address (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, 2.4 to 2.13)
+    and ignores --node-rank: rank 0 would not be on node 0, and might be on a different node after a restart.
+    All ranks are then clients of the agents' store, so any numbering works.
 
     Raises:
-        ValueError: that store is not shared, so the rank that torchrun calls 0 must host one.
+        ValueError: the agents do not share their store, so torchrun's rank 0 must host one.
     """
     node, group = environment.get("JOBC_NODE_RANK"), environment.get("GROUP_RANK")
     if "TORCHELASTIC_RUN_ID" not in environment or node is None or group == node:
@@ -71,11 +71,11 @@ class Rank:
 
     def __init__(self, run: RunFolder, rank: int, command: list[str]) -> None:
         self.run_folder, self.rank, self.command = run, rank, command
-        run.rank_exit(rank).unlink(missing_ok=True)  # of an earlier start in place
+        run.rank_exit(rank).unlink(missing_ok=True)  # left by an earlier start in place
         reserve_small(run.rank_exit(rank))
         self.log = run.open_log(run.rank_log(rank), f"rank {rank}")
         self.lossy_log = LossyLog(self.log)
-        self.began, self.first_output = int(time.time()), 0  # seconds since 1970; what status tells of a start
+        self.began, self.first_output = int(time.time()), 0  # seconds since 1970; status reports them
         self.forwarded: dict[int, float] = {}  # signal -> when it was last sent, monotonic seconds
 
     def run(self, signals: SignalQueue) -> int:
@@ -94,7 +94,7 @@ class Rank:
         return self._leave(code, reason, status)
 
     def _attend(self, child: int, pipe: int | None, signals: SignalQueue) -> int:
-        """Pass signals down and output up until the child ends; its status, -N = killed by signal N."""
+        """Forward signals and output until the child ends; return its exit code, -N = killed by signal N."""
         while True:
             arrived, readable = signals.wait(60, *([pipe] if pipe is not None else []))
             for number in arrived:
@@ -115,12 +115,12 @@ class Rank:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, number)
             if number in ENDING:
-                os.kill(child, signal.SIGCONT)  # a frozen rank would not hear it; Slurm sends both as well
+                os.kill(child, signal.SIGCONT)  # a stopped process would not get the signal; Slurm sends both too
         with contextlib.suppress(OSError):
             self._write_state()
 
     def _copy(self, pipe: int) -> bool:
-        """Copy one chunk of output to the log and to stdout; False at its end."""
+        """Copy one chunk of output to the log and to stdout; return False at its end."""
         piece = os.read(pipe, 65536)
         self.lossy_log.write(piece)
         if piece and not self.first_output:
@@ -132,7 +132,7 @@ class Rank:
         return bool(piece)
 
     def _drain(self, pipe: int | None, signals: SignalQueue) -> None:
-        """Output that came before the end; not more, for a daemon of the rank may keep the pipe open."""
+        """Copy the output written before the end. Does not wait: a daemon of the rank may keep the pipe open."""
         deadline = time.monotonic() + DRAIN_S
         while pipe is not None and time.monotonic() < deadline:
             _, readable = signals.wait(0, pipe)
@@ -153,7 +153,7 @@ class Rank:
         write_small(self.run_folder.rank_exit(self.rank), str(code), keys)
         release_small(self.run_folder.rank_exit(self.rank))
         if code == exit_codes.PREEMPTED and ENDING_ALL & os.environ.keys():
-            return 0  # else they kill the ranks that are still saving: torchrun after 30 s, mpirun sooner
+            return 0  # else the launcher kills ranks that still save: torchrun after 30 s, mpirun sooner
         return code
 
     def _write_state(self) -> None:
@@ -172,17 +172,17 @@ class Rank:
 
 
 def blocked_at_first(command: list[str]) -> tuple[int, ...]:
-    """The bundled trainer and smoke test take a Ctrl-C when they can (StopSignals), not as a traceback of an import."""
+    """Return the signals to block at start: SIGINT for jobc's trainer and smoke test, until StopSignals handles it."""
     ours = command[1:3] in (["-m", "jobc_trainer"], ["-m", "jobc_trainer.smoke"])
     return (signal.SIGINT,) if ours else ()
 
 
 def meaning(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[int, str]:
-    """(exit code, reason) of a rank.
+    """Return the exit code and the reason of a rank.
 
-    status:    as os.waitstatus_to_exitcode gives it: exit status, or -N = killed by signal N
-    forwarded: signals that the wrapper passed on; a rank ended by one of them obeyed (a shell says 128 + N)
-    stopped:   the stop mark exists, so nobody shall start this run again
+    status:    exit status, or -N = killed by signal N, as os.waitstatus_to_exitcode returns it
+    forwarded: signals that the wrapper forwarded; a rank that one of them ended obeyed (a shell returns 128 + N)
+    stopped:   whether the stop mark exists: then the run must not be requeued
     """
     stop = exit_codes.DONE if stopped else exit_codes.PREEMPTED
     for number in forwarded:

@@ -1,7 +1,7 @@
-"""Wait until a TCP port of another host answers, and say which of several things is wrong while it does not.
+"""Wait until a TCP port of another host answers, and report why it does not.
 
 Usage  jobctl reach HOST PORT SECONDS -- COMMAND…      becomes COMMAND when HOST:PORT answers
-Out    a line every ten seconds on stdout; exit 71 and one line on stderr when it does not answer in time
+Out    a line every ten seconds on stdout; exit 71 and one line on stderr if it does not answer in time
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from . import exit_codes
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 CONNECT_TIMEOUT_S = 5.0
-SILENT_S = 10.0  # a wait shorter than this is normal and not worth a line
+SILENT_S = 10.0  # a shorter wait is normal and not reported
 REFUSED = "connection refused"
 
 
 def main(argv: list[str]) -> int:
-    """The exit code, unless this process becomes the command."""
+    """Wait, then become the command; return the exit code on timeout."""
     host, port, timeout_s, _, *command = argv
     why = wait_until_reached(host, int(port), float(timeout_s))
     if why is None:

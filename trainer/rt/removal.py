@@ -1,11 +1,11 @@
-"""Remove folders of this user, such as old runs. Never follows a symbolic link, nor leaves a file system.
+"""Remove folders of this user, such as old runs, without following a symbolic link or leaving the file system.
 
-In   a path; above its last part it may have links. A folder is hidden first, as `.NAME.removed` beside it: after a kill
-     in the middle nothing half remains under its name, and the next call on the hidden folder removes the rest.
-Out  OSError, with what could not be removed
+In   a path whose last part is not a link. The folder is first renamed to `.NAME.removed`, so that a kill leaves no
+     half-removed folder under its name; the next call on the hidden folder removes the rest.
+Out  OSError for what could not be removed
 
-Everything below the folder is opened by name from the folder above it, which is held open: another user who may write
-there cannot lead the removal elsewhere.
+Everything in the folder is opened relative to its parent, which is held open, so that another user who can write there
+cannot redirect the removal.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def hidden_name(name: str) -> str:
 
 
 def original_name(hidden: str) -> str:
-    """Return the name that a hidden folder had; "" for another name."""
+    """Return the original name of a hidden folder; "" if the folder is not hidden."""
     is_hidden = hidden.startswith(PREFIX) and hidden.endswith(SUFFIX)
     return hidden[len(PREFIX) : -len(SUFFIX)] if is_hidden else ""
 
 
 def erase(folder: Path) -> None:
-    """Remove a folder of this user, with all that is in it. Raises OSError"""
+    """Remove a folder of this user and everything in it. Raises OSError."""
     with _opened(folder.parent) as parent:
         found = os.stat(folder.name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISDIR(found.st_mode):
@@ -51,7 +51,7 @@ def erase(folder: Path) -> None:
 
 
 def remove_tree(name: str, parent: int) -> None:
-    """Remove a folder from the open folder `parent`, however deep it is. Raises OSError at the first obstacle."""
+    """Remove a folder of any depth from the open folder `parent`. Raises OSError at the first failure."""
     here, above, names = _open_folder(name, parent), [os.fstat(parent)], [name]
     device = os.fstat(here).st_dev
     try:
@@ -73,7 +73,7 @@ def remove_tree(name: str, parent: int) -> None:
 
 
 def _open_folder(name: str, parent: int) -> int:
-    """Open a folder so that its entries can be removed: the copies of code and artifact in a run are read-only."""
+    """Open a folder and make it writable, because the copies of code and artifact in a run are read-only."""
     folder = os.open(name, _FOLDER, dir_fd=parent)
     mode = os.fstat(folder).st_mode
     if mode & stat.S_IRWXU != stat.S_IRWXU:
@@ -88,9 +88,9 @@ def _move(here: int, there: int) -> int:
 
 
 def _remove_files(folder: int) -> str | None:
-    """Remove files until there is a subfolder; return its name."""
+    """Remove files until there is a subfolder, and return its name; None if the folder is empty."""
     has_entries = True
-    while has_entries:  # a list that is read while it shrinks may leave some out
+    while has_entries:  # a scan may miss entries while others are removed
         has_entries = False
         with os.scandir(folder) as entries:
             for entry in entries:

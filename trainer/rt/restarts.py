@@ -1,8 +1,8 @@
-"""Restarts in place: after a crash the nodes of an attempt start their ranks again, together, without the scheduler.
+"""Restart in place: after a crash all nodes of an attempt start their ranks again, together, without the scheduler.
 
-The nodes agree through exit/ATTEMPT/restart_N/: each that could go on leaves node_NN there when nothing of it runs any
-more; when all have, node 0 leaves `go`. So a rank never meets one of before the crash, and every launcher starts
-afresh: torchrun's own --max-restarts keeps its store, where new ranks find the addresses of dead ones (torch 2.13).
+The nodes agree through exit/ATTEMPT/restart_N/: each node that can continue writes node_NN there once all its processes
+have ended; when all nodes have, node 0 writes `go`. So no rank connects to one from before the crash. Every launcher is
+new, because torchrun's --max-restarts keeps its store, where ranks find the addresses of dead ranks (torch 2.13).
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from .run_folder import RunFolder
 
 CAN_RESTART = (exit_codes.CRASHED, exit_codes.PEER_LOST)
 PAUSE_S = 0.2
-MORE_S = 30.0  # beyond the grace: for the others to notice that a node failed, and to end what is left there
+MORE_S = 30.0  # beyond the grace period: time for the others to notice the failure and end their processes
 
 
 class Restarts:
-    """most: how often, at most. pause(seconds): waits; False = asked to stop meanwhile."""
+    """Restarts of one node. most: maximum number of restarts; pause(seconds): wait, False = asked to stop meanwhile."""
 
     def __init__(self, run: RunFolder, node: int, nodes: int, most: int, pause: Callable[[float], bool]) -> None:
         self.run, self.node, self.nodes, self.most, self.pause = run, node, nodes, most, pause
         self.made = 0
 
     def agree(self, timeout_s: float) -> bool:
-        """Agree with the other nodes on a restart now. False: a node ended or is silent, or the run was stopped."""
+        """Agree with the other nodes on a restart; return False if a node ended or is silent or the run was stopped."""
         folder = self.run.restart(self.made + 1)
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"node_{self.node:02}").touch()
             deadline = time.monotonic() + timeout_s + MORE_S
             while time.monotonic() < deadline and not self._is_over() and self.pause(PAUSE_S):
-                os.utime(self.run.node_state(self.node))  # still there
+                os.utime(self.run.node_state(self.node))  # heartbeat
                 names = os.listdir(folder)
                 if "go" in names:
                     self.made += 1

@@ -1,6 +1,6 @@
-"""The run folder: names of the files that the run-time side keeps there, and atomic writing of small ones.
+"""Name the files of a run folder that the runtime uses, and write small files atomically.
 
-A small file is `key=value` lines, so that bash reads it as easily as Python.
+A small file has `key=value` lines, so that bash reads it as easily as Python.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 
 from .untrusted_files import MIB, Unreadable, parsed, read_bytes
 
-LARGEST = MIB  # of a small file
+LARGEST = MIB  # size limit of a small file
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-RESERVED_BYTES = 4096  # a block, of most file systems
-PROGRESS = "state/progress"  # attempts.py counts there starts that came no further
-REACHED = "state/reached"  # the last step of earlier attempts, where their metrics are not in this folder
+RESERVED_BYTES = 4096  # one block on most file systems
+PROGRESS = "state/progress"  # attempts.py counts in it the starts that completed no new step
+REACHED = "state/reached"  # the last step of earlier attempts, if their metrics are not in this folder
 
 
 class RunFolder:
@@ -31,7 +31,7 @@ class RunFolder:
 
     @classmethod
     def from_environment(cls) -> RunFolder:
-        """Raises KeyError or ValueError when the variables are not those that node.sh exports."""
+        """Return the run folder from node.sh's variables. Raises KeyError or ValueError if they are incomplete."""
         return cls(Path(os.environ["JOBC_RUN_DIR"]), int(os.environ["JOBC_ATTEMPT"]))
 
     def node_state(self, node: int) -> Path:
@@ -51,16 +51,16 @@ class RunFolder:
 
     @property
     def first_failure(self) -> Path:
-        """Which node failed first, and why (peers.py)."""
+        """Return the file that records which node failed first, and why (peers.py)."""
         return self.path / "exit" / str(self.attempt) / "first"
 
     def restart(self, number: int) -> Path:
-        """Return the file in which nodes agree on that restart, numbered from 1."""
+        """Return the folder in which the nodes agree on that restart, numbered from 1."""
         return self.path / "exit" / str(self.attempt) / f"restart_{number}"
 
     @property
     def first_stop(self) -> Path:
-        """Return the file with the first node that was asked to stop early, and why: written once, by that node."""
+        """Return the file in which the first node that was asked to stop early writes its number and why."""
         return self.path / "exit" / str(self.attempt) / "stop"
 
     def node_log(self, node: int) -> Path:
@@ -79,22 +79,22 @@ class RunFolder:
 
     @property
     def link_state(self) -> Path:
-        """Return the file in which node 0 publishes its supervisor's address: links.py."""
+        """Return the file in which node 0 publishes its supervisor's address (links.py)."""
         return self.path / "state" / "link"
 
     @property
     def mpi_daemon(self) -> Path:
-        """The command of mpirun's daemons, left by node 0: mpi.py."""
+        """Return the file in which node 0 publishes the command of mpirun's daemons (mpi.py)."""
         return self.path / "exit" / str(self.attempt) / "mpi_daemon"
 
     @property
     def resume_command(self) -> Path:
-        """`command=` and what makes the next attempt; absent where the backend has none, and in smoke.sh."""
+        """Return the file with the resume command (`command=`); absent if the backend has none, and in smoke.sh."""
         return self.path / "state" / "resume"
 
     @property
     def code(self) -> Path:
-        """Return the working copy of the user's code; absent where the ranks run in another folder."""
+        """Return the working copy of the user's code; absent if the ranks run in another folder."""
         return self.path / "code"
 
     @property
@@ -108,7 +108,7 @@ class RunFolder:
         return self.path / "control" / "STOP"
 
     def open_log(self, path: Path, who: str) -> int:
-        """Open a log for appending, with the line that opens this attempt: one file holds all attempts."""
+        """Open a log for appending and write the header line of this attempt, because one file holds all attempts."""
         path.parent.mkdir(parents=True, exist_ok=True)
         log = open_for_append(path)
         os.write(log, self.log_header(who).encode())
@@ -120,10 +120,10 @@ class RunFolder:
 
 
 def open_for_append(path: Path, access: int = os.O_WRONLY) -> int:
-    """Descriptor of a regular file, created if nothing has its name.
+    """Open a regular file for appending, create it if needed, and return its descriptor.
 
-    A symbolic link is not followed, because anyone who can write to the run folder can create it, and it may lead to
-    any file of this user; a named pipe is not waited for. Both raise OSError.
+    Raises OSError for a symbolic link, which anyone who can write to the run folder can point to any file of this user,
+    and for a named pipe, without waiting for it.
     """
     descriptor = os.open(path, access | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -135,9 +135,9 @@ def open_for_append(path: Path, access: int = os.O_WRONLY) -> int:
 def write_small(
     path: Path, first_line: str = "", keys: Mapping[str, object] | None = None, private: bool = False
 ) -> None:
-    """Write `first_line`, if any, then `key=value` lines; a reader sees the old file or the whole new one.
+    """Write `first_line`, if any, then `key=value` lines; a reader sees the old file or the complete new one.
 
-    private: nobody else may read it
+    private: only this user may read the file
     """
     lines = [first_line] if first_line else []
     lines += [f"{key}={_one_line(str(value))}" for key, value in (keys or {}).items()]
@@ -155,9 +155,9 @@ def write_small(
 
 
 def reserve_small(path: Path) -> None:
-    """Take the space for a small file that write_small() has to write later, also when the disk is full by then.
+    """Reserve disk space for a small file, so that write_small() can write it later even if the disk is full by then.
 
-    Works where a file can be overwritten in place: not on btrfs and ZFS, which copy on write.
+    Works only if files are overwritten in place: not on btrfs and ZFS, which copy on write.
     """
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -165,7 +165,7 @@ def reserve_small(path: Path) -> None:
 
 
 def release_small(path: Path) -> None:
-    """Give back what reserve_small() has taken."""
+    """Free the space that reserve_small() reserved."""
     with contextlib.suppress(OSError):
         _reserve_of(path).unlink(missing_ok=True)
 
@@ -175,7 +175,7 @@ def _reserve_of(path: Path) -> Path:
 
 
 def _write_in_reserve(path: Path, content: bytes) -> bool:
-    """Write into blocks that are allocated already. What was `path` before makes room for the next reserve."""
+    """Write into the reserved blocks, which become `path`; the old `path` makes room for a new reserve."""
     if len(content) > RESERVED_BYTES:
         content = content[: RESERVED_BYTES - 1] + b"\n"
     reserve = _reserve_of(path)
@@ -191,7 +191,7 @@ def _write_in_reserve(path: Path, content: bytes) -> bool:
 
 
 def read_small(path: Path) -> tuple[str, dict[str, str]] | None:
-    """(first line when it is not `key=value`, else ""), keys; None when there is no such small file."""
+    """Return the first line ("" if it is `key=value`) and the keys of a small file; None if it cannot be read."""
     try:
         return small(read_bytes(path, LARGEST, follow=False))
     except Unreadable:
@@ -199,19 +199,19 @@ def read_small(path: Path) -> tuple[str, dict[str, str]] | None:
 
 
 def small(content: bytes) -> tuple[str, dict[str, str]]:
-    """Read a small file as lines. Only a newline ends a line: values may contain U+0085 and similar."""
+    """Parse a small file into its first line and keys. Only a newline ends a line: values may contain U+0085."""
     lines = content.decode(errors="replace").split("\n")
     first_line = lines.pop(0) if "=" not in lines[0] else ""
     return first_line, dict(line.split("=", 1) for line in lines if "=" in line)
 
 
 def count_of(text: object, otherwise: int = 0) -> int:
-    """Integer in a text of a small file; `otherwise` when it is not one or exceeds 19 digits."""
+    """Return the integer in a value of a small file; `otherwise` if it is not an integer of at most 19 digits."""
     return int(str(text)) if re.fullmatch("[0-9]{1,19}", str(text)) else otherwise
 
 
 def last_step(metrics: bytes) -> int | None:
-    """The last step that lines of metrics tell of. A torn line tells nothing."""
+    """Return the last step in lines of metrics; None if there is none. Incomplete lines are ignored."""
     for line in reversed(metrics.splitlines()):
         try:
             return int(parsed("metrics", line)["step"])

@@ -1,4 +1,4 @@
-"""Secrets of a run, which lie in the user's home, because run folders are shared (run.sh: secrets_of)."""
+"""Find and delete the secrets of a run. They are in the user's home, because run folders are shared (run.sh)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _BASIS, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1  # of FNV-1
 
 
 def secrets_of(run: Path) -> Path:
-    """Return the folder. Its name ends with a hash of the run's resolved path: runs in two roots may have one ID."""
+    """Return the folder of a run's secrets. Its name ends with a hash of the run's path, because IDs may repeat in
+    another run root. run: resolved path
+    """
     value = _BASIS
     for byte in os.fsencode(run):
         value = (value ^ byte) * _PRIME & _MASK
@@ -20,7 +22,7 @@ def secrets_of(run: Path) -> Path:
 
 
 def forget_secrets(run: Path) -> None:
-    """Remove the secrets of a run, where there are any. Raises OSError"""
+    """Remove the secrets of a run, if there are any. Raises OSError."""
     folder = secrets_of(run)
     if not folder.is_dir() or folder.is_symlink():
         return

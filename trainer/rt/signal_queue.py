@@ -1,4 +1,4 @@
-"""Signals as data: they arrive in a pipe that a select loop reads, and no code interrupts other code."""
+"""Receive signals as data from a pipe in a select loop, so that no signal handler interrupts other code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 
 class SignalQueue:
-    """Catches `signals` from now on. Make one per process, before anything is started."""
+    """Queue of the caught `signals`. Create one per process, before any child is started."""
 
     def __init__(self, signals: Iterable[int]) -> None:
         self._read_end, self._write_end = os.pipe()
@@ -20,7 +20,7 @@ class SignalQueue:
             signal.signal(number, lambda *_: None)
 
     def wait(self, timeout_s: float, *readable: int) -> tuple[list[int], list[int]]:
-        """(signals as they arrived, those of `readable` that have input); both empty after the timeout."""
+        """Return the signals in order of arrival, and those descriptors of `readable` that have input."""
         ready, _, _ = select.select([self._read_end, *readable], [], [], max(timeout_s, 0))
         arrived: list[int] = []
         if self._read_end in ready:

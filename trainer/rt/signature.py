@@ -1,4 +1,4 @@
-"""Signature version 4 of an S3 request, as header fields.
+"""Sign an S3 request with AWS Signature Version 4, in header fields.
 
 Source: "Authenticating Requests (AWS Signature Version 4)", Amazon S3 API Reference. S3 alone encodes the path once.
 """
@@ -18,7 +18,7 @@ UNRESERVED = "-_.~"
 
 
 def encoded_path(path: str) -> str:
-    """Percent-encode each byte except A-Z a-z 0-9 - _ . ~ and the slash."""
+    """Percent-encode every byte of a path except A-Z a-z 0-9 - _ . ~ and the slash."""
     return quote(path, safe=UNRESERVED + "/")
 
 
@@ -38,9 +38,9 @@ def signed_headers(
     region: str,
     now: float | None = None,
 ) -> dict[str, str]:
-    """`headers`, with those that sign them.
+    """Return `headers` with the fields that sign the request.
 
-    path: not encoded; body_sha256: 64 hex digits; credentials: None = not signed; now: seconds since 1970
+    path: not encoded; body_sha256: 64 hex digits; credentials: None = unsigned request; now: seconds since 1970
     """
     moment = time.gmtime(time.time() if now is None else now)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", moment)

@@ -1,13 +1,14 @@
-"""Copy the user's code into a run, where the ranks run and may write, and link what git ignores, such as data/.
+"""Copy the user's code into a run, where the ranks run and may write, and link entries that git ignores, such as data/.
 
 Usage  jobctl snapshot ROOT --run RUN --runs RUNS --project PROJECT --max-bytes N [--script FILE] [--linked]
          ROOT         folder of the code
-         --runs       folder of the runs of the job; neither it nor those of other jobs beside it are copied
+         --runs       folder of the job's runs; its parent, the run root of all jobs, is not copied
          --project    folder that holds artifacts/
          --script     what the ranks run, relative to ROOT: it must be in the copy
          --linked     the nodes see ROOT: link the top-level entries that git ignores
-Out    RUN/code; what was copied, linked and left out on stderr: stdout of submit.sh is for programs
-Exit   0; 65 where the code must be changed first; 1 when it cannot be copied. An earlier copy keeps what ranks wrote
+Out    RUN/code, in which an earlier copy keeps files that ranks wrote; on stderr what was copied, linked and left out,
+       because stdout of submit.sh is for programs
+Exit   0; 65 if the user must change the code or its settings; 1 if the code cannot be copied
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class _Copy:
             ) from error
 
     def _open_earlier(self) -> None:
-        """Make an earlier copy writable, and remove its links to the project: the files behind them are not copies."""
+        """Make an earlier copy writable, and remove its links to the project, because those lead to the originals."""
         for folder, folders, files in os.walk(self.folder):
             for name in [".", *folders, *files]:
                 path = os.path.join(folder, name)
@@ -114,7 +115,7 @@ class _Copy:
                 entry.unlink()
 
     def _copy(self, source: bytes, target: bytes) -> None:
-        """Copy one file, link or empty folder, with its mode and times. A link where a folder must be is replaced."""
+        """Copy one file, link or empty folder, with its mode and times. Replaces links in place of parent folders."""
         self._make_parents(os.path.dirname(target))
         status = os.lstat(source)
         if stat.S_ISDIR(status.st_mode):
@@ -141,7 +142,7 @@ class _Copy:
 
 
 class _Links:
-    """Links in a copy of the code to what git ignores at the top of the folder."""
+    """Links in a copy of the code to the top-level entries that git ignores."""
 
     def __init__(self, copy: _Copy, project: Path, runs: Path) -> None:
         self.copy, self.runs, self.artifacts = copy, runs, project / "artifacts"
@@ -149,7 +150,10 @@ class _Links:
         self.left_out: list[str] = []
 
     def make(self, ignored: list[str], are_seen: bool) -> None:
-        """Link what a script may need. are_seen: the nodes see the folder of the code. Raises Failure."""
+        """Link the ignored entries that a script may need. are_seen: whether the nodes see the original code folder.
+
+        Raises Failure.
+        """
         for name in ignored:
             target, link = self.copy.root / name, self.copy.folder / name
             if _BY_PRODUCT.fullmatch(name) or target in (self.artifacts, self.runs.parent) or os.path.lexists(link):
@@ -171,7 +175,7 @@ class _Links:
         return folder in (self.runs, *self.runs.parents, *self.artifacts.parents)
 
     def line(self, copied: int) -> str:
-        """Return what was copied, linked and left out, in 80 columns where that can be; "" if there was only a copy."""
+        """Return what was copied, linked and left out, in 80 columns if possible; "" if everything was copied."""
         if not self.linked and not self.left_out:
             return ""
         for most in (3, 2, 1):
@@ -218,7 +222,7 @@ def _refuse_script(root: Path, script: str) -> NoReturn:
 
 
 def _describe_plain_copy(root: Path, files: CodeFiles, size: int) -> None:
-    """Print what is copied of a folder whose files no git repository tracks."""
+    """Print what is copied from a folder outside git, and which files are not copied because of their names."""
     why = f"because {shell_word(str(root))} is not in a git repository"
     print(f"code: copying {len(files.paths)} files ({size_text(size)}), {why}", file=sys.stderr)
     if files.secrets:
@@ -228,12 +232,12 @@ def _describe_plain_copy(root: Path, files: CodeFiles, size: int) -> None:
 
 
 def _is_environment(folder: Path) -> bool:
-    """Return whether it is one of Python or conda."""
+    """Return whether the folder is a Python or conda environment."""
     return os.path.lexists(folder / "pyvenv.cfg") or (folder / "conda-meta").is_dir()
 
 
 def _short_list(names: list[str], most: int) -> str:
-    """The first names, quoted and cut to 16 characters, and the number of the others."""
+    """Return the first `most` names, quoted and cut to 16 characters, and the number of the others."""
     quoted = [shell_word(name) for name in names[:most]]
     shown = [name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…" for name in quoted]
     more = f" and {len(names) - most} more" if len(names) > most else ""

@@ -1,10 +1,10 @@
-"""Launcher without torch: starts the ranks of this node with torchrun's environment and ends them together.
+"""Launch the ranks of this node without torch: start them with torchrun's environment and end them together.
 
-Usage  jobctl spawn -- COMMAND…               COMMAND is run JOBC_PROCS times
-       jobctl spawn --tasks SECONDS -- COMMAND…  once: srun has started a task for each of the other ranks
-       jobctl spawn --task N SECONDS -- COMMAND…  in those: COMMAND is the rank of task N (tasks.py)
+Usage  jobctl spawn -- COMMAND…               run COMMAND JOBC_PROCS times
+       jobctl spawn --tasks SECONDS -- COMMAND…  run it once: srun has started a task for each of the other ranks
+       jobctl spawn --task N SECONDS -- COMMAND…  in such a task: COMMAND is the rank of task N (tasks.py)
 In     JOBC_NODES JOBC_PROCS JOBC_NODE_RANK JOBC_HEAD_ADDR JOBC_HEAD_PORT JOBC_GRACE_S
-       SECONDS  that the tasks of a node wait for each other
+       SECONDS  timeout for the tasks of a node to find each other
 Out    the exit code of the rank that failed first, or 0
 """
 
@@ -20,11 +20,11 @@ from . import exit_codes, processes
 from .signal_queue import SignalQueue
 from .tasks import PASSED_ON, OtherTasks, run_task
 
-MOST_GRACE_S = 30  # for the ranks that are ended because another one failed, as in torchrun
+MOST_GRACE_S = 30  # for ranks to exit after another rank failed, as in torchrun
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code. A rank that exits with 75 has saved together with the others, which may finish."""
+    """Return the exit code. A rank that exits with 75 ends no other rank: they save together, and each may finish."""
     index = argv.index("--")
     parser = argparse.ArgumentParser(prog="spawn.py", description="starts the ranks of this node")
     parser.add_argument("--tasks", type=float, metavar="SECONDS", help="the engine starts the others")
@@ -41,7 +41,10 @@ def main(argv: list[str]) -> int:
 
 
 def attend(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -> int:
-    """Until all ranks have ended; the exit code of the first that failed. children: pids of those below this process"""
+    """Wait until all ranks have ended; return the exit code of the first that failed, or 0.
+
+    children: pids of the ranks that this process started
+    """
     failed, deadline = 0, float("inf")
     while children or tasks:
         pause_s = min(max(deadline - time.monotonic(), 0.1), 1 if tasks and tasks.missing else 60)
@@ -64,7 +67,7 @@ def attend(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -
 
 
 def ranks(node: Mapping[str, str]) -> list[dict[str, str]]:
-    """The environment of each rank of this node."""
+    """Return the environment variables of each rank of this node."""
     nodes, procs, node_rank = (int(node[name]) for name in ("JOBC_NODES", "JOBC_PROCS", "JOBC_NODE_RANK"))
     return [
         {
@@ -81,7 +84,7 @@ def ranks(node: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _send(children: set[int], tasks: OtherTasks | None, number: int) -> None:
-    for pid in children:  # our own children, not reaped yet: the numbers cannot have been used again
+    for pid in children:  # children that are not reaped yet: their pids cannot have been reused
         os.kill(pid, number)
     if tasks:
         tasks.send(number)

@@ -1,16 +1,16 @@
-"""Supervisor of one node: starts the launcher, passes stop signals to the ranks, ends all, tells why.
+"""Supervise one node: start the launcher, forward stop signals to the ranks, end all processes, report why they ended.
 
 Usage  jobctl supervise [--max-restarts=N] -- LAUNCHER ARGUMENTS…
-In     the JOBC_ variables of node.sh; JOBC_TIME_LIMIT_S where no scheduler keeps the time;
-       JOBC_STARTER, `PID START_TICKS`: in a container, the process outside that stands for it (container.sh)
+In     the JOBC_ variables of node.sh; JOBC_TIME_LIMIT_S if no scheduler enforces the time limit;
+       JOBC_STARTER, `PID START_TICKS`: in a container, the process outside that started it (container.sh)
 Out    state/node_NN, logs/node_NN.log, exit/ATTEMPT/node_NN, and the node's exit code (exit_codes.py)
 
-Signals  SIGTERM SIGHUP  the ranks save and end within JOBC_GRACE_S, else they are killed
-         SIGINT          the same for good: it leaves the stop mark, and the exit code is 130
-         SIGUSR1 SIGUSR2 passed on
-         SIGQUIT         everything is killed now
-Repeats within five seconds count as one; a later SIGTERM, SIGHUP or SIGINT kills. The launcher is never
-signalled, because torchrun mishandles repeats: the rank wrappers are.
+Signals  SIGTERM SIGHUP  the ranks save and exit within JOBC_GRACE_S, or they are killed
+         SIGINT          the same, but the run is not requeued: writes the stop mark, and exits with 130
+         SIGUSR1 SIGUSR2 forwarded
+         SIGQUIT         everything is killed at once
+Repeats within five seconds count as one; a later SIGTERM, SIGHUP or SIGINT kills. Signals are sent to the rank
+wrappers, never to the launcher, because torchrun mishandles repeats.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ STOPPING = {*STOP_SIGNALS, signal.SIGQUIT}
 NOTICES = (
     signal.SIGUSR1,
     signal.SIGUSR2,
-)  # their meaning is the program's business: they never lead to a kill
+)  # the program gives them a meaning: they never lead to a kill
 REPEAT_S = 5.0
-CALM_S = 1.0  # between two looks at the run folder, where WATCHFUL_S is while ranks come up or go down
-LAUNCHER_GRACE_S = 5.0  # for the launcher to end when all its ranks have
+CALM_S = 1.0  # between two checks of the run folder; WATCHFUL_S while ranks start or stop
+LAUNCHER_GRACE_S = 5.0  # for the launcher to exit after all its ranks
 
 
 def main(argv: list[str]) -> int:
-    """The exit code."""
+    """Supervise the node until its ranks have ended for good, and return the exit code."""
     options, launcher = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
     most = int(options[0].partition("=")[2]) if options else 0
     began = time.monotonic()
@@ -76,7 +76,7 @@ def main(argv: list[str]) -> int:
 class Supervisor:
     """One node of one attempt, from a start of its ranks to their end.
 
-    starter: pid and start ticks of the process that stands for the container, [] without; began: monotonic seconds
+    starter: pid and start ticks of the process that started the container, [] without one; began: monotonic seconds
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Supervisor:
         self.node = int(os.environ["JOBC_NODE_RANK"])
         procs = int(os.environ["JOBC_PROCS"])
         self.ranks = range(self.node * procs, (self.node + 1) * procs)
-        self.all_ranks = list(self.ranks)  # with those beyond the plan
+        self.all_ranks = list(self.ranks)  # including unplanned ranks
         self.grace_s = int(os.environ["JOBC_GRACE_S"])
         self.time_limit_s = int(os.environ.get("JOBC_TIME_LIMIT_S") or 0)
 
@@ -113,21 +113,21 @@ class Supervisor:
         self.interrupted = self.killed = False
         self.failures: dict[int, RankEnd] = {}  # ranks that have ended, with the reason in words
         self.hang_watch = HangWatch(run_folder, self.ranks, time.monotonic())
-        self.told = False  # to end, by somebody: not because a peer failed
-        self.at_once = False  # by SIGQUIT
+        self.told = False  # asked to end, not because a peer failed
+        self.at_once = False  # asked to end by SIGQUIT
         self.stop_signal_at = float("inf")
         self.kill_at = float("inf")
         self.limit_at = began + self.time_limit_s if self.time_limit_s else float("inf")
 
     def run(self, launcher: list[str], signals: SignalQueue) -> int | None:
-        """The exit code of the node, or None when the ranks shall be started again."""
+        """Run the launcher to its end; return the exit code of the node, or None to start the ranks again."""
         if self.node == 0:
             alone = "--tasks" in launcher[: [*launcher, "--"].index("--")]  # srun gives each rank its cores
             warning = few_cores(os.environ, 1 if alone else len(self.ranks), len(os.sched_getaffinity(0)))
             for line in (*header(os.environ), *filter(None, [warning])):
                 self.output.say(line)
         output, write_end = os.pipe()
-        # a launcher tells every failure of a rank, at length; what counts is told here
+        # a launcher reports every failed rank at length, so its stderr goes to a log; the supervisor reports the cause
         errors = self.run_folder.open_log(self.run_folder.launcher_log(self.node), "launcher")
         processes.become_subreaper()
         self.keeper = start_enclosed(launcher, write_end, errors)
@@ -135,10 +135,10 @@ class Supervisor:
         os.close(errors)
         self.peers.start()
         status = self._attend(output, signals)
-        if not self.asked and self._some_were_preempted():  # and ended between two looks: the other nodes run on
+        if not self.asked and self._some_were_preempted():  # and ended between two checks: the other nodes still run
             self.told = True
             self.peers.share_stop("a rank was stopped")
-        processes.kill_descendants(os.getpid())  # those of a keeper that was killed
+        processes.kill_descendants(os.getpid())  # left over if the keeper was killed
         self.output.drain(output)
         stop_state = Told(bool(self.asked), self.killed, self.interrupted, self.told, self.at_once)
         ending = Ending(
@@ -146,13 +146,13 @@ class Supervisor:
             self.grace_s,
         )  # fmt: skip
         code = ending.conclude(status, stop_state, signals)
-        if code is None:  # another start begins with new ones
+        if code is None:  # the next start opens new ones
             self.output.close()
             os.close(self.lock)
         return code
 
     def _attend(self, output: int, signals: SignalQueue) -> int:
-        """Serve signals, output and deadlines until the launcher and all below it have ended; its status."""
+        """Handle signals, output and deadlines until the launcher and its descendants have ended; return its status."""
         descriptors = [output]
         while True:
             arrived, readable = signals.wait(self._pause_s(), *descriptors)
@@ -192,7 +192,7 @@ class Supervisor:
             self.stop_signal_at = min(self.stop_signal_at, now)
 
     def _ask_to_stop(self, number: int, why: str) -> None:
-        """SIGHUP becomes SIGTERM for the ranks, for few programs save on a hangup."""
+        """Ask the ranks to save and exit. `number` is SIGTERM for a SIGHUP too, because few programs save on SIGHUP."""
         self.output.say(f"{why}: asking the ranks to save and exit within {self.grace_s} s")
         self._find_ranks()
         self.asked[number] = time.monotonic()
@@ -202,7 +202,7 @@ class Supervisor:
         return any(number in STOP_SIGNALS for number in self.asked)
 
     def _look_at_ranks(self) -> None:
-        """Send what was asked to every rank wrapper once, also to one that appears later."""
+        """Send each requested signal once to every rank wrapper, also to one that starts later."""
         if self.asked:
             for rank in self.all_ranks:
                 state = self._rank_state(rank)
@@ -219,7 +219,7 @@ class Supervisor:
             self.peers.share_stop("a rank was stopped")
 
     def _rank_state(self, rank: int) -> dict[str, str] | None:
-        """Return the state file of a running rank's wrapper."""
+        """Return the state that a rank's wrapper wrote in this attempt; None if the rank has not started."""
         state = read_small(self.run_folder.rank_state(rank))
         if state and state[1].get("attempt") == str(self.run_folder.attempt):
             return state[1]
@@ -232,7 +232,7 @@ class Supervisor:
         return [look_at(self.run_folder, rank) for rank in ranks]
 
     def _find_ranks(self) -> list[int]:
-        """The ranks of this node, with those that its launcher has started beyond the plan by now."""
+        """Return the ranks of this node, including unplanned ones that its launcher has started."""
         self.all_ranks = [*self.ranks, *unplanned(self.run_folder, self.node, self.ranks)]
         return self.all_ranks
 
@@ -242,17 +242,17 @@ class Supervisor:
         if not self._is_stopping() and (trouble := self.peers.trouble()):
             self._ask_to_stop(signal.SIGTERM, trouble)
             if not self.run_folder.stop_mark.exists() and not self._some_rank_began():
-                self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # it waits for that node, and nothing is to be saved
+                self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # it waits for that node; nothing is to be saved
 
     def _look_at_starter(self) -> None:
-        """A container outlives the `docker run` that was killed: this one does not."""
+        """Stop if the process that started the container is gone: a container outlives a killed `docker run`."""
         if self.starter and not self._is_stopping() and not processes.is_running(*self.starter):
             reason = "the process that started the container has exited"
             self.peers.tell(exit_codes.PEER_LOST, reason)
             self._ask_to_stop(signal.SIGTERM, reason)
 
     def _tell_failure(self) -> None:
-        """A rank failed: the peers end now, and not when the launcher has ended its other ranks."""
+        """Announce failed ranks to the peers at once, before the launcher has ended the other ranks of this node."""
         if not self.peers.others:
             return
         for end in filter(None, (left_by(self.run_folder, rank) for rank in self.ranks)):
@@ -276,7 +276,7 @@ class Supervisor:
             self.kill_at = now + LAUNCHER_GRACE_S  # torchrun waits for the agents of other nodes, 300 s
 
     def _look_for_hang(self) -> None:
-        """Report a suspicion once, on the console and in the state file, where status finds it."""
+        """Report a suspected hang once, on the console and in the state file, where status finds it."""
         if self.hang_watch.look(time.monotonic()):
             hang = self.hang_watch.hang
             if hang:
@@ -299,7 +299,7 @@ class Supervisor:
             self.output.say(f"cannot kill process {pid}: it hangs in the kernel")
 
     def _pause_s(self) -> float:
-        """Return how long the supervisor may sleep."""
+        """Return how long the supervisor may sleep, in seconds."""
         if self.output.is_behind:
             return 0.05
         changing = self._is_stopping() or time.time() - float(str(self.state["started"])) < 10

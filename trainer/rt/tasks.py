@@ -1,12 +1,12 @@
-"""Ranks that the engine starts itself, one task each (srun): how the tasks of one node belong together.
+"""Connect the tasks of one node if the engine itself (srun) starts a task for each rank.
 
-Task 0 is the node's launcher: it starts rank 0 of the node, and listens on a socket of this machine. Every other task
-connects, is given the environment of its rank, starts it below itself, passes on the signals that it is sent, and
-tells how the rank ended. The connection is what a parent-death signal is to a child: whichever end dies, the other
-one sees it at once.
+Task 0 is the node's launcher: it starts rank 0 of the node and listens on a socket of this machine. Every other task
+connects, receives the environment of its rank, starts the rank as its child, forwards the signals that it receives, and
+reports how the rank ended. The connection replaces the parent-death signal: if either end dies, the other end notices
+at once.
 
-    launcher → task   one line of JSON, the environment of the rank; then a byte for each signal; its end = kill
-    task → launcher   its local rank, a line; then the rank's exit code, a line; its end = the task has died
+    launcher → task   the environment of the rank as a line of JSON; then one byte for each signal; its end = kill
+    task → launcher   a line with its local rank; then a line with the rank's exit code; its end = the task has died
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from . import exit_codes, processes
 from .run_folder import RunFolder
 from .signal_queue import SignalQueue
 
-PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # when all processes of a machine or a job get them
+PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # sent to all processes of a machine or job
 RETRY_S = 0.1
-ANSWER_S = 5.0  # for a task that has connected to say which it is
+ANSWER_S = 5.0  # for a task that has connected to send its local rank
 
 
 class OtherTasks:
-    """Other tasks of this node, as the launcher sees them. environments: of their ranks, by local rank."""
+    """The other tasks of this node, for its launcher. environments: environment of each rank, by local rank."""
 
     def __init__(self, environments: Mapping[int, Mapping[str, str]], timeout_s: float) -> None:
         self.missing = dict(environments)
@@ -43,14 +43,14 @@ class OtherTasks:
         self.listener.listen(len(self.missing))
 
     def __bool__(self) -> bool:
-        """Some rank has not ended."""
+        """Return whether a rank has not ended."""
         return bool(self.missing or self.connected)
 
     def descriptors(self) -> list[int]:
         return [self.listener.fileno(), *(connection.fileno() for connection in self.connected)]
 
     def serve(self, readable: list[int]) -> list[int]:
-        """Let new ones in; the exit codes of ranks that have ended."""
+        """Accept new tasks, and return the exit codes of ranks that have ended."""
         ended = [self._end_of(task) for task in list(self.connected) if task.fileno() in readable]
         if self.listener.fileno() in readable:
             self._let_in()
@@ -68,7 +68,7 @@ class OtherTasks:
         if local_rank not in self.missing:
             task.close()
             return
-        with contextlib.suppress(OSError):  # it has died: the end of the connection tells
+        with contextlib.suppress(OSError):  # the task died: the connection ends
             task.sendall(json.dumps(self.missing[local_rank]).encode() + b"\n")
         del self.missing[local_rank]
         self.connected[task] = local_rank
@@ -80,7 +80,7 @@ class OtherTasks:
         return int(code) if code else exit_codes.CRASHED
 
     def send(self, number: int) -> None:
-        """A signal to every rank that runs; one that has not started yet never will."""
+        """Send a signal to every running rank. Ranks that have not started yet will not be started."""
         self.missing.clear()
         for task in self.connected:
             with contextlib.suppress(OSError):
@@ -98,7 +98,7 @@ def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
     launcher.sendall(f"{local_rank}\n".encode())
     environment = _line(launcher)
     if not environment:
-        return exit_codes.CRASHED  # the node is ending already
+        return exit_codes.CRASHED  # the node already ends
     rank = processes.start(command, environ={**os.environ, **json.loads(environment)})
     code = _attend(rank, launcher, signals)
     processes.kill_descendants(os.getpid())  # a daemon of the rank, or all of it
@@ -108,7 +108,7 @@ def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
 
 
 def _attend(rank: int, launcher: socket.socket, signals: SignalQueue) -> int:
-    """Pass signals on until the rank has ended, or the launcher; the exit code."""
+    """Forward signals until the rank or the launcher has ended; return the exit code."""
     while True:
         arrived, readable = signals.wait(60, launcher.fileno())
         numbers = [number for number in arrived if number in PASSED_ON]
@@ -125,7 +125,7 @@ def _attend(rank: int, launcher: socket.socket, signals: SignalQueue) -> int:
 
 
 def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket | None:
-    """The launcher of this node; None when it does not start, or says in the run folder why it could not."""
+    """Connect to the launcher of this node; return None on timeout, or if the node has recorded its end."""
     run, node = RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"])
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and not run.node_exit(node).exists():
@@ -147,14 +147,14 @@ def address() -> str:
 
 
 def _is_mine(connection: socket.socket) -> bool:
-    """The other end is a process of this user: an abstract socket has no permissions of its own."""
+    """Return whether the peer is a process of this user, because an abstract socket has no permissions."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, user, _ = struct.unpack("3i", credentials)
     return bool(user == os.geteuid())
 
 
 def _line(connection: socket.socket) -> bytes:
-    """Read one line without its newline; empty if the peer closed."""
+    """Read one line and return it without its newline; b"" if the peer closed the connection."""
     received = b""
     with contextlib.suppress(OSError):
         while not received.endswith(b"\n") and (byte := connection.recv(1)):

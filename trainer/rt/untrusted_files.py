@@ -1,9 +1,8 @@
-"""The reader of small files that somebody else may have written: state files, manifests, metrics, configs, host lists.
+"""Read small files that somebody else may have written: state files, manifests, metrics, configs, host lists.
 
-In   a path and the most bytes that the file may have
-Out  its bytes, text or JSON tree; or Unreadable, whose reason is one phrase such as "is a named pipe, not a regular
-     file". It returns at once whatever lies there: it never waits for a pipe, opens no device, and reads no more than
-     the limit.
+In   a path and a size limit in bytes
+Out  the file's bytes, text or JSON tree; or Unreadable with a reason such as "is a named pipe, not a regular file". No
+     function here blocks: it never waits for a pipe, opens no device, and reads no more than the limit.
 
 Standard library only, because it runs beside the trainer as well as in the compiler (compiler/untrusted_files.py).
 """
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 KIB, MIB = 1 << 10, 1 << 20
-MOST_DEPTH = 64  # lists and mappings in each other; jobc writes fewer than 12
+MOST_DEPTH = 64  # nested lists and mappings; jobc writes fewer than 12 levels
 MOST_DIGITS = 100  # of a number; a 64-bit number has at most 20, and int() takes quadratic time
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -39,8 +38,8 @@ class Unreadable(Exception):
 
     path:    the file
     reason:  a phrase that completes "FILE ...": "is larger than 1 MiB", "is not valid UTF-8 (byte 12)"
-    missing: nothing has that name
-    error:   what the operating system reported, None when the file is there and is not what it must be
+    missing: whether nothing has that name
+    error:   what the operating system reported; None if the file exists and its kind or content is wrong
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class Unreadable(Exception):
 
 
 def open_regular(path: str | os.PathLike[str], follow: bool = True) -> BinaryIO:
-    """Open a regular file for reading. follow: a symbolic link is read as the file that it leads to."""
+    """Open a regular file for reading. follow: read a symbolic link as the file that it leads to. Raises Unreadable."""
     try:
         _require_regular(path, os.stat(path, follow_symlinks=follow).st_mode)  # opening a device may have an effect
         descriptor = os.open(path, _FLAGS | (0 if follow else os.O_NOFOLLOW))
@@ -66,7 +65,7 @@ def open_regular(path: str | os.PathLike[str], follow: bool = True) -> BinaryIO:
 
 
 def is_file_name(name: str) -> bool:
-    """Return whether a manifest's name is a plain file name: no path, no `..`."""
+    """Return whether a name is a plain file name: not a path, not `..`."""
     return 0 < len(name) <= 255 and name not in (".", "..") and not any(c in name for c in "/\0")
 
 
@@ -76,7 +75,7 @@ def is_below(name: str) -> bool:
 
 
 def read_bytes(path: str | os.PathLike[str], limit: int = MIB, follow: bool = True) -> bytes:
-    """Content of a regular file of at most `limit` bytes."""
+    """Return the content of a regular file of at most `limit` bytes. Raises Unreadable."""
     with open_regular(path, follow) as file:
         try:
             content = file.read(limit + 1) if os.fstat(file.fileno()).st_size <= limit else None
@@ -88,17 +87,19 @@ def read_bytes(path: str | os.PathLike[str], limit: int = MIB, follow: bool = Tr
 
 
 def read_text(path: str | os.PathLike[str], limit: int = MIB, follow: bool = True) -> str:
-    """UTF-8 text without NUL characters; line ends are kept as they are."""
+    """Return the UTF-8 text of a file with its line ends unchanged. Raises Unreadable, also for a NUL character."""
     return decoded(path, read_bytes(path, limit, follow))
 
 
 def read_json(path: str | os.PathLike[str], limit: int = MIB, max_depth: int = MOST_DEPTH, follow: bool = True) -> Any:
-    """JSON tree. Refuses what json.loads lets pass: NaN, 1e400, a repeated key, half of a surrogate pair, "\\u0000"."""
+    """Return the JSON tree of a file. Raises Unreadable, also for what json.loads accepts: NaN, 1e400, a repeated key,
+    half of a surrogate pair, "\\u0000".
+    """
     return parsed(path, read_bytes(path, limit, follow), max_depth)
 
 
 def decoded(path: str | os.PathLike[str], content: bytes) -> str:
-    """Text of `content`, which was read from `path`."""
+    """Return the text of `content`, which was read from `path`. Raises Unreadable."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -109,7 +110,7 @@ def decoded(path: str | os.PathLike[str], content: bytes) -> str:
 
 
 def parsed(path: str | os.PathLike[str], content: bytes | str, max_depth: int = MOST_DEPTH) -> Any:
-    """JSON tree of `content`, which was read from `path`. Raises Unreadable."""
+    """Return the JSON tree of `content`, which was read from `path`. Raises Unreadable."""
     text = content if isinstance(content, str) else decoded(path, content)
     try:
         tree = json.loads(
@@ -132,12 +133,12 @@ def parsed(path: str | os.PathLike[str], content: bytes | str, max_depth: int = 
 
 
 def is_count(value: object) -> bool:
-    """True for a JSON value that is an integer from 0 to 2**63 - 1."""
+    """Return whether a JSON value is an integer from 0 to 2**63 - 1."""
     return type(value) is int and 0 <= value < 1 << 63
 
 
 def _require_plain(path: str | os.PathLike[str], tree: Any, max_depth: int, has_escapes: bool) -> None:
-    """Raise Unreadable for a tree that is too deep, or whose text cannot be printed or used as a file name."""
+    """Raise Unreadable if a tree is too deep or has text that cannot be printed or used as a file name."""
     level, depth = [tree], 0
     while level:
         nodes = [node for node in level if isinstance(node, (dict, list))]

@@ -1,6 +1,6 @@
-"""Verdict over a node: each rank's exit file, the exit code that wins, and the rank to blame.
+"""Judge how a node ended, from the exit file of each rank: the exit code that wins, and the rank to blame.
 
-In   the run folder after everything has ended
+In   the run folder after all processes of the node have ended
 Out  Verdict
 """
 
@@ -21,21 +21,21 @@ from .untrusted_files import Unreadable, open_regular
 
 RANK_FILE = re.compile(r"rank_[0-9]{2,9}")
 TRACEBACK = b"Traceback (most recent call last)"
-MOST_LINES, USUAL_LINES = 100, 20  # shown of a failed rank's log: from the first traceback there, or so many
+MOST_LINES, USUAL_LINES = 100, 20  # limits of the shown end of a failed rank's log, with a traceback and without
 LOG_TAIL_BYTES = 256 * 1024
-MOST_EXITS_READ = 16  # the oldest, among them that of a rank which the others lost
+MOST_EXITS_READ = 16  # the oldest exit files, which include that of a rank that the others lost
 LATE = "killed, because it did not exit in time"
 GONE = "killed by SIGKILL, not sent by jobc: probably out of memory (check dmesg) or disk full (check df)"
 
-# What torch 2.4 to 2.13 print when agents do not meet (torch/distributed/elastic/rendezvous, TCPStore).
+# Output of torch 2.4 to 2.13 when the rendezvous of the agents fails (torch/distributed/elastic/rendezvous, TCPStore).
 RENDEZVOUS_WORDS = re.compile(
     rb"DistNetworkError|DistStoreError|Rendezvous\w*Error|client socket has (timed out|failed to connect)"
     rb"|server socket has failed to (bind|listen)|EADDRINUSE"
 )
 
 
-# What collectives and stores of torch 2.4 to 2.13 print when another rank has gone: Gloo, NCCL, its watchdog, TCPStore;
-# and what the trainer makes of it (exit_rank.py).
+# Output of torch 2.4 to 2.13 when another rank is gone, from Gloo, NCCL, its watchdog and TCPStore; and the message of
+# the trainer (exit_rank.py).
 LOST_PEER_WORDS = re.compile(
     r"rank [0-9]+ lost a peer: |gloo/transport|ncclRemoteError|ncclSystemError"
     r"|Watchdog caught collective operation timeout|Dist(Backend|Network|Store)Error"
@@ -43,7 +43,7 @@ LOST_PEER_WORDS = re.compile(
 
 
 class RankEnd(NamedTuple):
-    """The end of one rank. time_ns: wall clock; None = nobody saw it end."""
+    """The end of one rank. time_ns: wall clock time in ns; None = unknown, because no exit file was written."""
 
     rank: int
     code: int
@@ -52,7 +52,7 @@ class RankEnd(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The end of a node. first: the earliest rank with the winning code; None = all well, or none started."""
+    """The end of a node. first: the earliest failed rank with the winning code; None = none failed or none started."""
 
     code: int
     first: RankEnd | None
@@ -60,7 +60,7 @@ class Verdict(NamedTuple):
 
 
 class RankLook(NamedTuple):
-    """A rank as one look shows it. code: None = not recorded; is_gone: it began, its wrapper does not run any more."""
+    """State of a rank at one moment. code: None = not recorded; is_gone: it began, but its wrapper no longer runs."""
 
     code: int | None
     is_gone: bool
@@ -69,12 +69,12 @@ class RankLook(NamedTuple):
 def judge(
     run: RunFolder, node: int, planned: Sequence[int], status: int, said: bytes, asked: bool, killed: bool
 ) -> Verdict:
-    """The verdict on the planned ranks of a node and on those that its launcher started beside them.
+    """Return the verdict on the planned ranks of a node and on unplanned ones that its launcher started.
 
     status: exit status of the launcher, torchrun or spawn
-    said:   what it printed itself; read only when no rank has started
-    asked:  this node was asked to stop
-    killed: the supervisor killed what had not ended by then
+    said:   the launcher's own output; used only if no rank has started
+    asked:  whether this node was asked to stop
+    killed: whether the supervisor killed processes that had not ended in time
     """
     stop = exit_codes.DONE if run.stop_mark.exists() else exit_codes.PREEMPTED
     ranks = [*planned, *unplanned(run, node, planned)]
@@ -85,12 +85,12 @@ def judge(
     elif not recorded:
         return _no_rank_started(status, said)
     elif len(recorded) < len(ends) and all(end.code in (exit_codes.DONE, exit_codes.PREEMPTED) for end in recorded):
-        # else it was ended because of the one that failed
+        # a missing rank counts only if no other rank failed: otherwise that failure ended it
         missing = [str(rank) for rank, end in zip(ranks, ends, strict=True) if not end]
         recorded.append(RankEnd(-1, exit_codes.CRASHED, f"rank {' '.join(missing)} never started", None))
     code = exit_codes.worst(end.code for end in recorded)
     first = min((end for end in recorded if end.code == code), key=lambda end: end.time_ns or sys.maxsize)
-    if code in (exit_codes.DONE, exit_codes.PREEMPTED):  # whose work is lost, others may have saved theirs
+    if code in (exit_codes.DONE, exit_codes.PREEMPTED):  # report a rank that was killed and lost its work
         first = next((end for end in recorded if end.reason == LATE), first)
     if first.rank < 0 or code in (exit_codes.DONE, exit_codes.PREEMPTED):
         return Verdict(code, None, _of_rank(first, first.reason))
@@ -104,10 +104,10 @@ def described(run: RunFolder, end: RankEnd) -> str:
 
 
 def with_cause(run: RunFolder, end: RankEnd) -> RankEnd:
-    """Return the end of a failed rank; a crash if it lost a rank that had exited with 0.
+    """Return the end of a failed rank, as a crash if it lost a rank that had exited with 0.
 
-    Such a program is wrong: ranks that wait for each other must do so equally often. No machine was lost, so nothing
-    is to be started again as if one were.
+    That is a bug in the program, whose ranks must all call the same collectives. No machine was lost, so the run must
+    not be restarted as if one were.
     """
     if not _lost_a_peer(run, end) or (left := _left_before(run, end)) is None:
         return end
@@ -126,7 +126,7 @@ def _printed(run: RunFolder, end: RankEnd) -> str:
 
 
 def _lost_a_peer(run: RunFolder, end: RankEnd) -> bool:
-    """Return whether it failed because another rank had gone, as far as its exit code and its log tell."""
+    """Return whether the rank failed because another rank was gone, judging by its exit code and its log."""
     aborted = end.code == exit_codes.PEER_LOST or "SIGABRT" in end.reason
     return LOST_PEER_WORDS.search(_printed(run, end) if aborted else _exception(run, end)) is not None
 
@@ -136,7 +136,7 @@ def _of_rank(end: RankEnd, reason: str) -> str:
 
 
 def _left_before(run: RunFolder, end: RankEnd) -> int | None:
-    """Return a rank that had exited with 0 before this one failed; None when no exit file here tells of one."""
+    """Return a rank that exited with 0 before this one failed; None if no exit file here records one."""
     with contextlib.suppress(OSError), os.scandir(run.rank_exit(0).parent) as entries:
         files = [(entry.stat().st_mtime_ns, entry.name) for entry in entries if RANK_FILE.fullmatch(entry.name)]
         ranks = [int(name[5:]) for _, name in sorted(files)]
@@ -147,7 +147,8 @@ def _left_before(run: RunFolder, end: RankEnd) -> int | None:
 
 
 def unplanned(run: RunFolder, node: int, planned: Sequence[int]) -> list[int]:
-    """Ranks of `node` in this attempt beyond the planned world: a launcher file was edited (accelerate.yaml).
+    """Return the ranks of `node` in this attempt beyond the planned world size: a launcher file was edited (such as
+    accelerate.yaml).
 
     Lists two folders, and reads only the files of such ranks.
     """
@@ -183,11 +184,11 @@ def look_at(run: RunFolder, rank: int) -> RankLook:
 
 
 def was_stopped(first: Callable[[], Iterable[RankLook]], second: Callable[[], Iterable[RankLook]]) -> bool:
-    """A rank ended early by itself, and not because its launcher ended it for one that had failed.
+    """Return whether a rank ended early by itself, and not because its launcher ended it after another rank failed.
 
-    first: looks at the planned ranks; second: at all of the node
-    Looks twice, because a look reads the ranks one after the other. A launcher signals the others only after the code
-    of the rank that failed was recorded, or its wrapper was gone: who has seen the early end sees that as well.
+    first: reads the planned ranks; second: reads all ranks of the node
+    Reads twice, because the ranks are read one after the other. A launcher signals the others only after the code of
+    the failed rank was recorded or its wrapper was gone, so the second reading after an early end shows the failure.
     """
     return _shows_stop(tuple(first())) and _shows_stop(tuple(second()))
 
@@ -199,19 +200,19 @@ def _shows_stop(ranks: Sequence[RankLook]) -> bool:
 
 
 def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | None:
-    """Return the end of a rank; None if it did not start in this attempt. stop: the code of a stopped rank."""
+    """Return the end of a rank; None if it did not start in this attempt. stop: exit code of a stopped rank."""
     if end := left_by(run, rank):
         return end
     state = read_small(run.rank_state(rank))
     if not state or state[1].get("attempt") != str(run.attempt):
         return None
-    if killed or "signalled" in state[1]:  # when a launcher did so because a peer failed, the peer's code wins
+    if killed or "signalled" in state[1]:  # if a launcher signalled it because a peer failed, the peer's code wins
         return RankEnd(rank, stop, LATE, None)
     return RankEnd(rank, exit_codes.CRASHED, GONE, None)
 
 
 def left_by(run: RunFolder, rank: int) -> RankEnd | None:
-    """Return the exit file of a rank's wrapper; None if it is running or was killed."""
+    """Return the end of a rank from its wrapper's exit file; None if the wrapper is running or was killed."""
     content = read_small(run.rank_exit(rank))
     try:
         return content and RankEnd(rank, int(content[0]), content[1]["reason"], int(content[1]["time_ns"]))
@@ -220,7 +221,7 @@ def left_by(run: RunFolder, rank: int) -> RankEnd | None:
 
 
 def _no_rank_started(status: int, launcher_output: bytes) -> Verdict:
-    if status == exit_codes.RENDEZVOUS_FAILED and launcher_output:  # of reach.py
+    if status == exit_codes.RENDEZVOUS_FAILED and launcher_output:  # from reach.py
         return Verdict(status, None, launcher_output.decode(errors="replace").splitlines()[-1].removeprefix("jobc: "))
     met = not RENDEZVOUS_WORDS.search(launcher_output)
     code = exit_codes.CRASHED if met else exit_codes.RENDEZVOUS_FAILED
@@ -228,7 +229,7 @@ def _no_rank_started(status: int, launcher_output: bytes) -> Verdict:
 
 
 def said_in(run: RunFolder, path: Path) -> bytes:
-    """Return this attempt's part of a log, or its tail if long."""
+    """Return this attempt's part of a log, at most the last 256 KiB."""
     try:
         with open_regular(path, follow=False) as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
@@ -240,7 +241,7 @@ def said_in(run: RunFolder, path: Path) -> bytes:
 
 
 def log_tail(run: RunFolder, path: Path) -> bytes:
-    """The end of a log, of this attempt only: its last traceback, with those that led to it."""
+    """Return the end of this attempt's part of a log: from the first traceback in the last 100 lines, else 20 lines."""
     lines = said_in(run, path).splitlines(keepends=True)[-MOST_LINES:]
     tracebacks = [index for index, line in enumerate(lines) if TRACEBACK in line]
     return b"".join(lines[tracebacks[0] :] if tracebacks else lines[-USUAL_LINES:])

@@ -1,7 +1,7 @@
-"""The files that the user's program wrote into its working copy, RUN/code, for the end of the console.
+"""Report at the end of a run which files the user's program wrote to its working copy, RUN/code.
 
-In   RUN/code; links in it, such as data/, are not followed, because what they lead to is not in the run
-Out  one line: how many files, how large together, where, and the names of the largest
+In   RUN/code; links in it, such as data/, are not followed, because they lead out of the run
+Out  one line: the number of files, their total size, the folder, and the names of the largest files
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-MOST_S = 2.0  # for looking; a scheduler kills a job soon after its time is up
+MOST_S = 2.0  # for the scan; a scheduler kills a job soon after its time limit
 MOST_NAMES, MOST_CHARACTERS = 3, 48
 BY_PRODUCTS = {"__pycache__", ".git"}
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -26,12 +26,15 @@ class WrittenFiles:
         self._since: float | None = None
 
     def begin(self, now: float) -> None:
-        """Start to count, once: a restart in place belongs to the same attempt. now: by the clock of the storage."""
+        """Count files from now on; ignored after a restart in place. now: by the storage's clock, seconds since 1970"""
         if self._since is None:
             self._since = now
 
     def line(self, most_s: float = MOST_S) -> str:
-        """Return "script wrote 3 files (12 MiB) in RUN/code: model.pt, …"; "" when it wrote none."""
+        """Return "script wrote 3 files (12 MiB) in RUN/code: model.pt, …"; "" if it wrote none.
+
+        most_s: time limit of the scan, in seconds
+        """
         if self._since is None:
             return ""
         deadline = time.monotonic() + most_s
@@ -53,9 +56,9 @@ class WrittenFiles:
         return f"script wrote {at_least}{files} ({total}) in {_printable(str(self.folder))}: {names}"
 
     def _changed(self, folder: Path, since: float) -> Iterator[tuple[str, int]]:
-        """(path below self.folder, bytes) of each regular file whose content or name was changed since then.
+        """Yield the relative path and the size in bytes of each regular file whose content or name changed since then.
 
-        The time of change is compared, not that of modification: a script may copy a file with its times.
+        Compares the change time (ctime), not the modification time, because a script may copy a file with its times.
         """
         queue = [str(folder)]
         while queue:
@@ -75,7 +78,7 @@ class WrittenFiles:
 
 
 def size_text(size: float) -> str:
-    """The size with a unit, such as 12 MiB."""
+    """Return a size in bytes as text with a unit, such as 12 MiB."""
     for unit in UNITS:
         if size < 1024 or unit == UNITS[-1]:
             break
@@ -89,5 +92,5 @@ def _short(name: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Escape control characters and bytes that are no text."""
+    """Escape control characters and bytes that are not valid text."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

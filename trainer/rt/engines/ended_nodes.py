@@ -1,6 +1,7 @@
-"""Decides whether all nodes of a run have surely ended, so that its folder may be removed. In doubt it may run.
+"""Decide whether all nodes of a run have certainly ended, so that its folder may be removed. In doubt they have not.
 
-In   the state files of its nodes (untrusted), and the state that the engine tells
+In   the state files of its nodes (untrusted), and the state that the engine reports
+Out  why the run may still run, in words
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from .run import Node, Run, machine
 if TYPE_CHECKING:
     from .engine import State
 
-LONG_SILENT_S = 86400  # of a supervisor on a machine of this name: before that it may only have lost the storage
+LONG_SILENT_S = 86400  # a supervisor on a machine of this name is then dead; earlier it may only have lost the storage
 
 
 def why_it_may_run(run: Run, state: State) -> str:
-    """Return why a run may still run; "" when every node of it has ended."""
+    """Return why a run may still run; "" if all its nodes have ended."""
     if state.name == "unknown":
         return state.reason or state.text
     statuses = [(node, node.status(machine(), run.silent_s(node))) for node in run.nodes()]
@@ -43,7 +44,7 @@ def _name(node: Node) -> str:
 
 
 def _where(node: Node) -> str:
-    """Where a process is that cannot be seen from here."""
+    """Return in words where a node runs whose process is not visible from here."""
     here, host = machine(), one_line(node.host)
     if node.place(here) == "beside":
         return f"in another container on {host}"

@@ -1,8 +1,8 @@
-"""Base class of engines: a job whose supervisors write to a run folder that this machine sees (local, ssh, pdsh).
+"""Base class of engines: jobs whose supervisors write to a run folder that this machine sees (local, ssh, pdsh).
 
-A backend with an engine of its own brings backends/NAME/engine.py with a class ENGINE that overrides what differs.
+A backend that differs has a file backends/NAME/engine.py, in which ENGINE is a subclass.
 In   Job: the settings of the artifact (.jobc/job.json); Run: a run folder
-Out  State of a run and lines about its nodes, for the verbs; nothing is started or stopped here
+Out  State of a run and lines about its nodes, for the verbs; an engine starts and stops nothing
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .live_notes import live_notes
 from .log_files import LogRequest
 from .run import QUIET_S, Node, Progress, Run, machine, shell_word, utc, worst_code
 
-ASK_S = 60  # for a client of an engine to answer
+ASK_S = 60  # timeout of an engine's client
 
 
 class Failure(Exception):
-    """A verb cannot do what it is asked: an exit code, what is wrong, and what to type next."""
+    """Error of a verb: what is wrong (title), what to type next (hint), and the exit code."""
 
     def __init__(self, title: str, hint: str = "", code: int = 1) -> None:
         super().__init__(title)
@@ -36,8 +36,8 @@ class State(NamedTuple):
     """State of a run.
 
     name: not started, queued, starting, live, stopping, done, stopped, preempted, failed, gone or unknown
-    text: the same for people, with details
-    exit_code: of the job, once it has ended; reason: why it ended so, or why its state is unknown
+    text: the state in words, with details
+    exit_code: exit code of the job, once it has ended; reason: why it ended this way, or why its state is unknown
     """
 
     name: str
@@ -74,7 +74,7 @@ class Job:
     def __init__(
         self, name: str, artifact: Path, runs: Path, settings: dict[str, Any], is_elsewhere: bool = False
     ) -> None:
-        """is_elsewhere: the runs are not in the artifact's default run root"""
+        """is_elsewhere: whether the runs are outside the artifact's default run root"""
         self.name, self.artifact, self.runs, self.settings = name, artifact, runs, settings
         self.is_elsewhere = is_elsewhere
         nodes = settings.get("nodes")
@@ -86,18 +86,18 @@ class Job:
 
 
 class Engine:
-    """A job on hosts, or on this machine."""
+    """Engine of a job on hosts, or on this machine."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.is_here = not os.path.isfile(f"{job.artifact}/hosts.txt")  # one node, which is this machine
-        self._fetch = job.artifact / "fetch.sh"  # only where each host has run folders of its own
-        self.live_every_s = 3 if self._fetch.is_file() else 1  # between two questions whether a run is live
+        self.is_here = not os.path.isfile(f"{job.artifact}/hosts.txt")  # the only node is this machine
+        self._fetch = job.artifact / "fetch.sh"  # exists only if each host has its own run folders
+        self.live_every_s = 3 if self._fetch.is_file() else 1  # pause between two checks whether a run is live
 
     # ---- what a backend overrides
 
     def prepare(self, runs: Sequence[Run]) -> None:
-        """Ask about many runs at once, before state() is called for each."""
+        """Query the engine about many runs at once. Called before state() of each."""
 
     def state(self, run: Run) -> State:
         """Return the state of the run. Raises Failure if the engine's client is missing."""
@@ -112,14 +112,14 @@ class Engine:
         return ended(run, code, self.reason(run))
 
     def exit_code(self, run: Run) -> int | None:
-        """Exit code of a run that has ended; None when it is not known."""
+        """Return the exit code of a run that has ended; None if it is unknown."""
         if self.is_here:
             return next((node.exit for node in run.nodes() if node.number == 0), None)
         code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
         return CRASHED if code == DONE and run.ended_nodes() < self.job.nodes else code
 
     def reason(self, run: Run) -> str:
-        """Why a run has ended so."""
+        """Return why a run ended the way it did."""
         head_reason = next((node.reason for node in run.nodes() if node.number == 0), "")
         if self.is_here:
             return head_reason
@@ -129,104 +129,107 @@ class Engine:
         return head_reason if run.ended_nodes() >= self.job.nodes else "not all nodes recorded an exit code"
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
-        """A line for each node."""
+        """Yield one line for each node."""
         yield from node_lines(run, self.job.nodes)
 
     def points(self, run: Run) -> list[tuple[int, Run]] | None:
-        """(number, run) of the points of a sweep; None for a run that is none."""
+        """Return the number and the run of each point of a sweep; None if the run is not a sweep."""
         return None
 
     def engine_word(self, run: Run, keep_evidence: bool = False) -> str:
         """Return the engine's own name of the job state; "" without an engine.
 
-        keep_evidence: keep what the job printed as well, because it is about to be deleted
+        keep_evidence: also save the job's output, because the job is about to be deleted
         """
         return ""
 
     def record_codes(self, run: Run, codes: Iterable[int]) -> None:
-        """Keep the end of a job that is gone, from the exit codes of all its nodes."""
+        """Record the end of a job that the engine has forgotten, from the exit codes of all its nodes."""
 
     def cost(self) -> Iterator[str]:
-        """Lines about machines that cost money, and what ends them."""
+        """Yield lines about machines that cost money, and how to stop them."""
         return iter(())
 
     def where(self, run: Run) -> str:
-        """The engine's own name of the run."""
+        """Return the engine's own name of the run."""
         return ""
 
     def notes(self, run: Run, state: State) -> Iterator[str]:
-        """Lines after those of the nodes."""
+        """Yield the lines that status prints after those of the nodes."""
         return live_notes(run, not self._fetch.is_file()) if state.name in ("live", "stopping") else iter(())
 
     def reason_line(self, run: Run, state: State) -> str:
-        """Why the run fails, or has; "" for one that has ended well, or runs."""
+        """Return why the run failed or is failing; "" if it ended well or runs normally."""
         first = run.first_failure()
         if first:
             return f"node {first['node']}: {first['reason']}"
         if state.is_live or not run.nodes() or state.exit_code is None:
             return ""
-        # of a stop only that something was killed: what came after its last checkpoint is lost
+        # after a stop only a kill is worth a line: work since the last checkpoint is lost
         if state.exit_code not in (DONE, INTERRUPTED) or ": killed, " in state.reason:
             return state.reason
         return ""
 
     def resume_command(self, run: Run, state: State) -> str:
-        """The command that continues a run that has ended early. A command in a file of the run is not repeated."""
+        """Return the command that resumes a run that ended early; "" if it cannot be resumed.
+
+        The command is built here: one that is stored in the run folder is not trusted.
+        """
         if state.is_live or not run.nodes() or not os.path.isfile(run.path / "state/resume"):
             return ""
         code = state.exit_code
         if code in (None, PEER_LOST, PREEMPTED) or (code == CRASHED and os.path.isdir(run.path / "checkpoints")):
             return self.resume(run)
-        if code == CRASHED and os.path.isdir(run.path / "code"):  # of a program of the user's own, to be mended first
+        if code == CRASHED and os.path.isdir(run.path / "code"):  # the user's program crashed and must be fixed first
             return f"{self.resume(run)} --new-code"
         return ""
 
     def logs(self, run: Run) -> tuple[str, str]:
-        """(words, path) of where its logs are."""
+        """Return a phrase such as "logs in", and the path of the logs."""
         return "logs in", str(run.path / "logs")
 
     def print_logs(self, run: Run, request: LogRequest) -> int | None:
-        """Print logs that are not files in the run folder, and return an exit code; None where they are files there."""
+        """Print logs that are not files in the run folder, and return an exit code; None if they are such files."""
         return None
 
     # ---- removing old runs (verbs/clean.py)
 
-    has_files_here = True  # of its runs, checkpoints included; else they are records of what is elsewhere
+    has_files_here = True  # run folders hold the files of the runs, with checkpoints; False: only records
 
     def folders(self, run: Run) -> list[Run]:
-        """The run folders that are removed together: of a sweep those of its points as well."""
+        """Return the run folders that are removed together: the run, and the points of a sweep."""
         return [run]
 
     def outcome(self, run: Run) -> str:
-        """How a run that has ended did so, for a list."""
+        """Return in words how a run ended, for a list."""
         return self.state(run).text
 
     def why_it_stays(self, run: Run) -> str:
-        """Why one of folders() may not be removed yet; "" for one that has surely ended."""
+        """Return why one of folders() may not be removed yet; "" if it has certainly ended."""
         return why_it_may_run(run, self.state(run))
 
     def why_it_stays_now(self, run: Run) -> str:
-        """Ask anew, then return why_it_stays()."""
+        """Query the engine again, then return why_it_stays()."""
         engine, run = self._asked_anew(run)
         return engine.why_it_stays(run)
 
     def remove_stored(self, run: Run) -> bool:
-        """Remove what is of a run outside its folder here. False: it could not be removed; why was printed."""
-        if secrets_of(run.path).is_dir():  # its nodes have not ended as they should
+        """Remove what a run has outside its folder here; return False, after printing why, if that failed."""
+        if secrets_of(run.path).is_dir():  # its nodes did not end normally
             self.fetch("secrets", [run])
             forget_secrets(run.path)
         return True
 
     def close(self) -> None:
-        """End what remove_stored() started."""
+        """End the programs that remove_stored() started."""
 
     # ---- helpers
 
     def fetch(self, what: str, runs: Sequence[Run]) -> None:
-        """Bring what the hosts know to the run folders here, where each host has run folders of its own.
+        """Copy files from the hosts to the run folders here, if each host has its own run folders.
 
-        what: state; news (of all nodes, with the last steps); or the name of a log, node_*.log for those of all nodes;
-            secrets forgets those that the hosts have
+        what: state; news (state of all nodes, with the last steps); the name of a log, node_*.log for all nodes;
+            or secrets, which deletes the secrets on the hosts
         """
         paths = [str(run.path) for run in runs if run.is_mine]
         if paths and self._fetch.is_file():
@@ -234,26 +237,26 @@ class Engine:
             subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
 
     def state_now(self, run: Run) -> State:
-        """The state of the run, asked for anew."""
+        """Query the engine again, and return the state of the run."""
         engine, run = self._asked_anew(run)
         return engine.state(run)
 
     def _asked_anew(self, run: Run) -> tuple[Engine, Run]:
-        """An engine that has just been asked about the run."""
+        """Return a new engine that has just been queried about the run, and the run read again."""
         self.fetch("state", [run])
         engine, run = type(self)(self.job), Run(run.path)
         engine.prepare([run])
         return engine, run
 
     def resume(self, run: Run) -> str:
-        """The command that continues the run."""
+        """Return the command that resumes the run."""
         named = str(run.path) if self.job.is_elsewhere else run.id
         return f"{shell_word(str(self.job.artifact / 'submit.sh'))} --resume {shell_word(named)}"
 
     def ask(
         self, words: Sequence[str], timeout_s: float = ASK_S, environment: Mapping[str, str] | None = None
     ) -> Answer:
-        """Run a client of the engine; a missing or hanging one is an Answer with code 127 or 124."""
+        """Run a client of the engine and return its output; exit code 127 if it is missing, 124 if it hangs."""
         try:
             environ = {**os.environ, **(environment or {})}
             done = subprocess.run(
@@ -267,7 +270,7 @@ class Engine:
 
 
 def ended(run: Run, code: int | None, reason: str = "") -> State:
-    """Describe how a run ended."""
+    """Return the State of a run that ended with this exit code and reason."""
     if run.is_stopped and code in (DONE, INTERRUPTED):
         return State("stopped", f"stopped by stop.sh or Ctrl-C (exit {code})", code, reason)
     if code == DONE:
@@ -280,7 +283,7 @@ def ended(run: Run, code: int | None, reason: str = "") -> State:
 
 
 def node_lines(run: Run, nodes: int) -> Iterator[NodeLine]:
-    """A line for each node: up, ended or down, where, and how far its first rank is."""
+    """Yield one line for each node: up, ended or down, its host, and the last step of its first rank."""
     present_nodes = run.nodes()
     if not present_nodes:
         return

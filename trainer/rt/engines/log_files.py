@@ -1,9 +1,9 @@
-"""Prints the logs of a run folder: one as it is, or those of all nodes merged by time, with what failed first.
+"""Print the logs of a run folder: one log unchanged, or the logs of all nodes merged by time; and the first failure.
 
 In   RUN/logs/node_NN.log and rank_NN.log; .node_NN.times, lines `SECONDS OFFSET` (node_log.py); RUN/exit/ATTEMPT/first
-Out  bytes of the logs, unchanged, on stdout; of several nodes `node N  | ` before each line
+Out  bytes of the logs, unchanged, on stdout; with several nodes each line begins with `node N  | `
 
-Logs are streamed: memory holds one piece of a line for each log. They may be links, or be cut short at any time.
+Logs are streamed: memory holds one piece of a line per log. A log may be a link, or be truncated at any time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..untrusted_files import Unreadable, open_regular
 from .run import Run
 from .values import number, read_keys
 
-PIECE = 1 << 20  # bytes that are read of a line at a time
+PIECE = 1 << 20  # bytes of a line that are read at a time
 BLOCK = 1 << 16
 FAILURE_BYTES, FAILURE_LINES, FAILURE_END = 1 << 20, 200, 20
 _NAME = re.compile("(node|rank)_[0-9]{1,9}[.]log")
@@ -31,7 +31,7 @@ _TRACEBACK = b"Traceback (most recent call last)"
 
 
 class LogRequest(NamedTuple):
-    """The logs that are wanted. node, rank: None for all nodes; tail: print only so many lines of what is there."""
+    """Which logs to print. node and rank: both None = all nodes; tail: number of existing lines to print, None = all"""
 
     node: int | None = None
     rank: int | None = None
@@ -40,7 +40,7 @@ class LogRequest(NamedTuple):
 
     @property
     def name(self) -> str:
-        """File name of the wanted log; "" for those of all nodes."""
+        """File name of the requested log; "" for the logs of all nodes."""
         if self.rank is not None:
             return f"rank_{self.rank:02}.log"
         return "" if self.node is None else f"node_{self.node:02}.log"
@@ -53,19 +53,19 @@ class Log:
         self.path, self.number = path, int(path.stem[5:])
         self.label = f"node {self.number:<2} | ".encode()
         self.offset = 0
-        self.time = 0  # of the line at `offset`
+        self.time = 0  # when the line at `offset` was written, seconds since 1970
         self._times_offset = 0
-        self._next: tuple[int, int] | None = None  # the next time, and the offset from which on it holds
+        self._next: tuple[int, int] | None = None  # the next time, and the offset from which it applies
 
     def pieces(self, end: int) -> Iterator[bytes]:
-        """Yield the lines up to byte `end`; a line of more than 1 MiB in several pieces. `time` is that of a piece."""
+        """Yield the lines up to byte `end`, lines over 1 MiB in pieces. Sets `time` to the time of each piece."""
         with open_regular(self.path, follow=False) as file, self._times() as times:
             file.seek(self.offset)
             while self.offset < end:
                 self._set_time(times)
                 piece = file.readline(min(PIECE, end - self.offset))
                 if not piece:
-                    return  # somebody has cut it short
+                    return  # the log was truncated
                 self.offset += len(piece)
                 yield piece
 
@@ -91,10 +91,10 @@ class Log:
 
 
 class Logs:
-    """The wanted logs of a run."""
+    """The requested logs of a run."""
 
     def __init__(self, run: Run, name: str, nodes: int) -> None:
-        """name: of one log; "" for those of all `nodes`"""
+        """name: file name of one log; "" for the logs of all nodes; nodes: number of nodes of the job"""
         self.folder = run.path / "logs"
         self.name = name or ("" if nodes > 1 else "node_00.log")
         self.is_merged = not self.name
@@ -102,7 +102,7 @@ class Logs:
         self._skipped_lines = 0
 
     def sizes(self) -> dict[str, int]:
-        """Return file name -> bytes of those that exist. A link, or what has another name than a log, is left out."""
+        """Return the size in bytes of each existing log, by file name. Links and files with other names are ignored."""
         names: Iterable[str] = [self.name]
         if self.is_merged:
             try:
@@ -118,7 +118,7 @@ class Logs:
         return sizes
 
     def skip_to_tail(self, sizes: dict[str, int], lines: int) -> None:
-        """Leave out all but the last lines of what `sizes` holds."""
+        """Skip all but the last `lines` lines of the logs, up to these sizes."""
         total = 0
         for name, size in sizes.items():
             log = self._log(name)
@@ -130,7 +130,7 @@ class Logs:
         self._skipped_lines = max(0, total - lines) if self.is_merged else 0
 
     def print(self, sizes: dict[str, int]) -> None:
-        """Print what the logs hold up to these sizes and has not been printed yet."""
+        """Print what has not been printed yet, up to these sizes."""
         grown = [(self._log(name), size) for name, size in sizes.items() if size > self._log(name).offset]
         out = sys.stdout.buffer
         if self.is_merged:
@@ -148,9 +148,9 @@ class Logs:
         return self._logs[name]
 
     def _merge(self, grown: list[tuple[Log, int]], out: BinaryIO) -> None:
-        """Print the lines of all logs by time. A log goes on as long as no other one has an earlier line."""
+        """Print the lines of all logs by time: lines of one log until another log has an earlier line."""
         _allow_open_files(2 * len(grown))
-        waiting: list[tuple[int, int, bytes, Iterator[bytes]]] = []  # time, index, its next piece, the others
+        waiting: list[tuple[int, int, bytes, Iterator[bytes]]] = []  # time, index, its next piece, the later pieces
         for index, (log, size) in enumerate(grown):
             pieces = _readable(log, size)
             piece = next(pieces, None)
@@ -179,13 +179,13 @@ class Logs:
 
 
 def shown(line: bytes) -> bytes:
-    """A line as a terminal shows it: of a progress bar, which is written over with carriage returns, the last state."""
+    """Return a line as a terminal shows it: only the text after the last carriage return, as of a progress bar."""
     text = line.rstrip(b"\r\n")
     return text.rpartition(b"\r")[2] + (b"\n" if line.endswith(b"\n") else b"")
 
 
 def first_failure(run: Run) -> tuple[str, str, str] | None:
-    """(node, reason, file name of its log) of what failed first in the newest attempt."""
+    """Return the node, the reason and the log's file name of the first failure in the newest attempt; None if none."""
     path = run.path / "exit" / str(run.attempt) / "first"
     if not os.path.isfile(path):
         return None
@@ -211,7 +211,7 @@ def print_first_failure(run: Run, failure: tuple[str, str, str]) -> None:
 
 
 def _failure_lines(path: Path, header: bytes) -> list[bytes]:
-    """The last lines of the attempt that begins with `header`: from the first traceback on, else 20."""
+    """Return the last lines of the attempt that begins with `header`: from the first traceback on, else 20 lines."""
     size = _size(path)
     if not size:
         return []
@@ -228,7 +228,7 @@ def _failure_lines(path: Path, header: bytes) -> list[bytes]:
 
 
 def tail_offset(path: Path, end: int, lines: int) -> tuple[int, int]:
-    """(offset of the last lines before byte `end`, how many there are). An unfinished line counts.
+    """Return the offset of the last `lines` lines before byte `end`, and how many there are, with an unfinished one.
 
     Raises Unreadable.
     """
@@ -253,7 +253,7 @@ def tail_offset(path: Path, end: int, lines: int) -> tuple[int, int]:
 
 
 def _blocks(path: Path, start: int, end: int) -> Iterator[bytes]:
-    """Yield the bytes of a regular file. Raises Unreadable."""
+    """Yield the bytes of a regular file from `start` to `end`. Raises Unreadable."""
     with open_regular(path, follow=False) as file:
         file.seek(start)
         while start < end:
@@ -265,7 +265,7 @@ def _blocks(path: Path, start: int, end: int) -> Iterator[bytes]:
 
 
 def _readable(log: Log, end: int) -> Iterator[bytes]:
-    """Yield the pieces of a log, or a warning when it cannot be read."""
+    """Yield the pieces of a log; print a warning if it cannot be read."""
     try:
         yield from log.pieces(end)
     except Unreadable as error:
@@ -274,7 +274,7 @@ def _readable(log: Log, end: int) -> Iterator[bytes]:
 
 
 def _size(path: Path) -> int | None:
-    """Bytes of a regular file; None for anything else."""
+    """Return the size of a regular file in bytes; None for anything else."""
     try:
         status = os.stat(path, follow_symlinks=False)
     except OSError:
@@ -283,7 +283,7 @@ def _size(path: Path) -> int | None:
 
 
 def _allow_open_files(wanted: int) -> None:
-    """Raise the soft limit of open files: there are two for each node."""
+    """Raise the soft limit of open files if needed: each node has two."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted + 64:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

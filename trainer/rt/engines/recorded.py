@@ -1,7 +1,7 @@
-"""State of a run as its folder records it: no engine and no host is asked, so a thousand runs take no time.
+"""Read the state of a run from its folder alone: without asking an engine or host, a thousand runs take no time.
 
 In   a run folder with the artifact of its newest attempt
-Out  State; `submitted` where only an engine or the hosts know how the run is
+Out  State; `submitted` if only the engine or the hosts know the state
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STOP_REQUESTED = "stopped by stop.sh; jobc status asks whether it has ended"
 
 
 class RecordedEngine(Engine):
-    """Reads node states, heartbeats, records and exit codes. Asks nobody."""
+    """Engine that reads node states, heartbeats, records and exit codes, and queries neither engine nor hosts."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -37,8 +37,8 @@ class RecordedEngine(Engine):
         return super().state(run)
 
     def _is_known_elsewhere(self, run: Run, has_record: bool) -> bool:
-        """Return whether this folder does not show what its nodes do: none has begun the attempt that an engine took,
-        or each host has a run folder of its own and not all have reported an end."""
+        """Return whether this folder does not show the state of its nodes: none has begun the attempt that an engine
+        accepted, or each host has its own run folder and not all have reported their end."""
         if os.path.lexists(f"{run.path}/state/mirror"):
             return sum(status == "ended" for status in run.statuses().values()) < self.job.nodes
         attempt = run.attempt
@@ -46,7 +46,7 @@ class RecordedEngine(Engine):
 
 
 def recorded_engine(run: Run) -> RecordedEngine:
-    """The engine for the artifact of the newest attempt of any run."""
+    """Return the engine of a run, for the artifact of its newest attempt."""
     artifact, runs = run.path / f"artifact/{run.attempt}", run.path.parent
     job_settings = settings(artifact / ".jobc/job.json")
     backend = job_settings.get("backend")

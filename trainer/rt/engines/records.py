@@ -1,7 +1,7 @@
-"""Base class of engines whose runs lie on storage that this machine does not see (Kubernetes, SkyPilot).
+"""Base class of engines whose runs are on storage that this machine does not see (Kubernetes, SkyPilot).
 
-Here a run is a record: what the engine made of it in RUN/state/job_ATTEMPT (its ids; exit and reason at the end), the
-artifact that was sent, and what was seen of it. When a job has ended, the record keeps how, because engines forget.
+Here a run folder is a record: the engine's ids of the job in RUN/state/job_ATTEMPT, the artifact that was sent, and
+what was seen of the job. When the job has ended, exit code and reason are added, because engines forget them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .engine import Engine, Failure, Job, State, ended
 from .run import Run, worst_code
 from .values import number, numbered, read_keys
 
-LIVE, ENDED, GONE = "live", "ended", "gone"  # what an engine knows of a job; GONE: nothing any more
+LIVE, ENDED, GONE = "live", "ended", "gone"  # state of a job in its engine; GONE: the engine has forgotten it
 
 
 class Record(NamedTuple):
-    """The file state/job_ATTEMPT of the newest attempt that the engine has taken."""
+    """The file state/job_ATTEMPT of the newest attempt that the engine accepted."""
 
     run: Run
     path: Path
@@ -31,7 +31,7 @@ class Record(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Known state of a run. code, reason: once it has ended."""
+    """State of a run as last seen. code, reason: exit code and reason, once it has ended."""
 
     record: Record | None
     state: str  # LIVE, ENDED, GONE, or "" without a record
@@ -49,34 +49,34 @@ class RecordEngine(Engine):
     # ---- what a backend brings
 
     def ask_engine(self, record: Record) -> str:
-        """LIVE, ENDED or GONE. Raises Failure when the engine does not answer."""
+        """Return LIVE, ENDED or GONE. Raises Failure if the engine does not answer."""
         raise NotImplementedError
 
     def keep_evidence(self, record: Record) -> None:
-        """Keep what the job printed, before the engine forgets it."""
+        """Save what the job printed before the engine deletes it."""
 
     def job_end(self, record: Record) -> tuple[int, str]:
-        """(exit code, reason) of a job that has ended."""
+        """Return the exit code and the reason of a job that has ended."""
         raise NotImplementedError
 
     def end_on_storage(self, record: Record) -> tuple[int, str] | None:
-        """(exit code, reason) of a job that is gone, from what its nodes left; None where they did not."""
+        """Return the exit code and the reason that the nodes of a gone job left on storage; None if they left none."""
         return None
 
     def live_state(self, record: Record) -> State:
-        """The state of a live job in words."""
+        """Return the State of a live job."""
         raise NotImplementedError
 
     def gone_state(self, record: Record) -> State:
-        """The state of a job that the engine does not know any more."""
+        """Return the State of a job that the engine has forgotten."""
         raise NotImplementedError
 
     def gone_reason(self, record: Record) -> str:
-        """Why it is gone."""
+        """Return why the engine has forgotten the job."""
         return ""
 
     def live_reason(self, record: Record) -> str:
-        """Why a live run may not be removed."""
+        """Return why a live run may not be removed."""
         raise NotImplementedError
 
     # ---- for all of them
@@ -100,7 +100,7 @@ class RecordEngine(Engine):
         if code is not None:
             return Seen(record, ENDED, code, record.keys.get("reason", ""))
         if not run.is_mine:
-            return Seen(record, LIVE)  # the record of another user is only read: what is written there may be a link
+            return Seen(record, LIVE)  # never write to the record of another user: the file may be a link
         state = self.ask_engine(record)
         if state == ENDED:
             self.keep_evidence(record)
@@ -112,7 +112,7 @@ class RecordEngine(Engine):
         return Seen(record, state)
 
     def record_end(self, record: Record, code: int, reason: str) -> Seen:
-        """Keep how the job ended."""
+        """Write how the job ended to its record, and return the new state. Raises Failure."""
         keys = {key: value for key, value in record.keys.items() if key not in ("exit", "reason")}
         status = Seen(record, ENDED, code, one_line(reason))
         try:
@@ -123,13 +123,13 @@ class RecordEngine(Engine):
         return status
 
     def record_codes(self, run: Run, codes: Iterable[int]) -> None:
-        """Keep the end of a job that is gone, from the exit codes of all its nodes."""
+        """Record the end of a job that is gone, from the exit codes of all its nodes."""
         status, code = self.seen(run), worst_code(list(codes))
         if status.state == GONE and status.record is not None and code is not None:
             self.record_end(status.record, code, self.gone_reason(status.record))
 
     def engine_word(self, run: Run, keep_evidence: bool = False) -> str:
-        """live, ended or gone, and what the engine itself calls it."""
+        """Return live, ended or gone, followed by the engine's own name of the job state."""
         status = self.seen(run)
         if keep_evidence and status.record is not None:
             self.keep_evidence(status.record)
@@ -160,14 +160,14 @@ class RecordEngine(Engine):
         return self.resume(run) if state.exit_code in (CRASHED, PEER_LOST, PREEMPTED) and not state.is_live else ""
 
     def storage_of(self, run: Run, node: int = 0) -> str:
-        """The run's folder on the storage of that node."""
+        """Return the run's folder on the storage of that node."""
         root = str(self.job.settings.get("storage_root", ""))
         node_folder = f"node_{node:02}/" if self.job.settings.get("storage") == "object" else ""
         return f"{root}/{node_folder}{self.job.name}/{run.id}"
 
 
 def newest_record(run: Run) -> Record | None:
-    """The record of the newest attempt that has one."""
+    """Return the record of the newest attempt that has one; None if no attempt has."""
     attempts = numbered(f"{run.path}/state", "job_")
     if not attempts:
         return None
@@ -176,7 +176,7 @@ def newest_record(run: Run) -> Record | None:
 
 
 def write_evidence(path: Path, content: bytes) -> None:
-    """Write what an engine printed into a run folder of this user; a symbolic link is not followed."""
+    """Write what an engine printed to a file in a run folder of this user. Symbolic links are not followed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)

@@ -1,6 +1,6 @@
-"""A run folder as a reader sees it: attempts, nodes, exit codes, last steps. It writes only state/.now.
+"""Read a run folder: attempts, nodes, exit codes, last steps. Writes only state/.now.
 
-The files are untrusted: another user may have written them. A field that cannot be used is empty.
+The files are untrusted, because another user may have written them. An invalid field counts as empty.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ..processes import is_running
 from ..untrusted_files import Unreadable, open_regular
 from .values import number, numbered, read_keys, read_text
 
-SILENT_S = 90  # a supervisor that has not touched its file for so long is dead, or has lost its storage
-QUIET_S = 30  # reported by status
-METRICS_BYTES = 16384  # of the end of a metrics file
+SILENT_S = 90  # a supervisor that has not touched its file for this long is dead or has lost its storage
+QUIET_S = 30  # status reports a supervisor that has not touched its file for this long
+METRICS_BYTES = 16384  # read from the end of a metrics file
 _NODE = re.compile("node_[0-9]{1,9}")
 _STEP = re.compile(r'"step": *([0-9]{1,18})\b')
 _LOSS = re.compile(r'"loss[a-z_]*": *([-+]?[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,4})?)')
@@ -55,12 +55,12 @@ class Node:
         self.started, self.ended = numbers.get("started"), numbers.get("ended")
         self.exit, self.attempt = numbers.get("exit"), numbers.get("attempt")
         self.first_rank = numbers.get("first_rank") or 0
-        self.idle_since = numbers.get("idle_since")  # only while its ranks may hang, as the next two
+        self.idle_since = numbers.get("idle_since")  # set only while its ranks may hang, like the next two
         self.idle_ranks, self.left_ranks = keys.get("idle_ranks", ""), keys.get("left_ranks", "")
 
     def place(self, here: dict[str, str]) -> str:
-        """Return where its process is: here; beside, in another PID namespace of this kernel; away; unknown, in an old
-        file.
+        """Return where the node's process is: here, beside (another PID namespace of this kernel), away, or unknown
+        (the file does not say).
 
         here: machine.identity()
         """
@@ -76,9 +76,9 @@ class Node:
         return self.pid is not None and self.start_ticks is not None and is_running(self.pid, self.start_ticks)
 
     def status(self, here: dict[str, str], silent_s: float | None) -> str:
-        """up: runs here. elsewhere: runs, as far as is known. ended. dead: certain. silent: dead, or without storage.
+        """Return up (runs here), elsewhere (probably runs), ended, dead (certain), or silent (dead or without storage).
 
-        silent_s: since its supervisor touched the file; None = not known
+        silent_s: seconds since its supervisor touched the file; None = unknown
         """
         if self.ended is not None:
             return "ended"
@@ -106,7 +106,7 @@ class Run:
 
     @property
     def attempt(self) -> int | None:
-        """The number of the newest attempt."""
+        """Number of the newest attempt; None if there is none."""
         return max(numbered(f"{self.path}/artifact", folders=True), default=None)
 
     @property
@@ -119,7 +119,7 @@ class Run:
         return is_mine(self.path)
 
     def nodes(self) -> list[Node]:
-        """The state files, ordered by name; read once."""
+        """Return the state files of the nodes, ordered by name. They are read once."""
         if self._nodes is None:
             self._nodes = self._read_nodes()
         return self._nodes
@@ -133,16 +133,16 @@ class Run:
         return [Node(path) for path in paths if os.path.isfile(path)]
 
     def silent_s(self, node: Node) -> float | None:
-        """Seconds since the node's supervisor touched its file, by the clock of the storage."""
+        """Return the seconds since the node's supervisor touched its file, by the storage's clock; None if unknown."""
         try:
             return self.storage_time() - node.path.stat().st_mtime
         except OSError:
             return None
 
     def storage_time(self) -> float:
-        """Seconds since 1970. This machine's clock where nothing is written: in the folder of another user.
+        """Return the storage's time in seconds since 1970; in the folder of another user, this machine's time.
 
-        Raises OSError when the storage takes no file.
+        Raises OSError if state/.now cannot be written.
         """
         if self._now is None:
             self._now = self._touch() if self.is_mine else time.time()
@@ -158,7 +158,7 @@ class Run:
             os.close(descriptor)
 
     def statuses(self) -> dict[int, str]:
-        """Node number -> its status."""
+        """Return the status of each node, by node number."""
         this_machine = machine()
         silent_s = {node.path: self.silent_s(node) for node in self.nodes() if node.ended is None}
         return {node.number: node.status(this_machine, silent_s.get(node.path)) for node in self.nodes()}
@@ -168,7 +168,7 @@ class Run:
         return any(status in ("up", "elsewhere") for status in self.statuses().values())
 
     def exit_codes(self) -> dict[str, int]:
-        """`first` or `node_NN` -> exit code, of the nodes that have recorded one in the newest attempt."""
+        """Return the exit codes that were recorded in the newest attempt, by file name: `first` or `node_NN`."""
         folder = self.path / "exit" / str(self.attempt)
         codes = {}
         with contextlib.suppress(OSError):
@@ -187,7 +187,7 @@ class Run:
             return 0
 
     def first_failure(self) -> dict[str, str]:
-        """node and reason of the node that failed first in the newest attempt; {} when none has."""
+        """Return `node` and `reason` of the node that failed first in the newest attempt; {} if none failed."""
         path = self.path / "exit" / str(self.attempt) / "first"
         if not os.path.isfile(path):
             return {}
@@ -196,7 +196,7 @@ class Run:
         return {"node": "?" if node is None else str(node), "reason": keys.get("reason", "")}
 
     def progress(self, rank: int) -> Progress | None:
-        """The last complete line of the rank's metrics that has a step and a loss."""
+        """Return the last step and loss in the rank's metrics; None if there are none. Ignores an incomplete line."""
         try:
             with open_regular(f"{self.path}/metrics/rank_{rank:02}.jsonl", follow=False) as file:
                 size = os.fstat(file.fileno()).st_size
@@ -215,7 +215,7 @@ class Run:
 
 
 def utc(seconds: int) -> str:
-    """Return a time since 1970 for people."""
+    """Return a time, given in seconds since 1970, as `YYYY-MM-DD HH:MM:SS UTC`."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
     except (OverflowError, ValueError, OSError):
@@ -224,29 +224,29 @@ def utc(seconds: int) -> str:
 
 @lru_cache
 def machine() -> dict[str, str]:
-    """Return the name of this machine, as in state files."""
+    """Return the identity of this machine, as written in state files."""
     return identity()
 
 
 def last_progress(lines: list[str]) -> Progress | None:
-    """The last line of metrics with a step and a loss. The last line is ignored when it is torn."""
+    """Return the last step and loss in lines of metrics; None if there are none. An incomplete line is ignored."""
     for line in reversed(lines):
         step, loss = _STEP.search(line), _LOSS.search(line)
         if line.endswith("}") and step and loss:
             with contextlib.suppress(ValueError):
                 value = float(loss.group(1))
-                if math.isfinite(value):  # JSON has no other
+                if math.isfinite(value):  # JSON has no NaN or Inf
                     return Progress(int(step.group(1)), value)
     return None
 
 
 def worst_code(codes: list[int]) -> int | None:
-    """The exit code that most deserves attention; any unknown one counts as a crash. None without codes."""
+    """Return the exit code with the highest priority; None without codes. An unknown code counts as a crash (1)."""
     return min((code if code in PRIORITY else 1 for code in codes), key=PRIORITY.index, default=None)
 
 
 def is_mine(path: Path) -> bool:
-    """Return whether the file belongs to this user, or to the owner that the storage gives this user's files.
+    """Return whether the file belongs to this user, or to the user to whom the storage assigns this user's files.
 
     NFS with root_squash or all_squash, and CIFS, change the owner of each new file.
     """
@@ -259,7 +259,7 @@ def is_mine(path: Path) -> bool:
 
 @lru_cache(maxsize=64)
 def _owner_of_new_files(folder: Path) -> int:
-    """User id. Asked once, because a folder may have a thousand runs of other users."""
+    """Return the user id that owns a new file in the folder. Cached, because there may be a thousand runs in it."""
     probe = folder / f".jobc-owner.{os.getpid()}.{int.from_bytes(os.urandom(4), 'big')}"
     try:
         descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -274,7 +274,7 @@ def _owner_of_new_files(folder: Path) -> int:
 
 
 def owner_of(path: Path) -> str:
-    """Name of the user who owns the file, or `uid N`."""
+    """Return the name of the file's owner, or `uid N`."""
     try:
         uid = path.stat().st_uid
     except OSError:
@@ -286,7 +286,7 @@ def owner_of(path: Path) -> str:
 
 
 def shell_word(text: str) -> str:
-    """The text as one word of a shell; as bash's $'…' where a terminal would take some of it for a command."""
+    """Quote the text as one shell word; as bash's $'…' if it has control characters."""
     if text.isprintable():
         return shlex.quote(text)
     return f"$'{''.join(map(_escaped, text))}'"
@@ -300,13 +300,13 @@ def _escaped(letter: str) -> str:
         return letter
     if code < 0x80:
         return repr(letter)[1:-1]
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
     return f"\\U{code:08x}"
 
 
 def _lock_state(path: Path) -> str:
-    """held, free, or unknown where the file or the file system does not say. Under one kernel it is certain."""
+    """Return held, free, or unknown (no such file, or no locks). Reliable only between processes of one kernel."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,6 +1,6 @@
-"""Streams the output of the clients of an engine, such as `kubectl logs --follow`, to stdout.
+"""Stream the output of an engine's clients, such as `kubectl logs --follow`, to stdout.
 
-Lines are passed on as they come; of a line of more than 64 KiB piece by piece.
+Lines are printed as they arrive, lines over 64 KiB in pieces.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PIECE = 1 << 16
 _STDERR = {"kept": None, "dropped": subprocess.DEVNULL, "merged": subprocess.STDOUT}
 
 if TYPE_CHECKING:
-    Change = Callable[[bytes], "bytes | None"]  # of a line; None drops it
+    Change = Callable[[bytes], "bytes | None"]  # changes a line; None drops it
 
 
 def stream(
@@ -30,11 +30,11 @@ def stream(
     environment: Mapping[str, str] | None = None,
     errors: str = "kept",
 ) -> int:
-    """Run a client and print its output. Return its exit code.
+    """Run a client, print its output, and return its exit code.
 
-    change: applied to each line; tail: print only so many lines, at its end
-    errors: its stderr is kept, dropped, or merged into its output
-    Raises Failure when it is not installed.
+    change: applied to each line; tail: number of last lines to print, after the client has ended; None = all
+    errors: kept, dropped or merged: what to do with stderr
+    Raises Failure if the client cannot be run.
     """
     with _started(words, environment, _STDERR[errors]) as process:
         assert process.stdout is not None
@@ -43,7 +43,7 @@ def stream(
 
 
 def print_lines(file: IO[bytes], change: Change | None = None, tail: int | None = None) -> None:
-    """Print the lines of a file or a pipe as they come."""
+    """Print the lines of a file or pipe as they arrive; with `tail`, only the last ones at the end."""
     out = sys.stdout.buffer
     if tail is not None:
         out.writelines(deque(changed_pieces(file, change), maxlen=tail))
@@ -55,7 +55,7 @@ def print_lines(file: IO[bytes], change: Change | None = None, tail: int | None 
 
 
 def changed_pieces(file: IO[bytes], change: Change | None) -> Iterator[bytes]:
-    """Yield the lines that `change` returns. What comes after the first 64 KiB of a line stays as it is."""
+    """Yield the lines that `change` returns. It changes only the first 64 KiB of a line."""
     is_inside = is_kept = False
     while True:
         piece = file.readline(PIECE)
@@ -72,7 +72,7 @@ def changed_pieces(file: IO[bytes], change: Change | None) -> Iterator[bytes]:
 
 
 class LineMerger:
-    """Prints the output of several clients at once, line by line. A context manager that ends them on the way out."""
+    """Prints the output of several clients at once, line by line. A context manager that ends them on exit."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -87,7 +87,7 @@ class LineMerger:
                 process.terminate()
 
     def start(self, words: Sequence[str], change: Change | None = None) -> None:
-        """Start a client, whose lines are printed as `change` returns them."""
+        """Start a client and print its lines, changed by `change`."""
         process = _started(words)
         thread = threading.Thread(target=self._print, args=(process, change), daemon=True)
         self._clients.append((process, thread))
@@ -102,7 +102,7 @@ class LineMerger:
     def _print(self, process: subprocess.Popen[bytes], change: Change | None) -> None:
         assert process.stdout is not None
         out = sys.stdout.buffer
-        with contextlib.suppress(OSError, ValueError):  # without a reader; closed on the way out
+        with contextlib.suppress(OSError, ValueError):  # nobody reads stdout, or it was closed on exit
             for piece in changed_pieces(process.stdout, change):
                 with self._lock:
                     out.write(piece if piece.endswith(b"\n") else piece + b"\n")
@@ -116,7 +116,7 @@ class Conversation:
         self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, line: bytes) -> bytes:
-        """Return its answer; b"" from a program that has ended."""
+        """Send a line and return the answer; b"" if the program has ended."""
         assert self._process.stdin is not None and self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(line + b"\n")
@@ -124,7 +124,7 @@ class Conversation:
         return self._process.stdout.readline().rstrip(b"\n")
 
     def end(self) -> None:
-        """Close its input, and wait until it has ended."""
+        """Close the program's input and wait until it has ended."""
         self._process.communicate()
 
 

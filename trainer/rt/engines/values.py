@@ -1,4 +1,4 @@
-"""Values of small files that somebody else may have written: `key=value` lines, numbers, JSON. Nothing raises."""
+"""Read values from small untrusted files: `key=value` lines, numbers, JSON. No function here raises."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from ..untrusted_files import Unreadable, open_regular, read_json
 from ..verbs.text import printable
 
-MOST_BYTES = 65536  # of a state file
+MOST_BYTES = 65536  # read from a state file
 
 
 def read_text(path: Path) -> str:
-    """Text of a regular file up to a NUL, at most 64 KiB, without control characters; "" for a symbolic link."""
+    """Return the first 64 KiB of a regular file, up to a NUL, without control characters; "" for a symbolic link."""
     try:
         with open_regular(path, follow=False) as file:
             content = file.read(MOST_BYTES)
@@ -24,7 +24,7 @@ def read_text(path: Path) -> str:
 
 
 def read_keys(path: Path) -> dict[str, str]:
-    """The `key=value` lines of a file; the first line of each key counts."""
+    """Return the `key=value` lines of a file; if a key is repeated, its first line counts."""
     keys: dict[str, str] = {}
     for line in read_text(path).split("\n"):
         name, equals, value = line.partition("=")
@@ -34,17 +34,17 @@ def read_keys(path: Path) -> dict[str, str]:
 
 
 def number(text: str) -> int | None:
-    """Integer of 1 to 18 ASCII digits; None for any other text."""
+    """Return the integer that 1 to 18 ASCII digits spell; None for any other text."""
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 
 def word(text: str) -> str:
-    """The text if no program takes it for an option, a path or a pattern; else ""."""
+    """Return the text if no program could read it as an option, a path or a pattern; else ""."""
     return text if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@:,+-]*", text) else ""
 
 
 def settings(path: Path) -> dict[str, Any]:
-    """The mapping in a JSON file of an artifact; {} when there is none."""
+    """Return the mapping in a JSON file of an artifact; {} if there is none."""
     try:
         tree = read_json(path, follow=False)
     except Unreadable:
@@ -53,7 +53,7 @@ def settings(path: Path) -> dict[str, Any]:
 
 
 def numbered(folder: str | os.PathLike[str], prefix: str = "", folders: bool = False) -> list[int]:
-    """Ascending numbers N of the files, or the folders, called PREFIX + N without leading zeros."""
+    """Return, in ascending order, the numbers N of the files (or folders) named PREFIX + N without leading zeros."""
     pattern = re.compile(re.escape(prefix) + "(0|[1-9][0-9]{0,17})")
     numbers = []
     try:

@@ -1,11 +1,11 @@
 """Remove old runs of a job, or some of their checkpoints. Lists them first, with age and size.
 
 Usage  jobctl clean [--keep N] [--keep-checkpoints] [--yes]
-         --keep N            keeps the N newest runs of this user; else keep_runs of the spec. A run that may still be
-                             running always stays, and so does one that another run began from
-         --keep-checkpoints  keeps the older runs as well, with their last sound and their best checkpoint
-         --yes               removes; else this asks at a terminal, and only lists elsewhere
-Exit   0; 1 when something could not be removed; 2 for a wrong option
+         --keep N            keep the N newest runs of this user; default: keep_runs of the spec. A run always stays if
+                             it may still be running, or if another run began from its checkpoint
+         --keep-checkpoints  keep the older runs as well, with their last sound and their best checkpoint
+         --yes               remove without asking; without it, ask at a terminal, and only list elsewhere
+Exit   0; 1 if something could not be removed; 2 for an invalid option
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from .old_checkpoints import old_checkpoints
 from .run_list import Size, disk_use, format_size
 from .text import one_line
 
-MOST_STATE_BYTES = 65536  # of a state/run that names the checkpoint that its run began from
+MOST_STATE_BYTES = 65536  # of a file state/run, which names the checkpoint that its run began from
 
 
 class Removal(NamedTuple):
-    """A folder that goes. run: whose it is; None for what a clean that was killed has left"""
+    """A folder to remove. run: the run to which it belongs; None for a leftover of a killed clean"""
 
     path: Path
     run: Run | None
 
 
 class OldRuns(NamedTuple):
-    """Finished runs, newest first, and lines that say which others stay, and why."""
+    """Finished runs that may be removed, newest first, and lines that say which runs stay and why."""
 
     removable: list[Run]
     spared: list[str]
@@ -89,7 +89,7 @@ def _parse(argv: Sequence[str], engine: Engine) -> argparse.Namespace:
 
 
 def _keep(text: str, place: Place) -> int:
-    """How many runs stay. keep_runs=0 in the spec: not chosen"""
+    """Return how many runs stay. keep_runs=0 in the spec means that no number is set. Raises Failure."""
     chosen = place.settings.get("keep_runs")
     keep = text or (str(chosen) if chosen else "")
     if not keep:
@@ -100,14 +100,14 @@ def _keep(text: str, place: Place) -> int:
 
 
 def _print(line: str) -> None:
-    print(one_line(line), flush=True)  # in order with what clients of engines print
+    print(one_line(line), flush=True)  # flushed, to stay in order with the output of engine clients
 
 
 # ---- which runs may go
 
 
 def find_old_runs(place: Place, engine: Engine, keep: int) -> OldRuns:
-    """Runs of this job and this user that have ended, but the newest. What jobc did not complete is in neither list."""
+    """Return this user's ended runs of this job, without the `keep` newest. Incomplete runs are in neither list."""
     runs, spared, finished = [], [], []
     for run in place.list_runs():
         if not run.is_mine:  # it does not count as one of the newest
@@ -138,9 +138,9 @@ def _why_it_stays(engine: Engine, run: Run) -> str:
 
 
 def _without_origins(engine: Engine, finished: list[Run], spared: list[str]) -> OldRuns:
-    """Spare runs from whose checkpoint another one began that stays."""
+    """Return the finished runs, but spare those from whose checkpoint a run began that is not removed."""
     going = {run.path for run in finished}
-    origins: dict[Path, set[bytes]] = {}  # folder of runs -> the runs that those in it which stay began from
+    origins: dict[Path, set[bytes]] = {}  # folder of runs -> origins of the runs in it that stay
     removable = []
     for run in finished:
         is_origin = False
@@ -169,7 +169,7 @@ def _origins(runs: Path, going: set[Path]) -> Iterator[bytes]:
 
 
 def _wanted(engine: Engine, run: Run, only_checkpoints: bool) -> list[Removal]:
-    """The folders of a run that go."""
+    """Return the folders of a run to remove: the run folders, or only old checkpoints."""
     folders = engine.folders(run)
     if not only_checkpoints:
         return [Removal(folder.path, folder) for folder in folders]
@@ -183,7 +183,7 @@ def _wanted(engine: Engine, run: Run, only_checkpoints: bool) -> list[Removal]:
 
 
 def _list(engine: Engine, run: Run, folders: Sequence[Removal], only_checkpoints: bool) -> int:
-    """Print the line of a run; return the bytes that it frees."""
+    """Print the line of a run; return the bytes that its removal frees."""
     size = sum(disk_use(removal.path, sys.maxsize).bytes for removal in folders)
     created = number(read_keys(run.path / "state/run").get("created", ""))
     names = f": {' '.join(removal.path.name for removal in folders)}" if only_checkpoints else ""
@@ -193,7 +193,7 @@ def _list(engine: Engine, run: Run, folders: Sequence[Removal], only_checkpoints
 
 
 def _age(created: int | None) -> str:
-    """How long ago that was, in its largest unit."""
+    """Return the age in its largest unit, such as `3 d`. created: seconds since 1970"""
     if created is None:
         return "?"
     ago = int(time.time()) - created
@@ -204,7 +204,7 @@ def _age(created: int | None) -> str:
 
 
 def _leftovers(runs: Path) -> list[Removal]:
-    """Runs that a clean which was killed has hidden."""
+    """Return hidden run folders that a killed clean has left."""
     try:
         with os.scandir(runs) as entries:
             names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -225,7 +225,7 @@ def _is_confirmed() -> bool:
 
 
 def _remove(place: Place, engine: Engine, removal: Removal) -> int:
-    """Remove a folder, unless somebody has started its run again since it was listed. Return an exit code."""
+    """Remove a folder, unless its run was started again since it was listed. Return an exit code."""
     run = removal.run
     try:
         if run is not None and engine.why_it_stays_now(run):
@@ -246,7 +246,7 @@ def _remove(place: Place, engine: Engine, removal: Removal) -> int:
 
 
 def _shown(path: Path, runs: Path) -> str:
-    """The path below the folder of the runs of this job, or below the run root."""
+    """Return the path relative to the folder of the job's runs, or else to the run root."""
     for folder in (runs, runs.parent):
         with contextlib.suppress(ValueError):
             return str(path.relative_to(folder))

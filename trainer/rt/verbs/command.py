@@ -1,4 +1,4 @@
-"""Parts that all verbs share: options with errors in the words of jobctl, and failures as one line and a hint."""
+"""Parse options and report failures, for all verbs: one error line and a hint."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INTERRUPTED = 130
 
 
 class Parser(argparse.ArgumentParser):
-    """Options of a verb. Raises Failure with exit code 2 for a wrong one."""
+    """Parser for the options of a verb. Raises Failure with exit code 2 for an invalid option."""
 
     def __init__(self, script: str) -> None:
         super().__init__(prog=script, allow_abbrev=False, add_help=False)
@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def call(verb: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Return the exit code of the verb; print why it failed."""
+    """Run the verb and return its exit code; if it fails, print why."""
     try:
         code = verb(argv)
         sys.stdout.flush()
@@ -46,13 +46,13 @@ def call(verb: Callable[[list[str]], int], argv: list[str]) -> int:
         print_failure(Failure(str(error)))
         return 1
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still in the buffer has no reader
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads what is still in the buffer
         return NO_READER
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)  # so that a shell that waits for this program ends too
         return INTERRUPTED
-    except OSError as error:  # of a run or artifact that this user may not read
+    except OSError as error:  # a run or artifact that this user may not read
         print(f"error: cannot read {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
         return 1
 

@@ -1,6 +1,6 @@
-"""Finds the job of an artifact, its run root, and its runs.
+"""Find the job of an artifact, its run root, and its runs.
 
-In   the folder of jobctl with .jobc/job.json; JOBC_RUN_ROOT; the current folder for an artifact that was moved
+In   the folder of jobctl with .jobc/job.json; JOBC_RUN_ROOT; the working directory if the artifact was moved
 Out  Job, Run; or Failure
 """
 
@@ -16,7 +16,7 @@ from ..engines.engine import Engine, Failure, Job
 from ..engines.run import Run, is_mine, owner_of
 from ..engines.values import read_keys, read_text, settings
 
-JOB_FILE = ".jobc/job.json"  # of an artifact
+JOB_FILE = ".jobc/job.json"  # relative to the artifact
 RUN_ID = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
@@ -50,7 +50,7 @@ class Place:
         self.job = Job(name, self.artifact, runs, self.settings, is_elsewhere)
 
     def _project(self) -> Path:
-        """The folder that holds artifacts/. An artifact that does not lie where it was compiled belongs to the cwd."""
+        """Return the folder that contains artifacts/; the working directory if the artifact was moved."""
         if self.own_run is not None:
             return Path(read_keys(self.own_run.path / "state/run").get("project", "/"))
         compiled_path = read_text(self.artifact / ".jobc/place").strip()
@@ -63,7 +63,7 @@ class Place:
         return Path.cwd()
 
     def engine(self) -> Engine:
-        """The engine of the backend, which is packed with the artifact; the base class where it brings none."""
+        """Return the backend's engine, which is packed with the artifact; the base class if the backend has none."""
         try:
             module = import_module("jobc_engine")
         except ModuleNotFoundError:
@@ -72,11 +72,13 @@ class Place:
         return engine
 
     def list_runs(self) -> list[Run]:
-        """All runs of the job, the one started last first."""
+        """Return all runs of the job, newest first."""
         return list_runs(self.job.runs)
 
     def choose_run(self, named: str) -> Run:
-        """The run of that ID or folder; else the one this artifact lies in; else the newest of this user."""
+        """Return the run with that ID or folder; without a name, the run that contains this artifact, else this user's
+        newest run. Raises Failure.
+        """
         runs = self.job.runs
         if named:
             for candidate in (runs / named, Path(named)):
@@ -101,13 +103,13 @@ class Place:
         raise Failure(f"job {self.job.name} has no run in {runs}", hint)
 
     def choose_any_run(self, named: str) -> Run:
-        """Choose a run for the scripts of an artifact, which name a run by its path, also one that is being made."""
+        """Return a run for the scripts of an artifact, which name it by its path, even while it is being created."""
         is_path = os.path.isabs(named) and os.path.isdir(os.path.join(named, "state"))
         return Run(Path(named)) if is_path else self.choose_run(named)
 
 
 def list_runs(folder: Path) -> list[Run]:
-    """The runs in RUN_ROOT/JOB, the one started last first."""
+    """Return the runs in RUN_ROOT/JOB, newest first."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -117,7 +119,7 @@ def list_runs(folder: Path) -> list[Run]:
 
 
 def is_run(folder: Path) -> bool:
-    """Return whether jobc completed the run folder; clean.sh hides runs before removal."""
+    """Return whether this is a complete run folder, not hidden by clean.sh."""
     return (
         RUN_ID.fullmatch(folder.name) is not None
         and not os.path.islink(folder)

@@ -1,9 +1,9 @@
 """Print the output of a run: the console of its nodes, merged by time, or the output of one rank.
 
 Usage  jobctl logs [--run ID] [--node N | --rank N] [--tail N] [--follow]
-       jobctl logs [--run ID] [POINT] [OPTION…]    of a sweep: all points, or that one
-Out    bytes as they were printed; of several nodes `node N  | ` before each line, and what failed first before them
-Exit   0; 1 when there is no such run or log; 2 for a wrong option; 130 after Ctrl-C, which does not stop the run
+       jobctl logs [--run ID] [POINT] [OPTION…]    for a sweep: all points, or the given one
+Out    bytes as they were printed; with several nodes `node N  | ` before each line, and the first failure before all
+Exit   0; 1 if there is no such run or log; 2 for an invalid option; 130 after Ctrl-C, which does not stop the run
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from ..untrusted_files import Unreadable
 from .command import Parser, call, print_failure
 from .jobs import Place
 
-TICK_S = 0.5  # between two looks at the logs
-HELD_TICKS = 4  # lines of several nodes are held back for so long: the first failure is shown before what it led to
-FIRST_TICKS = 3  # an earlier failure, of a node that is slower to record it, has come by then
+TICK_S = 0.5  # between two checks of the logs
+HELD_TICKS = 4  # delay of lines from several nodes, so that the first failure is printed before its consequences
+FIRST_TICKS = 3  # by then an earlier failure of a slower node is recorded
 
 
 def main(argv: list[str]) -> int:
     """Return the exit code."""
     for signal_number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(signal_number) == signal.SIG_DFL:  # not below nohup
+        if signal.getsignal(signal_number) == signal.SIG_DFL:  # not under nohup
             signal.signal(signal_number, _leave)
     return call(logs, argv)
 
@@ -82,7 +82,7 @@ def _count(text: str | None, option: str) -> int | None:
 
 
 def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool = False) -> int:
-    """Print the wanted logs. Return an exit code. is_patient: wait for an engine that does not answer"""
+    """Print the requested logs and return an exit code. is_patient: wait for an engine that does not answer"""
     code = engine.print_logs(run, request)
     if code is not None:
         return code
@@ -105,14 +105,14 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
 
 
 class Watch:
-    """Asks again and again whether a run is live. An engine that stops answering is reported once."""
+    """Checks repeatedly whether a run is live. Reports once if the engine stops answering."""
 
     def __init__(self, engine: Engine, run: Run, is_patient: bool) -> None:
         self.engine, self.run = engine, run
         self._has_answered, self._is_silent = is_patient, False
 
     def is_live(self) -> bool:
-        """Raises Failure when the engine does not answer the first question, unless this is patient."""
+        """Return whether the run is live. Raises Failure if the engine has never answered, unless is_patient."""
         state = self.engine.state_now(self.run)
         if state.name != "unknown":
             self._has_answered, self._is_silent = True, False
@@ -165,7 +165,7 @@ def _show_first_failure(engine: Engine, run: Run) -> None:
 
 
 def _print_points(engine: Engine, sweep: Run, named: str | None, request: LogRequest) -> int:
-    """Print the logs of the points of a sweep, one after another, or of the named one."""
+    """Print the logs of all points of a sweep, one after another, or only those of the named point."""
     points = engine.points(sweep) or []
     if named is not None:
         point = next((run for index, run in points if str(index) == named), None)

@@ -1,8 +1,8 @@
-"""List runs of all jobs, the one started last first: name, run, backend, state, step, loss, age, size.
+"""List runs of all jobs, newest first: name, run, backend, state, step, loss, age, size.
 
 Usage  jobctl ls [FOLDER …] [--name PATTERN] [--state STATE[,STATE …]] [--limit N] [--format text|json]
-Out    a table of 80 columns, or of the terminal's width; for programs: docs/reference/ls.md
-Exit   0, also without runs; 1 for a folder that cannot be listed; 2 for a wrong option
+Out    a table with 80 columns or the terminal's width; JSON for programs: docs/reference/ls.md
+Exit   0, also without runs; 1 if a folder cannot be listed; 2 for an invalid option
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ OPTIONS = {
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code. Without a folder the run root of this artifact is listed."""
+    """List runs and return the exit code. The default folder is the run root of this artifact."""
     return call(lambda words: ls(words, [Place(Path(sys.argv[0]).parent).job.runs.parent]), argv)
 
 
 def ls(argv: Sequence[str], default_folders: Sequence[Path]) -> int:
-    """Print the runs. default_folders: listed without a FOLDER, as far as they exist"""
+    """Print the runs and return the exit code. default_folders: those that exist are listed if no FOLDER is given"""
     options = _parse(argv)
     folders = [_runs_of(Path(name)) for name in options.folders]
     folders = folders or [folder for folder in default_folders if folder.is_dir()]
@@ -80,7 +80,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _runs_of(folder: Path) -> Path:
-    """The folder to list: of an artifact the runs of its job."""
+    """Return the folder to list: for an artifact, the folder of its job's runs."""
     try:
         if os.path.isfile(folder / JOB_FILE):
             return Place(folder).job.runs
@@ -92,7 +92,7 @@ def _runs_of(folder: Path) -> Path:
 
 
 def _selected(found: Sequence[ListedRun], options: argparse.Namespace) -> Iterator[Row]:
-    """The rows that the options select. Runs after the last one that is wanted are not read."""
+    """Yield the rows that the options select, reading runs one by one as rows are needed."""
     for run in found:
         if options.name is not None and not fnmatchcase(run.path.parent.name, options.name):
             continue

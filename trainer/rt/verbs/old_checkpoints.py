@@ -1,8 +1,8 @@
-"""Which checkpoints of an old run may go, so that its last sound one and its best remain (clean --keep-checkpoints).
+"""Find the checkpoints of an old run to remove, keeping the last sound and the best one (clean --keep-checkpoints).
 
-In   RUN/checkpoints, which the trainer fills: step_N/MANIFEST.json with size and sha256 of each file; best, a link
-Out  folders; those that cannot be read now, which may be sound and stay
-The files are untrusted. A file is read as far as its manifest says, and not when its size is another.
+In   RUN/checkpoints from the trainer: step_N/MANIFEST.json with the size and sha256 of each file; best, a link
+Out  folders to remove; and folders that cannot be read now, which stay because they may be sound
+The files are untrusted. A file is read only if it has the size that its manifest states.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from ..untrusted_files import MIB, Unreadable, is_file_name, open_regular, read_
 MANIFEST = "MANIFEST.json"
 MOST_MANIFEST_BYTES = 64 * MIB
 LEAST_HOLLOW_BYTES = 1 << 30
-MOST_HOLLOWNESS = 100  # size of a file / the disk space that it takes
-BLOCK_BYTES = 512  # of st_blocks
+MOST_HOLLOWNESS = 100  # size of a file divided by its disk space
+BLOCK_BYTES = 512  # unit of st_blocks
 _STEP = re.compile("step_[0-9]+")
 
 
 class Found(enum.Enum):
-    """State of a checkpoint. UNREAD: the disk does not give it now, so it may be sound"""
+    """State of a checkpoint. UNREAD: it cannot be read now (I/O error), so it may be sound"""
 
     SOUND, DAMAGED, UNREAD = "sound", "damaged", "unread"
 
 
 class OldCheckpoints(NamedTuple):
-    """Checkpoints that may go, newest first, and those that cannot be read."""
+    """Checkpoints that may be removed, newest first, and checkpoints that cannot be read."""
 
     removable: list[Path]
     unread: list[Path]
 
 
 def old_checkpoints(run: Path) -> OldCheckpoints:
-    """Find those of a run. None is removable where none is sound, but what a clean that was killed has left is."""
+    """Find the old checkpoints of a run. If none is sound, only the leftovers of a killed clean are removable."""
     last, removable, unread = None, [], []
     best, names = _best(run), _subfolders(run / "checkpoints")
     leftovers = [run / "checkpoints" / name for name in names if _STEP.fullmatch(original_name(name))]
@@ -78,7 +78,7 @@ def _newest_first(folder: Path, names: Iterable[str]) -> list[Path]:
 
 
 def inspect(checkpoint: Path) -> Found:
-    """Compare a checkpoint with its manifest; once more when it cannot be read, because a disk may recover."""
+    """Compare a checkpoint with its manifest; retry once if it cannot be read, because a disk may recover."""
     found = _inspect(checkpoint)
     return _inspect(checkpoint) if found is Found.UNREAD else found
 
@@ -110,7 +110,7 @@ def _inspect_file(checkpoint: Path, name: str, entry: Any) -> Found:
 def _compare(file: BinaryIO, entry: dict[str, Any]) -> Found:
     status = os.fstat(file.fileno())
     if status.st_size != entry.get("size"):
-        file.read(1)  # an ill disk may give a wrong size
+        file.read(1)  # raises OSError if a faulty disk gave a wrong size
         return Found.DAMAGED
     if _is_hollow(file, status):
         return Found.UNREAD
@@ -125,14 +125,14 @@ def _compare(file: BinaryIO, entry: dict[str, Any]) -> Found:
 
 
 def _is_hollow(file: BinaryIO, status: os.stat_result) -> bool:
-    """Return whether a file is almost all hole: its zeros, up to exabytes, would take for ever to read."""
+    """Return whether a file is almost entirely a hole, whose zeros (up to exabytes) would take forever to read."""
     if status.st_size < max(LEAST_HOLLOW_BYTES, status.st_blocks * BLOCK_BYTES * MOST_HOLLOWNESS):
         return False
     return os.lseek(file.fileno(), 0, os.SEEK_HOLE) < status.st_size  # a file system may not count blocks
 
 
 def _failed(error: Unreadable) -> Found:
-    """Return DAMAGED for a file that is missing or not regular. A link that leads nowhere may lead to it later."""
+    """Return DAMAGED if a file is missing or invalid, UNREAD for an I/O error or a dangling link, which may recover."""
     if error.missing:
         return Found.UNREAD if error.path.is_symlink() else Found.DAMAGED
     return Found.DAMAGED if error.error is None else Found.UNREAD

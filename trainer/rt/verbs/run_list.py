@@ -1,8 +1,8 @@
-"""A list of runs: finds run folders, and describes each in one row, for `jobc ls` and `status --all`.
+"""Find run folders and describe each run in one row, for `jobc ls` and `status --all`.
 
-In   folders: a run root, the folder of a job, a run, or an artifact
-Out  rows as a mapping for programs (KEYS) or as a table of 80 columns
-A run folder of another user is not read. Nothing is written, except state/.now in a live run on another machine.
+In   folders: run roots, folders of jobs, or runs
+Out  rows as mappings for programs (KEYS), or as a table of at least 80 columns
+Run folders of other users are not read. Nothing is written, except state/.now in a live run on another machine.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..engines.run import Run, owner_of
 from .jobs import RUN_ID, is_run
 from .text import one_line
 
-SCHEMA = 1  # of the JSON of ls and status
-KEYS = {  # of a row in JSON -> what it is; docs/reference/ls.md
+SCHEMA = 1  # version of the JSON that ls and status print
+KEYS = {  # key of a row in JSON -> its meaning; docs/reference/ls.md
     "job": "name of the job: the folder that holds its runs",
     "run": "ID of the run",
     "path": "the run folder",
@@ -35,7 +35,7 @@ KEYS = {  # of a row in JSON -> what it is; docs/reference/ls.md
     "size_bytes": "disk space of the run folder, as `du` counts it; null where it was not counted",
     "size_is_complete": "false when the size is a lower bound, because not all files were counted",
 }
-STATES = {  # -> the run
+STATES = {  # state -> what it says about the run; completes "the run ..."
     "not started": "has no job, or no node has begun",
     "submitted": "was given to its engine or hosts, and its folder does not record more",
     "queued": "waits for nodes",
@@ -54,22 +54,22 @@ STATES = {  # -> the run
 }
 RECORDED_STATES = [name for name in STATES if name not in ("queued", "starting", "gone", "unknown")]  # ls prints them
 LISTED_STATES = ("submitted", "incomplete", "other layout")  # only ls prints them
-MOST_FILES = 10_000  # that one list counts for sizes, shared equally by its runs
+MOST_FILES = 10_000  # files that one list counts for sizes, shared equally among its runs
 BLOCK_BYTES = 512
-COPIES = ("code", "artifact")  # of a run folder: many small files, so they are counted last
+COPIES = ("code", "artifact")  # folders in a run with many small files, so they are counted last
 INCOMPLETE = State("incomplete", "submit.sh was killed while it created the run, or is still running")
 OTHER_LAYOUT = State("other layout", "a run folder of another version of jobc; that version reads it")
 
 
 class Size(NamedTuple):
-    """Disk space. is_complete: all files were counted"""
+    """Disk space. is_complete: whether all files were counted"""
 
     bytes: int
     is_complete: bool
 
 
 class Row(NamedTuple):
-    """One run of a list. is_read: its files were read"""
+    """One run in a list. started: seconds since 1970; is_read: whether its files were read"""
 
     run: Run
     started: float
@@ -85,7 +85,7 @@ class Row(NamedTuple):
         return self.run.path.parent.name
 
     def as_json(self, most_files: int) -> dict[str, Any]:
-        """The row for programs, with the keys of KEYS. most_files: that are counted for the size"""
+        """Return the row for programs, with the keys of KEYS. most_files: limit of the files counted for the size"""
         size = disk_use(self.run.path, most_files) if self.is_read else None
         return {
             "job": _unicode(self.job),
@@ -108,7 +108,7 @@ class Row(NamedTuple):
 
 
 class ListedRun(Run):
-    """A run folder that is read once. flaw: a State that says why it cannot be read; None for a complete run"""
+    """A run folder that is read once. flaw: State that says why it cannot be read; None for a complete run"""
 
     def __init__(self, path: Path, flaw: State | None) -> None:
         super().__init__(path)
@@ -117,7 +117,7 @@ class ListedRun(Run):
 
     @cached_property
     def attempt(self) -> int | None:
-        """The number of the newest attempt."""
+        """Number of the newest attempt; None if there is none."""
         return super().attempt
 
     def created(self) -> float:
@@ -125,9 +125,9 @@ class ListedRun(Run):
 
 
 def find_runs(folders: Iterable[Path]) -> list[ListedRun]:
-    """Run folders in folders of jobs or run roots, the one started last first, each once.
+    """Return the run folders in run roots and folders of jobs, newest first and without duplicates.
 
-    Raises OSError for a folder that cannot be listed.
+    Raises OSError if a folder cannot be listed.
     """
     found: dict[Path, ListedRun] = {}
     for folder in folders:
@@ -144,7 +144,7 @@ def _runs_of_job(folder: Path) -> Iterator[ListedRun]:
     try:
         names = _subfolders(Path(os.path.realpath(folder)))
     except OSError:
-        return  # of another user, or removed since it was listed
+        return  # belongs to another user, or was removed since it was listed
     yield from filter(None, map(_inspect, names))
 
 
@@ -154,7 +154,7 @@ def _subfolders(folder: Path) -> list[Path]:
 
 
 def _inspect(folder: Path) -> ListedRun | None:
-    """The run in a folder; None for a folder that jobc did not make, such as another program's in the same root."""
+    """Return the run in a folder; None if jobc did not create it, as for another program's folder in the run root."""
     if is_run(folder):
         return ListedRun(folder, None)
     if RUN_ID.fullmatch(folder.name) is None or folder.is_symlink():
@@ -169,7 +169,7 @@ def _inspect(folder: Path) -> ListedRun | None:
 
 
 def row_of(run: Run, engine_of: Callable[[Run], Engine]) -> Row:
-    """Describe a run of this user; of that of another user only whose it is. engine_of: tells the state of a run"""
+    """Return the row of a run; for another user's run only its owner. engine_of: returns the engine of a run"""
     if not run.is_mine:
         text = f"belongs to {owner_of(run.path)}: --run {run.id} reads it"
         return Row(run, run.created(), State("of another user", text))
@@ -180,13 +180,13 @@ def row_of(run: Run, engine_of: Callable[[Run], Engine]) -> Row:
 
 
 def rows_as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The rows for programs."""
+    """Return the rows for programs."""
     most_files = MOST_FILES // max(1, len(rows))
     return [row.as_json(most_files) for row in rows]
 
 
 def disk_use(folder: Path, most_files: int) -> Size:
-    """Disk space of a run folder on its file system, without following links; of hard links the first counts.
+    """Return the disk space of a run folder on its file system. Links are not followed, hard links are counted once.
 
     Checkpoints are counted first, because they are large, and the copies of code and artifact last.
     """
@@ -222,7 +222,7 @@ def disk_use(folder: Path, most_files: int) -> Size:
 
 
 def _order(path: str) -> int:
-    """Place of a folder on the stack: the last is counted first."""
+    """Return the position of a folder on the stack. The last folder is counted first."""
     name = os.path.basename(path)
     return 0 if name in COPIES else 2 if name == "checkpoints" else 1
 
@@ -232,16 +232,16 @@ def _order(path: str) -> int:
 
 HEADINGS = ("NAME", "RUN", "BACKEND", "STATE", "STEP", "LOSS", "AGE", "SIZE")
 RIGHT = ("STEP", "LOSS", "AGE", "SIZE")
-SHRINK = (("NAME", 12), ("BACKEND", 0), ("NAME", 6), ("RUN", 20))  # to that width, in this order; 0: drops the column
+SHRINK = (("NAME", 12), ("BACKEND", 0), ("NAME", 6), ("RUN", 20))  # least width, in shrinking order; 0 drops the column
 LEAST_WIDTH = 80
 MOST_LOSS_WIDTH = 10
 
 
 def table(rows: Sequence[Row], width: int, now: float) -> list[str]:
-    """Lines of at most `width` columns, and never fewer than 80.
+    """Return the lines of a table at most `width` columns wide, or 80 if `width` is less.
 
-    A long name is cut, and then ends with `~`; next the backend is dropped; a run ID, which other commands take, is cut
-    last.
+    Long names are cut first and end with `~`; then the backend is dropped; run IDs are cut last, because other commands
+    take them. now: seconds since 1970
     """
     most_files = MOST_FILES // max(1, len(rows))
     cells = [HEADINGS, *(_cells(row, most_files, now) for row in rows)]
@@ -280,7 +280,7 @@ def _cells(row: Row, most_files: int, now: float) -> tuple[str, ...]:
 
 
 def format_age(seconds: float) -> str:
-    """The largest unit, such as 3h; at least 0s."""
+    """Return an age in its largest unit, such as 3h; at least 0s."""
     seconds = max(0, int(seconds))
     for unit, length in (("y", 365 * 86400), ("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= length:
@@ -289,7 +289,7 @@ def format_age(seconds: float) -> str:
 
 
 def format_size(size: Size) -> str:
-    """The size as `du -h` prints it; `>` before a lower bound."""
+    """Return the size as `du -h` prints it, with `>` before a lower bound."""
     value, unit = float(size.bytes), ""
     for unit in ("", "K", "M", "G", "T", "P"):
         if value < 1000 or unit == "P":
@@ -300,5 +300,5 @@ def format_size(size: Size) -> str:
 
 
 def _unicode(text: str) -> str:
-    """The text with bytes that are not UTF-8 replaced, so that every reader of JSON takes it."""
+    """Return the text with bytes that are not UTF-8 replaced, so that every JSON parser accepts it."""
     return os.fsencode(text).decode(errors="replace")

@@ -1,10 +1,10 @@
 """Report a run: state, exit code, reason, nodes, last step and loss, logs.
 
 Usage  jobctl status [--run ID] [--all] [--format text|json]
-         --run ID  that run (a path works as well); else the newest
+         --run ID  ID or path of the run; default: the newest
          --all     one line for each run of the job
          --format json  for programs; schema: docs/reference/status.md
-Exit   0; 1 when there is no such run, or when a point of a sweep failed; 2 for a wrong option
+Exit   0; 1 if there is no such run, or if a point of a sweep failed; 2 for an invalid option
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .jobs import Place
 from .run_list import SCHEMA, row_of, rows_as_json
 from .text import one_line
 
-MOST_RUNS = 20  # looked at for a warning
+MOST_RUNS = 20  # newest runs that live_runs() checks
 
 
 def main(argv: list[str]) -> int:
@@ -81,12 +81,12 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--live", action="store_true", help=argparse.SUPPRESS)  # for submit.sh
     parser.add_argument(
         "--codes", nargs="*", type=int, help=argparse.SUPPRESS
-    )  # of all nodes, as their storage has them
+    )  # exit codes of all nodes, from their storage
     return parser.parse_args(argv)
 
 
 def live_runs(engine: Engine, runs: list[Run]) -> list[str]:
-    """IDs of the user's runs that are queued or live, among the newest. Hosts are asked about the newest only."""
+    """Return the IDs of this user's queued and live runs among the 20 newest. Hosts are asked only about the newest."""
     newest = [run for run in runs[:MOST_RUNS] if run.is_mine]
     engine.fetch("state", newest[:1])
     engine.prepare(newest)
@@ -94,7 +94,7 @@ def live_runs(engine: Engine, runs: list[Run]) -> list[str]:
 
 
 def describe(engine: Engine, run: Run) -> dict[str, Any]:
-    """All that is known about a run."""
+    """Return all that is known about a run, as a mapping for JSON (docs/reference/status.md)."""
     engine.prepare([run])
     state = engine.state(run)
     nodes = [
@@ -139,7 +139,7 @@ def _lines(report: dict[str, Any], logs_label: str) -> list[str]:
 
 
 def _print_points(engine: Engine, run: Run, points: list[tuple[int, Run]], shown_as: str) -> int:
-    """The points of a sweep; 1 when one has ended with a code other than 0."""
+    """Print the points of a sweep; return 1 if one has ended with an exit code other than 0, else 0."""
     engine.prepare([run, *(point for _, point in points)])
     states = [(number, point, engine.state(point)) for number, point in points]
     if shown_as == "json":
@@ -154,7 +154,7 @@ def _print_points(engine: Engine, run: Run, points: list[tuple[int, Run]], shown
 
 
 def _field(engine: Engine, artifact: Place, named: str, field: str) -> None:
-    """Print one value, for the scripts of an artifact; they name a run by its path, also one that is being made."""
+    """Print one value for the scripts of an artifact, which name a run by its path, even while it is being created."""
     if field == "cost":
         for line in engine.cost():
             print(f"  {one_line(line)}")

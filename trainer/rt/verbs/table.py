@@ -1,8 +1,8 @@
 """Merge preflight.py's results of all nodes into one table: failed checks first, equal nodes in one row.
 
-Usage  jobctl table NODE…    NODE: a name before the colon, in rank order; shown unless the node reports another name
-In     stdin: lines `NODE: RECORD`, with the records of preflight.py; other lines are what a client or a node printed
-Out    the table; exit code 1 when a check failed or a node did not answer to the end
+Usage  jobctl table NODE…    names of the nodes in rank order, as on stdin; shown unless a node reports another name
+In     stdin: lines `NODE: RECORD`, with the records of preflight.py; other lines were printed by a client or a node
+Out    the table; exit code 1 if a check failed or the output of a node is incomplete
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from .text import printable
 
-MOST_NODES_WIDTH = 60  # characters of a list of nodes; the rest is counted
+MOST_NODES_WIDTH = 60  # characters of a list of nodes; the rest is given as a number
 NOT_REACHED = re.compile("Could not resolve|not known|No route to host|timed out|Connection refused")
 
 
@@ -29,7 +29,7 @@ class Row:
         self.differs = False
 
     def add_number(self, number: float, node: int, text: str) -> None:
-        """Keep the text of the node with the least number."""
+        """Keep the text of the node with the lowest number."""
         self.differs = self.differs or (self.least is not None and text != self.text)
         if self.least is None or number < self.least[0]:
             self.least, self.text = (number, node, text), text
@@ -50,7 +50,7 @@ class Answer:
 
 
 class Same(NamedTuple):
-    """Values that must be equal on all nodes."""
+    """Values of one property that must be equal on all nodes, by node."""
 
     hint: str
     values: dict[int, str]
@@ -67,7 +67,7 @@ class Table:
         self.same: dict[str, Same] = {}
 
     def add(self, line: str) -> None:
-        """Take one line of stdin."""
+        """Parse one line of stdin and add it to the table."""
         before, colon, text = line.partition(": ")
         node = self.position.get(re.sub("^.*@", "", before))
         if not colon or node is None:
@@ -90,7 +90,7 @@ class Table:
             answer.lines.append(text)
 
     def add_check(self, node: int, level: str, check: str, text: str, hint: str = "", number: str = "") -> None:
-        """Put a result into its row. Good results with a number share one row, which shows the least."""
+        """Add a result to its row. Good results with a number share one row, which shows the lowest number."""
         least = _number(number) if level == "ok" else None
         key = (level, check) if least is not None else (level, check, text)
         row = self.rows.setdefault(key, Row(level, check, text, hint))
@@ -99,7 +99,7 @@ class Table:
             row.add_number(least, node, text)
 
     def compare(self, check: str, same: Same) -> None:
-        """Report nodes whose value differs from that of most nodes; on a tie that of the first node is right."""
+        """Report nodes whose value differs from that of most nodes; in a tie the value of the first node counts."""
         if len(same.values) < 2:
             return
         values = dict(sorted(same.values.items()))
@@ -116,7 +116,7 @@ class Table:
         return folded([self.answers[node].name for node in sorted(nodes)])
 
     def lines(self) -> tuple[bool, list[str]]:
-        """(whether all is well, lines of the table)."""
+        """Return whether no check failed, and the lines of the table."""
         for node, answer in enumerate(self.answers):
             if not answer.ended:
                 why = answer.why_missing()
@@ -148,7 +148,7 @@ class Table:
 
 
 def folded(names: Iterable[str]) -> str:
-    """Names as node[1-3,7],login; a list of more than 60 characters is cut short, with a count."""
+    """Return the names folded like node[1-3,7],login; after 60 characters the rest is given as a number."""
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}  # text before and after the number -> ranges
     for name in names:
         match = re.fullmatch("(.*?)([0-9]+)([^0-9]*)", name)

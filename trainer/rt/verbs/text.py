@@ -1,4 +1,4 @@
-"""Text from files, hosts and engines, made fit for a terminal."""
+"""Make text from files, hosts and engines safe to print on a terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 MOST_RANKS = 16  # named in one line
 
-# What a terminal takes for a command: C0 but tab and newline, DEL, C1, and what changes the direction of text.
+# Control characters that a terminal obeys: C0 except tab and newline, DEL, C1, those that change the text direction.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -22,6 +22,6 @@ def one_line(text: str) -> str:
 
 
 def named_ranks(ranks: Sequence[int]) -> str:
-    """Return "rank 3" or "ranks 0 1 2"; the last of many are counted."""
+    """Return "rank 3" or "ranks 0 1 2"; after 16 ranks the rest is given as a number."""
     more = f" and {len(ranks) - MOST_RANKS} more" if len(ranks) > MOST_RANKS else ""
     return f"rank{'' if len(ranks) == 1 else 's'} {' '.join(map(str, ranks[:MOST_RANKS]))}{more}"
