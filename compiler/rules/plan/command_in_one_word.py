@@ -1,4 +1,4 @@
-"""JC3010: the whole command quoted into one word, which would be looked for as a file of that name."""
+"""JC3010: the whole command quoted into one word, which would be taken as the name of a file."""
 
 from __future__ import annotations
 
