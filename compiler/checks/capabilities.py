@@ -66,7 +66,7 @@ def filled_by_engine(
 
 
 def with_deciders(table: KeyTable, deciders: Mapping[str, tuple[str, ...]]) -> KeyTable:
-    """Return the table with the keys that decided about each spec key. deciders: spec key -> those keys"""
+    """Return the table with the deciding keys added to each spec key. deciders: spec key -> keys that decided it"""
     in_spec = {f"spec.{key}": (key,) for key in deciders}
     return MappingProxyType(
         {

@@ -117,7 +117,7 @@ class Render:
     def yaml(
         self, documents: Sequence[Any], path: str, comments: Mapping[tuple[str | int, ...], str | Leaf] | None = None
     ) -> Artifact:
-        """Render YAML documents. A leaf that depends on the plan is a function of the views: `of.plan.name`, a lambda.
+        """Render YAML documents. A leaf that depends on the plan is a function of the views, such as `of.plan.name`.
 
         comments: data path (document index first) -> comment for the line above, as text or such a function
         """

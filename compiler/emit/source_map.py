@@ -13,7 +13,7 @@ from typing import Any
 from ..diagnostics.origin import Origin
 from .artifact import Artifact
 
-DIGEST = "digest"  # plan key of Render.digested(); without spec keys, or it would list every key
+DIGEST = "digest"  # plan key of Render.digested(); it has no spec keys, or every key would list its lines
 DIGEST_RULE = "computed from the whole plan: a change of nearly any key changes it"
 
 

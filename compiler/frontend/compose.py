@@ -32,7 +32,7 @@ from .overrides import Override
 from .yaml_positions import key_above
 from .yaml_source import JobcSource, NoHydraJob, config_folders, read_files
 
-_MOST_REFUSED = 30  # reported one by one, because each costs another compose
+_MOST_REFUSED = 30  # rejected overrides that are reported; each costs another compose
 Known = Callable[[], Sequence[str]]
 
 

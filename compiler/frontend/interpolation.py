@@ -25,7 +25,7 @@ from ..diagnostics.origin import Origin, Text
 from ..untrusted_files import MIB
 
 MOST_INTERPOLATIONS = 2_000  # 0.05 to 0.3 ms each
-MOST_CHARACTERS = 1_000_000  # yielded by them; in a mapping or list, each node counts
+MOST_CHARACTERS = 1_000_000  # characters that interpolations yield; each node of a mapping or list counts
 MOST_DECODED = 10_000  # characters in one oc.decode argument, 10 us each
 MOST_TEXT = 16 * MIB  # characters in all files
 MOST_LOADS = 1_000  # loads of config files in one composition, 1 ms each; Hydra loads each file twice
@@ -39,7 +39,7 @@ class MachineRead(InterpolationResolutionError):
 
 
 class TooMuch(BaseException):
-    """The config expands too far. Not an Exception, because OmegaConf and Hydra rewrite or swallow those."""
+    """Raised if a config expands too far. Not an Exception, because OmegaConf and Hydra rewrite or swallow those."""
 
     def __init__(self, because: str, origin: Origin | None = None, key: str = "") -> None:
         super().__init__(because)

@@ -20,7 +20,7 @@ from ..plugins.registry import PACKAGE, Plugin
 PROGRAM, SCRIPTS = "jobctl", "lib"  # their paths in an artifact
 _TRAINER = PACKAGE / "trainer"
 _PACKED = (".py", ".b85", ".txt")
-_FROM_TRAINER = re.compile(rb"^from (?:\.\.\.|jobc\.)trainer\.", re.MULTILINE)  # jobctl: jobc_trainer
+_FROM_TRAINER = re.compile(rb"^from (?:\.\.\.|jobc\.)trainer\.", re.MULTILINE)  # packed as jobc_trainer in jobctl
 _FOR_A_COMMAND = re.compile(r"rt/|__init__.py|smoke.py|script.py")
 # Includes imports in functions. ast.parse() finds the same (tests/compiler/pipeline/test_library.py) in 100 ms.
 _IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)

@@ -84,7 +84,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """backend: torchrun's rendezvous backend; port: on node 0, 0 = chosen at run time; timeout_s: for all nodes."""
+    """Rendezvous of nodes. backend: of torchrun; port: on node 0, 0 = chosen at run time; timeout_s: for all nodes."""
 
     backend: Literal["static", "c10d"] = _given()
     port: int = _given()

@@ -224,7 +224,7 @@ def _bytes(text: str) -> int:
 
 
 def show_bytes(size: int) -> str:
-    """Return 64GiB, in the largest unit that divides evenly; sizes that no binary unit divides in KB."""
+    """Return 64GiB, in the largest binary unit that divides evenly; if none does, the size in KB."""
     for i, prefix in reversed(list(enumerate("KMGTP", 1))):
         if size and size % 1024**i == 0:
             return f"{size // 1024**i}{prefix}iB"

@@ -216,7 +216,7 @@ def _try(name: str, text: str, folders: Sequence[tuple[str, Path]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "cluster").mkdir()
         (Path(folder) / "cluster" / f"{name}.yaml").write_text(text, encoding="utf-8")
-        words = (f"cluster={name}", "site.requires=[]", "command=[true]")  # without required keys
+        words = (f"cluster={name}", "site.requires=[]", "command=[true]")  # the profile lacks values that jobs must set
         compile_job(Request(words, None, (("input", Path(folder)), *folders)))
 
 

@@ -24,12 +24,12 @@ _LAUNCHERS = {
     "fabric": "run", "lightning": "run model",
 }  # fmt: skip
 _OF_ANYTHING = ("horovodrun", "mpiexec", "mpirun", "srun")  # launchers that also start other programs
-_HOLDERS = ("apptainer", "docker", "enroot", "podman", "singularity", "ssh", "strace")  # of another command
+_HOLDERS = ("apptainer", "docker", "enroot", "podman", "singularity", "ssh", "strace")  # run another command
 _KEYWORDS = ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "(")
 _GIVEN = re.compile(r"\w+=.*", re.DOTALL)
 _BY_NAME = re.compile(r"(\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([\w./-]+)\s*[)`]")  # `$(which torchrun)`
 SEARCHED = 1000  # words to search for the program; the search is quadratic
-_SPLIT = re.compile(r"(-[iv0]*)S(.*)|--split-string(?:=(.*))?", re.DOTALL)  # of env, the text in the word or behind it
+_SPLIT = re.compile(r"(-[iv0]*)S(.*)|--split-string(?:=(.*))?", re.DOTALL)  # env -S, its text in this word or the next
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class _Part:
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     text = shell_text(spec.command)
-    if broken_continuations(text):  # JC3014: the apparent commands are none
+    if broken_continuations(text):  # JC3014 reports it, and the commands below would be misread
         return
     parts = _parts(commands(text))
     while len(parts) > 1 and parts[-1].typed in ((), ("exit",), ("return",)):

@@ -14,7 +14,7 @@ from ..plan._variables import variables
 
 _OF_ITS_OWN = ("OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED")  # a shell may change these
 
-_KEYS = {"OMP_NUM_THREADS": ("threads", 1, 1024), "MASTER_PORT": ("rendezvous.port", 1024, 65535)}  # and valid ranges
+_KEYS = {"OMP_NUM_THREADS": ("threads", 1, 1024), "MASTER_PORT": ("rendezvous.port", 1024, 65535)}  # key, valid range
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
