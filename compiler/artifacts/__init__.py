@@ -1,1 +1,1 @@
-"""Compare two existing artifacts, normalize them for comparison, and compile one again."""
+"""Compare two existing artifacts, normalize them for comparison, and compile an artifact again."""

@@ -1,4 +1,4 @@
-"""Bash as a parser: the syntax of a script, checked and printed, without running any of it.
+"""Use bash as a parser: check and print the syntax of a script without running any of it.
 
 In   the text of a script, possibly hostile
 Out  whether bash can parse it, and its commands in bash's own layout
@@ -10,20 +10,20 @@ import shutil
 import subprocess
 
 TIMEOUT_S = 10
-# -p ignores BASH_ENV and exported functions, -r and this PATH leave nothing to run, whatever bash makes of a text.
+# -p ignores BASH_ENV and exported functions; -r and this PATH leave no command that could run.
 _ENVIRONMENT = {"LC_ALL": "C", "PATH": "/dev/null"}
 
 
 def parses(script: str) -> bool:
-    """Return whether bash reads the script to its end without an error or a warning."""
+    """Return whether bash parses the whole script without an error or a warning."""
     return _printed(["-pn"], script) is not None
 
 
 def statements(script: str) -> list[str] | None:
     """Return the commands of a script as `declare -f` prints them, without comments; None if bash cannot parse it.
 
-    Only a script that is complete by itself becomes the body of the function that is printed and never called, so that
-    no `}` of the script can end that body.
+    The script becomes the body of a function that is printed and never called. It must be complete by itself, so that
+    no `}` in it can end that body.
     """
     if not parses(script):
         return None
@@ -32,7 +32,7 @@ def statements(script: str) -> list[str] | None:
 
 
 def _printed(options: list[str], text: str) -> str | None:
-    """Return what bash prints, None if it fails, warns (a here-document without an end) or does not end in time."""
+    """Return what bash prints, or None if it fails, warns (unterminated here-document) or exceeds the timeout."""
     bash = shutil.which("bash")
     if bash is None:
         return None

@@ -1,8 +1,8 @@
 """Compare two artifacts: first their meaning, then their records, then their files.
 
-In   two mappings of path -> text, of compiled or of written directories
+In   two mappings of path -> text, from compiled or written directories
 Out  Comparison
-Differences that the reader of a file ignores, such as comments and key order, do not count (as_read.py).
+Differences that readers of a file ignore, such as comments and key order, do not count (normalize.py).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ..untrusted_files import Unreadable
 from .normalize import as_read
 
 PLAN, IDENTITY, SPEC = ".jobc/plan.txt", ".jobc/identity.txt", ".jobc/spec.txt"
-RECORDS = (PLAN, IDENTITY, SPEC)  # made from all that a job is, and worth nothing when somebody edits them
+RECORDS = (PLAN, IDENTITY, SPEC)  # describe the whole job, and are useless after a hand edit
 
 
 class Absent(Enum):
-    """The key is not there on that side; null is a value."""
+    """Marker for a key that one side does not have; null is a value."""
 
     ABSENT = "(not there)"
 
@@ -31,7 +31,7 @@ ABSENT = Absent.ABSENT
 
 
 class DamagedRecord(ValueError):
-    """A record of an artifact is missing, or is not one that this jobc writes."""
+    """Raised for a record of an artifact that is missing or has an unknown format."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,16 @@ class Change:
 
 @dataclass(frozen=True)
 class FileChange:
-    """lines: how many lines only one side has, as a measure of the change; 0 for other kinds."""
+    """A file that differs. lines: number of lines that only one side has; 0 for other kinds."""
 
     path: str
-    kind: str  # changed | only in a | executable only in a | a link only in a | the same of b
+    kind: str  # changed | only in a | executable only in a | a link only in a; likewise for b
     lines: int
 
 
 @dataclass(frozen=True)
 class Side:
-    """name: for people; files: path -> text of every file of an artifact; executable, links: paths."""
+    """One side of a comparison. name: for people; files: path -> text of every file; executable, links: paths."""
 
     name: str
     files: Mapping[str, str]
@@ -64,7 +64,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """meaning: leaves of the plan; spec: keys of the job; breaks_resume: those that make it another run (D10)."""
+    """Result of compare(). meaning: leaves of the plan; spec: keys of the job; breaks_resume: changed keys that
+    prevent one run from resuming the other (D10).
+    """
 
     meaning: tuple[Change, ...]
     spec: tuple[Change, ...]
@@ -77,7 +79,7 @@ class Comparison:
 
 
 def compare(left: Side, right: Side) -> Comparison:
-    """Raises DamagedRecord."""
+    """Compare two artifacts. Raises DamagedRecord."""
     a, b = left.files, right.files
     identity = _changes(_record(a, IDENTITY), _record(b, IDENTITY))
     return Comparison(
@@ -104,7 +106,7 @@ def _has_below(key: str, changes: list[Change]) -> bool:
 
 
 def _spec(files: Mapping[str, str]) -> dict[str, Any]:
-    """Keys of the job: null for what is derived."""
+    """Return the keys of the job; derived values are null."""
     return {**_record(files, IDENTITY), **_record(files, SPEC), "backend": _record(files, PLAN).get("backend.name")}
 
 
@@ -118,7 +120,7 @@ def _record(files: Mapping[str, str], path: str) -> dict[str, Any]:
 
 
 def made(files: Mapping[str, str]) -> dict[str, str]:
-    """Without those below .jobc/, which are about the rest."""
+    """Return the files without those in .jobc/, which describe the others."""
     return {path: text for path, text in files.items() if not path.startswith(".jobc/")}
 
 

@@ -1,7 +1,7 @@
-"""Amounts as engines write them: durations and sizes of Slurm, quantities of Kubernetes.
+"""Parse durations and sizes of Slurm, and quantities of Kubernetes.
 
-In   the text of one, such as `0-02:00:00`, `64G` and `204800Mi`
-Out  seconds, bytes, a count; ValueError where it is none
+In   text such as `0-02:00:00`, `64G` and `204800Mi`
+Out  seconds, bytes, a number; ValueError for invalid text
 Source  sbatch manual of Slurm 25.11, --time and --mem; Kubernetes, the type Quantity
 """
 
@@ -19,13 +19,13 @@ _UNITS = {
 
 
 def slurm_bytes(text: str) -> int:
-    """`--mem`: MiB without a unit."""
+    """Return the bytes of a `--mem` value; without a unit it is in MiB."""
     power = "KMGT".index(text[-1]) + 1 if text[-1:] in (*"KMGT",) else 2
     return int(text.rstrip("KMGT")) << 10 * power
 
 
 def slurm_seconds(text: str) -> int:
-    """`--time`: D-HH:MM:SS, HH:MM:SS or MM:SS; minutes without a colon."""
+    """Return the seconds of a `--time` value: D-HH:MM:SS, HH:MM:SS, MM:SS, or minutes without a colon."""
     days, _, clock = text.rpartition("-")
     numbers = [int(part) for part in clock.split(":")]
     if days:

@@ -1,9 +1,9 @@
-"""Normalize a file to lines as its reader sees it: two texts of one path with the same lines mean the same.
+"""Normalize a file to lines, so that two files of one path with the same lines mean the same to their reader.
 
 In   the path of a file, and its text
-Out  the leaves of data, the statements of Python, what bash makes of a script; the lines as they are of any other file
-Gone are comments, the order of keys, the spaces that mean nothing to that reader, and the unit of an amount, such as
-200Gi and 204800Mi; so are the quotes of a value that a script gives a variable.
+Out  the leaves of data, the statements of Python, bash's layout of a script; the unchanged lines of any other file
+Removed are comments, the order of keys, spaces without meaning, and the unit of an amount, such as 200Gi and
+204800Mi; in scripts also the quotes of assigned values.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .bash_syntax import parses, statements
 from .engine_units import quantity, slurm_bytes, slurm_seconds
 
 MOST_LEAVES = 200_000
-_HEAD = re.compile(r"(?:(?:#.*|[^\S\n]*)\n)*")  # of a script, before its first command
+_HEAD = re.compile(r"(?:(?:#.*|[^\S\n]*)\n)*")  # lines of a script before its first command
 
 
 def as_read(path: str, text: str) -> list[str] | None:
     """Return the parsed text, or None if the parser rejects it, for example after a hand edit."""
-    import yaml  # here, for two directories of the same bytes take none of it
+    import yaml  # imported here, because identical directories do not need it
 
     try:
         if path.endswith(".json"):
@@ -45,7 +45,7 @@ def as_read(path: str, text: str) -> list[str] | None:
 
 
 def _few(lines: Iterator[str]) -> list[str]:
-    """The lines; ValueError for more than any file has, such as those of aliases that repeat each other."""
+    """Return the lines. Raises ValueError if there are more than in any real file, for example through YAML aliases."""
     first_lines = list(islice(lines, MOST_LEAVES + 1))
     if len(first_lines) > MOST_LEAVES:
         raise ValueError
@@ -53,14 +53,14 @@ def _few(lines: Iterator[str]) -> list[str]:
 
 
 def _directives(script: str) -> list[str]:
-    """Comments before the first command that a program reads: `#!` in line 1, and what has no space, as #SBATCH."""
+    """Return the comments before the first command that programs read: `#!` in line 1, and others like #SBATCH."""
     head = _HEAD.match(script)
     lines = head[0].split("\n") if head else []
     return [_directive(s) for index, s in enumerate(lines) if re.match(r"#!" if index == 0 else r"#[^\s#!]", s)]
 
 
 def _directive(line: str) -> str:
-    """A line of #SBATCH with its time in seconds, and its memory in bytes."""
+    """Return a #SBATCH line with its time in seconds or its memory in bytes."""
     match = re.fullmatch(r"(#SBATCH\s+--(time|mem)=)(\S+)", line)
     if match is None:
         return line
@@ -71,7 +71,7 @@ def _directive(line: str) -> str:
 
 
 def _plain_values(lines: list[str]) -> list[str]:
-    """`A="b c";` as `A='b c';`, where the value is plain text: in an assignment bash splits no words."""
+    """Return the lines with `A="b c";` as `A='b c';` where the value is plain text, as bash splits no words there."""
     out, checks = list(lines), 0
     for number, line in enumerate(lines):
         match = _VALUE.fullmatch(line)
@@ -84,20 +84,20 @@ def _plain_values(lines: list[str]) -> list[str]:
     return out
 
 
-_MOST_CHECKS = 200  # runs of bash for one file, 2 ms each; values beyond that are compared with their quotes
-# A value that is one plain text, in whatever quotes: what is within, and what ends the statement.
+_MOST_CHECKS = 200  # runs of bash for one file, 2 ms each; further values are compared with their quotes
+# An assignment of one plain text in any quotes, and the end of the statement.
 _VALUE = re.compile(
     r"(\s*(?:export |local |readonly )?[A-Za-z_]\w*=)(?:'([^'\n]*)'|\"([^\"$`\\\n]*)\"|([\w./:@%+,-]*))(;?)"
 )
 
 
 def _is_code(lines: list[str], number: int) -> bool:
-    """Return whether a line is code, not part of a string of several lines: there a `)` is a syntax error."""
+    """Return whether a line is code, not part of a multi-line string: in code an added `)` is a syntax error."""
     return not parses("\n".join([*lines[:number], ")", *lines[number + 1 :]]))
 
 
 def _leaves(tree: Any, key: str) -> Iterator[str]:
-    """A leaf is what it is read as: "0" and 0 differ, for Kubernetes refuses the one that has no quotes."""
+    """Yield the leaves as parsed: "0" and 0 differ, because Kubernetes rejects the one without quotes."""
     if isinstance(tree, Mapping) and tree:
         for name, inner in tree.items():
             yield from _leaves(inner, f"{key}.{name}")
@@ -109,7 +109,7 @@ def _leaves(tree: Any, key: str) -> Iterator[str]:
 
 
 def _amount(key: str, leaf: Any) -> Any:
-    """The value of a quantity of Kubernetes: what asks for resources, or says how large a volume is."""
+    """Return a Kubernetes quantity (resources, volume sizes) as a number; any other value unchanged."""
     if not re.search(r"\.resources\.(?:limits|requests)\.[^\[\]]+$|\.sizeLimit$", key) or isinstance(leaf, bool):
         return leaf
     try:

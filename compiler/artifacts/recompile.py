@@ -1,7 +1,7 @@
 """Compile an artifact directory again from the arguments in its manifest, and report how its inputs have changed.
 
-In   an artifact directory, the user's config folders as they are now
-Out  Recompiled: the files and their source map; Drift: what differs, None when the inputs give the same files
+In   an artifact directory, the user's config folders in their current state
+Out  Recompiled: the files and their source map; Drift: the differences, None if the inputs give the same files
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .diff import RECORDS, Comparison, DamagedRecord, Side, compare
 
 @dataclass(frozen=True)
 class Recompiled:
-    """texts: path -> text of every file, the manifest included."""
+    """Result of recompile(). texts: path -> text of every file, including the manifest."""
 
     source_map: SourceMap
     texts: Mapping[str, str]
@@ -42,11 +42,11 @@ class Recompiled:
 class Drift:
     """Differences between a fresh compile of the recorded command line and the artifact.
 
-    causes:  in words: files that are other ones now, versions of jobc and of the backend's package
-    refused: the diagnostics, when they do not compile any more; then the rest is empty
-    files:   those that would be written differently, without .jobc/; library: whether jobctl or lib/ would
-    found:   what differs in meaning; None when the record of it was edited by hand
-    elsewhere: inputs that are not on this machine; then it was not recompiled, and only the causes are known
+    causes:  sentences: changed input files, versions of jobc and of the backend's package
+    refused: diagnostics if the job no longer compiles; then all fields below are empty
+    files:   paths that would be written differently, without .jobc/; library: whether jobctl or lib/ would
+    found:   differences in meaning; None if the artifact's record of it was edited by hand
+    elsewhere: inputs that are not on this machine; then nothing was recompiled, and only the causes are known
     """
 
     causes: tuple[str, ...]
@@ -58,11 +58,11 @@ class Drift:
 
 
 class NotHere(Exception):
-    """Input files that are not on this machine, or nothing to recompile from: nothing can be said. In words."""
+    """Raised if input files are not on this machine, or the manifest has no compile request. Text: the reason."""
 
 
 def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recompiled:
-    """Compile a directory again. Raises NotHere; CompileError as read_manifest(), or when the job does not compile."""
+    """Compile a directory again. Raises NotHere; CompileError as in read_manifest(), or if the job does not compile."""
     written = read_manifest(folder)
     request = recorded(folder, config_dirs)
     if elsewhere := _elsewhere(written, folder, config_dirs):
@@ -78,7 +78,10 @@ def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recomp
 
 
 def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drift | None, Recompiled | None]:
-    """Raises NotHere, and CompileError as read_manifest(). Recompiled is None when the job no longer compiles."""
+    """Return the drift of a directory (None without differences) and its recompile (None if that fails).
+
+    Raises NotHere, and CompileError as in read_manifest().
+    """
     written, folders = read_manifest(folder), dict(config_dirs)
     try:
         again = recompile(folder, config_dirs)
@@ -102,12 +105,12 @@ def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drif
 
 
 def is_sweep(manifest: Mapping[str, Any]) -> bool:
-    """Is this the manifest of a sweep directory, which starts several jobs at once?"""
+    """Return whether this is the manifest of a sweep directory, which starts several jobs at once."""
     return bool(manifest.get("sweep"))
 
 
 def recorded(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Request:
-    """Return the compile request that the manifest records. Raises NotHere, and CompileError as read_manifest()."""
+    """Return the compile request that the manifest records. Raises NotHere, and CompileError as in read_manifest()."""
     written = read_manifest(folder)
     if "words" not in written:
         raise NotHere("an earlier version of jobc wrote it and did not record the sweep's command line")
@@ -153,7 +156,7 @@ def _causes(written: Mapping[str, Any], now: Mapping[str, Any], folders: Mapping
 
 
 def _changed(inputs: Mapping[str, str], folders: Mapping[str, Path]) -> tuple[str, ...]:
-    """inputs: place -> digest then. In words, those that are other ones now or gone."""
+    """Return a sentence for each input that was changed or deleted. inputs: source -> digest at compile time."""
     now = {source: _text(source, folders) for source in inputs}
     return tuple(
         f"{source} was deleted" if now[source] is None else f"{source} was changed"
@@ -164,7 +167,7 @@ def _changed(inputs: Mapping[str, str], folders: Mapping[str, Path]) -> tuple[st
 
 
 def _elsewhere(written: Mapping[str, Any], folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[str, ...]:
-    """The inputs that are not on this machine."""
+    """Return the inputs that are not on this machine."""
     return tuple(source for source in written["inputs"] if _is_elsewhere(source, folder, dict(config_dirs)))
 
 
@@ -177,7 +180,7 @@ def _is_elsewhere(source: str, artifact: Path, folders: Mapping[str, Path]) -> b
 
 
 def _text(source: str, folders: Mapping[str, Path]) -> str | None:
-    """The input `ROOT:PATH` as it is now; None when it is not here. Root `file`: a path as it was typed."""
+    """Return the current text of the input `ROOT:PATH`, None if it is missing. Root `file`: the path as typed."""
     root, _, path = source.partition(":")
     if root != "file" and root not in folders:
         return None

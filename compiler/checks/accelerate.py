@@ -23,15 +23,15 @@ Tree = Mapping[str, Any]
 
 
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
-    """Yield every finding in both trees. section: where the keys are, `accelerate` or `backend`"""
-    if extra or deepspeed_extra:  # most jobs have neither, and need not load what is known of each key
+    """Yield every finding in both trees. section: section of the keys, `accelerate` or `backend`"""
+    if extra or deepspeed_extra:  # most jobs have neither, and do not need to load the tables
         yield from refuse_extra(extra, of_accelerate(plan), (section, "extra"))
         yield from refuse_extra(deepspeed_extra, of_deepspeed(plan), (section, "deepspeed_extra"))
         yield from findings(f"{rules.__name__}.accelerate", plan, extra, deepspeed_extra, section)
 
 
 def gpu_ids_there(spec: JobSpec, extra: Tree, section: str) -> Iterator[Diagnostic]:
-    """JC2060: numbers in gpu_ids, which count from 0, beyond what the site has. extra, section: as of check()"""
+    """Yield JC2060 for GPU numbers (from 0) that the site's nodes do not have. extra, section: as in check()"""
     limit, ids = most(spec, "gpus"), extra.get("gpu_ids")
     beyond = [name for name in str(ids).split(",") if re.fullmatch(r"\d+", name) and limit and int(name) >= limit]
     if beyond:

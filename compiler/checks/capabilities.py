@@ -1,6 +1,6 @@
 """Compare what a plan requests with what a backend honours, so that nothing is dropped silently.
 
-A must that is left is an error with the alternatives; a wish that is left is a note.
+A must that the backend does not honour is an error with alternatives; such a wish is a note.
 Also here: the generic scope check of runtime variables.
 """
 
@@ -24,10 +24,10 @@ from ..spec.type_hints import choices, type_at
 
 
 def container_of_engine(spec: JobSpec, backend: Backend, is_chosen: bool) -> tuple[JobSpec, list[Diagnostic]]:
-    """The spec for a backend that runs an image by itself, in a pod; JC4517 when it names a runtime of machines.
+    """Return the spec with container=pod if the backend runs images itself; JC4517 if that replaces a runtime.
 
-    So one job has `container=apptainer`, or an image alone, for its machines and runs the same image in pods. Words for
-    the runtime, container.options, stay, and are refused by check_honours.
+    So one job can use `container=apptainer`, or only an image, on machines and run the same image in pods. Options of
+    the runtime, container.options, stay and are rejected by check_honours.
     is_chosen: the job sets `container` itself, even to `none`
     """
     named = spec.container.kind
@@ -56,7 +56,7 @@ def is_container_open(spec: JobSpec, backend: Backend, is_chosen: bool) -> bool:
 def filled_by_engine(
     spec: JobSpec, backend: Backend, options: Any, values: Mapping[str, SpecValue]
 ) -> tuple[JobSpec, Mapping[str, SpecValue], list[Filled]]:
-    """The spec and its leaves with what a FillingBackend sets in place of the job, and what that is."""
+    """Return the spec and its leaves with the values that a FillingBackend sets, and those values."""
     filled = [*backend.filled(spec, options, values)] if isinstance(backend, FillingBackend) else []
     for item in filled:
         spec = dataclasses.replace(spec, **{item.key: item.value})
@@ -66,7 +66,7 @@ def filled_by_engine(
 
 
 def with_deciders(table: KeyTable, deciders: Mapping[str, tuple[str, ...]]) -> KeyTable:
-    """The table with the keys that decided a spec key beside it, in spec.yaml too. deciders: spec key -> these"""
+    """Return the table with the deciding keys added to each spec key. deciders: spec key -> keys that decided it"""
     in_spec = {f"spec.{key}": (key,) for key in deciders}
     return MappingProxyType(
         {
@@ -77,7 +77,7 @@ def with_deciders(table: KeyTable, deciders: Mapping[str, tuple[str, ...]]) -> K
 
 
 def run_storage_of_engine(spec: JobSpec, backend: Backend, options: Any) -> tuple[JobSpec, tuple[str, ...]]:
-    """The spec with `shared` or `node` in place of storage.run=auto, and the keys that the backend decided by."""
+    """Return the spec with storage.run=auto replaced by `shared` or `node`, and the keys that decided it."""
     if spec.storage.run != "auto":
         return spec, ()
     keys: list[str] = []
@@ -87,7 +87,7 @@ def run_storage_of_engine(spec: JobSpec, backend: Backend, options: Any) -> tupl
 
 
 def honoured(backend: Backend, key: str) -> tuple[str, ...]:
-    """The words of a plan key that a backend knows, from the key or a family `section.*`; ANY for all, () for none."""
+    """Return the supported values of a plan key, or of its family `section.*`: ANY for all, () for none."""
     return backend.honours.get(key) or backend.honours.get(f"{key.split('.')[0]}.*", ())
 
 
@@ -102,7 +102,7 @@ def refused(backend: Backend, demand: Demand) -> tuple[Any, ...]:
 class LeftOut:
     """A demand that a backend does not honour.
 
-    key: the spec key behind it; typed: `key=value`; leaves: the keys that say it
+    key: the spec key behind it; typed: `key=value`; leaves: the spec leaves that set it
     """
 
     demand: Demand
@@ -132,14 +132,14 @@ def left_out(plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mappin
 def said_left_out(
     found: Iterable[Diagnostic], plan: LaunchPlan, table: KeyTable, values: Mapping[str, SpecValue]
 ) -> list[LeftOut]:
-    """The wishes that a backend's own check() leaves out with a note: it knows more than `honours` can say."""
+    """Return the wishes that the backend's own check() ignores with a note, beyond what `honours` can express."""
     noted = {note.key for note in found if note.severity is Severity.NOTE}
     wishes = [(demand, key) for demand in demands(plan) if not demand.must for key in table.get(demand.key, ())]
     return [LeftOut(demand, key, f"{_group(key)}={_text(key, values)}") for demand, key in wishes if key in noted]
 
 
 def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, SpecValue]) -> list[str]:
-    """The spec keys that say one of the words, such as `code.kind`, or `secrets.TOKEN` for k8s:A/B; else the first."""
+    """Return the spec keys with one of the words: `code.kind`, or `secrets.TOKEN` for k8s:A/B; else the first key."""
     matching_keys = [key for key in keys if key in values and str(values[key].value).partition(":")[0] in words]
     return matching_keys or [*keys[:1]] or [""]
 
@@ -147,7 +147,7 @@ def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, 
 def check_honours(
     missing: Iterable[LeftOut], backend: Backend, able: Callable[[Demand], list[str]]
 ) -> Iterator[Diagnostic]:
-    """JC4101 for each must, JC4102 for each wish. able: names of the other backends that honour it"""
+    """Yield JC4101 for each must, JC4102 for each wish. able: returns the names of other backends that honour it"""
     for item in missing:
         others, supported = able(item.demand), honoured(backend, item.demand.key)
         lack = f"it supports {', '.join(supported)}" if supported else f"it does not support {item.demand.key}"
@@ -173,7 +173,7 @@ def check_honours(
 
 
 def check_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
-    """JC4005 for a runtime variable that the backend never spells; JC4006 for one used before it is known."""
+    """Yield JC4005 for a runtime variable that the backend does not define, JC4006 for one used before it is known."""
     for missing in sorted(v.name for v in RuntimeVar if v not in backend.spellings):
         yield Diagnostic(
             "JC4005", f"backend {backend.name} does not define {missing}", "node.sh needs it", "add it to `spellings`"
@@ -203,7 +203,7 @@ def _undo(key: str, leaves: tuple[str, ...]) -> str:
 
 
 def _instead(key: str, word: str) -> str:
-    """The override that selects a supported value: `python=venv`, `secrets.TOKEN=env:TOKEN`."""
+    """Return the override that selects a supported value: `python=venv`, `secrets.TOKEN=env:TOKEN`."""
     section, _, name = key.rpartition(".")
     if section == "secrets" and word == "k8s":
         return f"{key}=k8s:my-secret/{name}"
@@ -211,7 +211,7 @@ def _instead(key: str, word: str) -> str:
 
 
 def _group(key: str) -> str:
-    """The group that sets `SECTION.kind`, else the key itself."""
+    """Return the group that sets `SECTION.kind`, else the key itself."""
     section, _, name = key.rpartition(".")
     return section if name == "kind" else key
 
@@ -222,7 +222,7 @@ def at(key: str, section: str) -> bool:
 
 
 def _text(key: str, values: Mapping[str, SpecValue]) -> str:
-    """The value of a spec key as a user would type it; values: its leaves."""
+    """Return the value of a spec key as a user would type it. values: its leaves"""
     if key not in values:
         inner = (f"{name.removeprefix(f'{key}.')}: {value.value}" for name, value in values.items())
         return "{" + ", ".join(inner) + "}"

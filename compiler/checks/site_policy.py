@@ -1,8 +1,8 @@
 """Site policies: installed packages with their own rules, found through the entry point group `jobc.policies`.
 
-The entry point is an object with a `name` and a function `check(spec, plan)` that yields Diagnostics, with codes of its
-own letters whose pages lie in `codes/` beside the module. `Policy` is a ready-made one that only needs values.
-A policy that cannot be asked is an error (JC3093): one that is silent would allow everything.
+An entry point is an object with a `name` and a function `check(spec, plan)` that yields Diagnostics. Their codes have
+letters of its own, and their pages are in `codes/` beside the module. `Policy` is a ready-made one that only needs
+values. A policy that cannot be loaded or run is an error (JC3093), because ignoring it would allow everything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..plugins.registry import find_policies
 from ..spec.job_spec import JobSpec
 from ..spec.value_types import show_duration
 
-_DOCKER = "docker://"  # how Apptainer and Pyxis name what docker names without it
+_DOCKER = "docker://"  # prefix of Apptainer and Pyxis for docker's image names
 
 
 @runtime_checkable
@@ -28,18 +28,18 @@ class AnyPolicy(Protocol):
     name: str
 
     def check(self, spec: JobSpec, plan: LaunchPlan) -> Iterable[Diagnostic]:
-        """Yield the violations of this policy. Pure."""
+        """Yield the violations of this policy. Must not have side effects."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Limits of a site; None or () asks for nothing.
+    """Limits of a site; None or () means no limit.
 
-    images:      patterns as of a shell, `registry.lab.org/*`; the image of a job matches one, `docker://` or not
-    most_time_s: seconds, above which no time limit is; a job without one is refused as well
-    labels:      names of labels that a job has, such as who pays
-    severity:    of what is found; a warning is shown, and may be allowed by `# jobc: allow`
-    rules:       more rules of the same form
+    images:      shell patterns such as `registry.lab.org/*`; a job's image must match one, ignoring `docker://`
+    most_time_s: maximum time limit in seconds; a job without a time limit is also rejected
+    labels:      names of required labels, such as who pays
+    severity:    severity of findings; a warning is shown, and can be allowed by `# jobc: allow`
+    rules:       additional rule functions with the signature of check()
     """
 
     name: str
@@ -57,7 +57,7 @@ class Policy:
             yield from rule(spec, plan)
 
     def _image(self, spec: JobSpec) -> Iterator[Diagnostic]:
-        """JC3090"""
+        """Yield JC3090 for an image that matches no pattern."""
         image, allowed = (
             (spec.image or "").removeprefix(_DOCKER),
             [pattern.removeprefix(_DOCKER) for pattern in self.images],
@@ -69,7 +69,7 @@ class Policy:
             yield Diagnostic("JC3090", title, because, hint, key="image", severity=self.severity)
 
     def _time(self, spec: JobSpec) -> Iterator[Diagnostic]:
-        """JC3091"""
+        """Yield JC3091 for a missing or too long time limit."""
         if self.most_time_s is not None and (spec.time is None or spec.time > self.most_time_s):
             most = show_duration(self.most_time_s)
             title = (
@@ -84,7 +84,7 @@ class Policy:
             yield Diagnostic("JC3091", title, because, hint, key="time", severity=self.severity)
 
     def _labels(self, spec: JobSpec) -> Iterator[Diagnostic]:
-        """JC3092"""
+        """Yield JC3092 for each missing label."""
         for label in self.labels:
             if not spec.labels.get(label, "").strip():
                 title, because = f"jobs need the label {label} at this site", f"policy {self.name} requires it"
@@ -104,7 +104,7 @@ def _image_of(pattern: str) -> str:
 
 
 def asked_keys() -> frozenset[str]:
-    """Spec keys that a policy asks every job for, once check() has found that every policy can be asked."""
+    """Return the spec keys that policies require of every job. Call check() first: it reports broken policies."""
     policies = [plugin.load_module() for plugin in find_policies()]
     return frozenset(f"labels.{label}" for policy in policies if isinstance(policy, Policy) for label in policy.labels)
 

@@ -1,12 +1,12 @@
 """Filter findings before they are reported: `# jobc: allow NAME because …` in a user's YAML, and --strict.
 
-In   the text of the files that a compile read, and the findings of a stage, with their places
+In   the text of the files that a compile read, and the findings of a stage, with their positions
 Out  the findings, allowed ones marked with the reason; in a CompileError if an error remains
 
-A comment allows a code, written as a code (JC3011) or as its name (taken-port), for the value on its own line or, when
-it stands alone, on the next line of the file; several may share a line. A value is all that stands behind a key, be it
-a list or several lines; what is found of a mapping as such may be allowed at any value directly below it too. A warning
-and a note can be allowed, and an error that is a judgment; not one that would make the artifact wrong (JC3082).
+A comment allows a code, as a code (JC3011) or a name (taken-port), for the value on its own line, or on the next line
+of the file if it stands alone. Several comments may share a line. The value is everything behind a key, including a
+list or several lines. A finding about a mapping can be allowed at any value directly in it. Warnings and notes can be
+allowed, and errors that are a judgment, but not errors that would make the artifact wrong (JC3082).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ..frontend.yaml_positions import value_lines
 from ..frontend.yaml_reader import Loader
 from ..plugins.registry import code_names, code_pages
 
-OF_SIZES = "JC21"  # which only jobc plan and jobc check look for (estimate/rules/)
-_COMMENT = re.compile(r"#\s*jobc\s*:(?:(?!#\s*jobc\s*:).)*", re.IGNORECASE)  # up to the next on the line
+OF_SIZES = "JC21"  # codes that only jobc plan and jobc check report (estimate/rules/)
+_COMMENT = re.compile(r"#\s*jobc\s*:(?:(?!#\s*jobc\s*:).)*", re.IGNORECASE)  # up to the next such comment on the line
 _FORM = re.compile(rf"#\s*jobc:\s*allow\s+([A-Z]+\d+|{NAME})\s+because\s+(\S.*)")
 _MEANT = re.compile(r"\b(allow|ignore|disable|suppress|skip|noqa|[A-Z]{2,}\d{2,})\b", re.IGNORECASE)
 _EMPTY = re.compile(r"\s*(#.*)?$")
@@ -39,8 +39,8 @@ class Allowance:
     """One `# jobc: allow` comment.
 
     word: the code or name as written
-    code: the code, "" for a name that no code has
-    line: that it is about; lines: of the values there; origin: its own place
+    code: the code, "" if no code has that name
+    line: line that it is about; lines: lines of the values there; origin: position of the comment
     """
 
     word: str
@@ -59,13 +59,13 @@ class Allowance:
 
 @dataclass(frozen=True)
 class Levels:
-    """Severity of each finding. strict: warnings and notes that no comment allows are errors."""
+    """Decides the severity of findings. strict: warnings and notes are errors, unless a comment allows them."""
 
     allowances: tuple[Allowance, ...] = ()
     strict: bool = False
 
     def judge(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """The findings as they are reported."""
+        """Return the findings as they are reported."""
         return [judged for diagnostic in found for judged in self._judge(diagnostic)]
 
     def settle(
@@ -75,12 +75,12 @@ class Levels:
         last: bool = True,
         failure: BaseException | None = None,
     ) -> list[Diagnostic]:
-        """The findings of one stage behind those of earlier ones; CompileError with all of them when one is an error.
+        """Return the findings of earlier stages and this one. Raises CompileError with all of them if one is an error.
 
-        last: of the stages. Before it nothing ends for what is an error by --strict alone: a job may go on with it, and
-        so the next stage reports its findings in the same run.
-        failure: what a check raised. An error that is reported explains it, because a check relies on what others
-        refuse; without an error it is raised.
+        last: whether this is the last stage. Earlier stages do not raise for errors that only --strict makes, so that
+        later stages report their findings in the same run.
+        failure: exception of a check. It is raised only if no error is reported, because checks rely on values that
+        other checks reject.
         """
         found = list(found)
         judged = [*earlier, *self.judge(found)]
@@ -105,9 +105,9 @@ class Levels:
             yield Diagnostic("JC3082", title, because, hint, allowance.origin, found.key)
 
     def unused(self, found: Iterable[Diagnostic], of_sizes: bool = False) -> list[Diagnostic]:
-        """Yield JC3081 for each comment that matched no finding of the compile or of `jobc plan`.
+        """Return JC3081 for each comment that matched no finding of the compile or of `jobc plan`.
 
-        A note with --strict too: another backend may have a use for it.
+        It remains a note with --strict, because another backend may need the comment.
         """
         found = list(found)
         allowances = [a for a in self.allowances if a.code.startswith(OF_SIZES) is of_sizes]
@@ -133,7 +133,7 @@ def _idle(allowance: Allowance) -> Diagnostic:
 
 
 def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
-    """The comments of all files, `ROOT:PATH` -> text. CompileError JC3080 for those that cannot be read."""
+    """Return the comments of all files. files: `ROOT:PATH` -> text. CompileError JC3080 for invalid comments."""
     allowances: list[Allowance] = []
     refused: list[Diagnostic] = []
     for location, text in files.items():
@@ -147,7 +147,7 @@ def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
                 line = _value_line(lines, number)
                 covered_lines = frozenset([line]).union(*({*value, above} for value, above in values if line in value))
                 allowances.append(Allowance(form[1], _code(form[1]), form[2], line, covered_lines, origin))
-            elif _MEANT.search(comment):  # else it is a comment like others
+            elif _MEANT.search(comment):  # otherwise an ordinary comment
                 because = "the form is `allow CODE because REASON`, with a code or a name"
                 refused.append(Diagnostic("JC3080", "cannot read this `jobc:` comment", because, _EXAMPLE, origin))
     if refused:
@@ -156,14 +156,14 @@ def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
 
 
 def _code(word: str) -> str:
-    """Return the code that `word` is or names; jobc's own when several have the name, "" when none has."""
+    """Return the code that `word` is or names: jobc's own if several have the name, "" if none has."""
     return word if word[0].isupper() else code_names().get(word, ("",))[0]
 
 
 def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
-    """(line, column, text) of each; text of a scalar that looks like one is none."""
+    """Yield (line, column, text) of each comment, but not of similar text in a scalar."""
     tokens = [t for t in yaml.scan(text, Loader=Loader) if isinstance(t, yaml.ScalarToken)]
-    blocks = [t.style in ("|", ">") for t in tokens]  # whose text begins on the next line
+    blocks = [t.style in ("|", ">") for t in tokens]  # block scalars: their text begins on the next line
     starts = [(t.start_mark.line + b, t.start_mark.column * (not b)) for t, b in zip(tokens, blocks, strict=True)]
     ends = [(t.end_mark.line, t.end_mark.column) for t in tokens]
     for row, line in enumerate(lines):
@@ -175,7 +175,7 @@ def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def _value_line(lines: list[str], number: int) -> int:
-    """The line that the comment in line `number` is about, both counted from 1."""
+    """Return the line that the comment in line `number` is about, both counted from 1."""
     if not _EMPTY.match(lines[number - 1]):
         return number
     return next((n for n in range(number + 1, len(lines) + 1) if not _EMPTY.match(lines[n - 1])), number)

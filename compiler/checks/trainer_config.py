@@ -1,4 +1,4 @@
-"""JC2020: what the trainer itself would refuse at start, found now, by its own rules."""
+"""Run the trainer's own startup checks at compile time (JC2020)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..plan.launch_plan import LaunchPlan, thaw
 
 
 def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnostic]:
-    """is_set: whether the user set a key, as opposed to jobc's own files; the diagnostic points to that key"""
+    """Yield JC2020 for each value that the trainer would reject. is_set: whether the user set a key, to blame it"""
     if not plan.uses_trainer:
         return
     for problem in _refused(plan.train):
@@ -26,7 +26,7 @@ def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnosti
 
 
 def _refused(train: Any) -> tuple[str, ...]:
-    """Report the trainer's own checks of train.json, each as `path: problem`."""
+    """Return the errors of the trainer's own checks of train.json, each as `path: problem`."""
     try:
         train_json.parse(thaw(train))
     except BrokenInput as error:
@@ -35,7 +35,7 @@ def _refused(train: Any) -> tuple[str, ...]:
 
 
 def _mended(train: Any, key: str) -> str:
-    """`key=value` with the nearest number, or list of two, of which the trainer refuses less; "" when none is near."""
+    """Return `key=value` with a nearby number, or list of two, that fixes an error; "" if none is found."""
     tree = thaw(train)
     section, _, name = key.partition(".")
     value = (tree.get(section) or {}).get(name)

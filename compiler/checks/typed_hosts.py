@@ -1,7 +1,7 @@
-"""Hosts on the command line that the job would not use, because of a value that nobody typed there.
+"""Find hosts on the command line that the job would not use, because of a value that was not typed there.
 
-In   the spec, and where each of its values was set
-Out  JC2021, when `nodes` comes from elsewhere and is smaller; JC2022, when no backend was chosen
+In   the spec, and the position where each value was set
+Out  JC2021 if `nodes` is set elsewhere and smaller; JC2022 if no backend was chosen
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..emit.source_map import SpecValue
 from ..plan.derive import inventory
 from ..spec.job_spec import JobSpec
 
-CONFIG = "conf/config.yaml"  # with its default of one node, the first host of a list is what was asked for
+CONFIG = "conf/config.yaml"  # its default is one node: the user asked for the first host
 
 
 def check(spec: JobSpec, values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:

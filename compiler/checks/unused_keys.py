@@ -24,9 +24,9 @@ def unread(
     values: Mapping[str, SpecValue],
     read: Sequence[str] = (),
 ) -> Iterator[Diagnostic]:
-    """Keys that were set and groups that were chosen, of which only train.json is made.
+    """Yield JC2014 for keys and groups that the user set and that only affect train.json.
 
-    read: keys and sections that reach the program by another file
+    read: keys and sections that reach the program through another file
     """
     lost = _lost(composed, table, values, read)
     names = [key for key in values if key in lost and not values[key].is_default]
@@ -59,7 +59,7 @@ def _lost(composed: Composed, table: KeyTable, values: Mapping[str, SpecValue], 
 
 
 def _read_by_trainer_alone(table: KeyTable) -> set[str]:
-    """The spec keys of which nothing but the plan's section `train` is made."""
+    """Return the spec keys that only affect the plan's section `train`."""
     readers: dict[str, set[str]] = {}
     for plan_key, spec_keys in table.items():
         for key in spec_keys:
@@ -68,7 +68,7 @@ def _read_by_trainer_alone(table: KeyTable) -> set[str]:
 
 
 def _chosen(composed: Composed) -> list[str]:
-    """The groups of which the command line chose an option."""
+    """Return the groups for which the command line chose an option."""
     return list(dict.fromkeys(o.key for o in composed.overrides if o.key in composed.choices))
 
 
@@ -81,5 +81,5 @@ def _is_lost(file: str, values: Mapping[str, SpecValue], lost: set[str]) -> bool
 
 
 def _passing(command: Sequence[str], key: str) -> str:
-    """The command as an override that hands the key's value to the program."""
+    """Return the command as an override that passes the key's value to the program."""
     return shlex.quote(command_word([*command, f"--{key.rpartition('.')[2]}", f"${{{key}}}"]))

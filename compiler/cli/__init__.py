@@ -1,7 +1,7 @@
-"""The command line: argv in, exit status out (0 ok, 1 diagnostics, 2 our bug; those of diff are in diff.py).
+"""The command line: argv in, exit code out (0 ok, 1 diagnostics, 2 bug in jobc; see diff.py for those of diff).
 
-The first word without `=` is a command; no command means compile. Each command is one function in one of the files
-beside this one; they print, everything below returns values. Hydra is imported only by commands that compose.
+The first word without `=` is a command; without one, jobc compiles. Each command is one function in a file of this
+folder. Only these files print; the modules they call return values. Only commands that compose import Hydra.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .terminal import put
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. Never raises; what goes wrong is printed to stderr as diagnostics."""
+    """Run one command and return its exit code. Never raises; errors are printed to stderr as diagnostics."""
     with readers_may_leave():
         return _main(list(sys.argv[1:] if argv is None else argv))
 
@@ -29,7 +29,7 @@ def _main(words: list[str]) -> int:
     try:
         arguments = parse(words)
         status = _dispatch(arguments)
-        sys.stdout.flush()  # here, where a full disk is reported
+        sys.stdout.flush()  # flush here, where a full disk is reported
         return status
     except CompileError as error:
         report(error.diagnostics, arguments)
@@ -42,7 +42,7 @@ def _main(words: list[str]) -> int:
     except (MemoryError, RecursionError) as error:
         report([too_large(error)], arguments)
         return _refused(arguments)
-    except (Exception, SystemExit) as error:  # of a plugin, which would end this without a word
+    except (Exception, SystemExit) as error:  # SystemExit from a plugin would exit without a message
         if os.environ.get("JOBC_DEBUG"):
             raise
         because = f"{type(error).__name__}: {error}"

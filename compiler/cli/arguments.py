@@ -1,4 +1,4 @@
-"""argv to `Arguments`: the command, the options, the overrides, and the user's own command after ` -- `."""
+"""Parse argv into `Arguments`: the command, the options, the overrides, and the user's own command after ` -- `."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ COMMANDS = {
 _TAKE_VALUES = ("--config-dir", "-cd", "--config-name", "-cn", "--out", "--cfg", "-c", "-p", "--format", "--plot")
 _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 _OF_DIAGNOSTICS, _OF_FIGURES = ("text", "json", "sarif", "github"), ("table", "json", "csv")
-FORMATS = {  # command -> what it can print, the default first
+FORMATS = {  # command -> output formats, the default first
     "compile": _OF_DIAGNOSTICS,
     "check": _OF_DIAGNOSTICS,
     "plan": _OF_FIGURES,
     "diff": ("text", "json"),
 }
-SCRIPTS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # DIR/VERB.sh, with its options
+SCRIPTS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # each runs DIR/VERB.sh
 USAGE = {
     **dict.fromkeys((*SCRIPTS, "watch"), "DIR [OPTION …]"),
     **dict.fromkeys(("status", "logs"), "DIR|RUN|NAME … [OPTION …]"),
@@ -67,7 +67,7 @@ TAKES_ARGUMENTS = {"why", "verify", "explain", "backends", "completion", "_compl
 
 @dataclass(frozen=True)
 class Arguments:
-    """words: overrides, or the arguments of a command that takes none; rest: the words after ` -- `, None without."""
+    """Parsed command line. words: overrides, or arguments of commands without overrides; rest: words after ` -- `."""
 
     command: str
     words: tuple[str, ...]
@@ -94,11 +94,11 @@ class Arguments:
 
     @property
     def config_dirs(self) -> tuple[tuple[str, Path], ...]:
-        """The user's config folders, the first wins: --config-dir, ./jobc, ~/.config/jobc."""
+        """Return the user's config folders, the first wins: --config-dir, ./jobc, ~/.config/jobc."""
         home = user_config()
         project = Path("jobc")
         folders = [("input", self.config_dir)] if self.config_dir else []
-        if project.is_dir() and not (project / "__init__.py").exists():  # a checkout of jobc is no config folder
+        if project.is_dir() and not (project / "__init__.py").exists():  # a checkout of jobc is not a config folder
             folders.append(("project", project))
         if home.is_dir():
             folders.append(("user", home))
@@ -106,12 +106,12 @@ class Arguments:
 
 
 def user_config() -> Path:
-    """The user's own config folder."""
+    """Return the user's own config folder."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "jobc"
 
 
 def parse(argv: Sequence[str]) -> Arguments:
-    """Raises CompileError JC1110 for an option or command that does not exist."""
+    """Parse argv. Raises CompileError JC1110 for an unknown option or command."""
     words, program_words = list(argv), None
     if "--" in words:
         separator = words.index("--")
@@ -123,11 +123,11 @@ def parse(argv: Sequence[str]) -> Arguments:
         return Arguments(command, tuple(words), program_words, help=wants_help)
     for i, word in enumerate(words):
         if word in ("-i", "--info") and (words[i + 1 : i + 2] or ["all"])[0] not in _INFO:
-            words[i] = "--info=all"  # what follows is an override
+            words[i] = "--info=all"  # the next word is an override
     try:
         options = vars(_parser(words).parse_intermixed_args(words))
         overrides = tuple(options.pop("words"))
-        if command != "diff":  # which takes folders as well
+        if command != "diff":  # diff also takes folders
             _refuse_commands(overrides)
     except CompileError:
         if program_words is None:
@@ -155,7 +155,7 @@ def asked(argv: Sequence[str]) -> Arguments:
 
 
 def _command_at(words: Sequence[str]) -> int | None:
-    """Return the index of the command: the first word that is not an option, value or override and names a command."""
+    """Return the index of the command: the first bare word (no option, value or override), if it names a command."""
     bare = (i for i, word in enumerate(words) if not re.match(r"[-~]|.*=", word) and not _is_value(words, i))
     first = next(bare, None)
     return first if first is not None and words[first] in COMMANDS else None
@@ -164,7 +164,7 @@ def _command_at(words: Sequence[str]) -> int | None:
 def is_override(word: str) -> bool:
     """Return whether a word is an override. Directories of a sweep contain `=` as well.
 
-    `artifacts/f+seed=1/slurm` has a `+` before it, which no key has; and what is there, or is a line of it, is meant.
+    `artifacts/f+seed=1/slurm` has a `+` before the `=`, which no key has. Existing paths (or :LINE of one) are paths.
     """
     return bool(re.match(r"~|\+{0,2}[^+=]*=", word)) and not os.path.exists(re.sub(r":\d+(-\d+)?$", "", word))
 
@@ -235,10 +235,10 @@ def _refuse_commands(overrides: Sequence[str]) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    words: Sequence[str] = ()  # what it parses, for hints
+    words: Sequence[str] = ()  # the words being parsed, for hints
 
     def error(self, message: str) -> NoReturn:
-        """argparse's one line (Python 3.10 to 3.14) as a diagnostic."""
+        """Raise argparse's error message (Python 3.10 to 3.14) as a diagnostic."""
         actions = {name: action for action in self._actions for name in action.option_strings}
         about = re.match(r"argument ([^:]+): (.*)", message)
         if about and (action := actions.get(about[1].split("/")[-1])):
@@ -266,7 +266,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _script_with(name: str) -> str:
-    """`jobc logs DIR --rank N` for --rank; "" when no script of an artifact has that option."""
+    """Return `jobc logs DIR --rank N` for --rank; "" if no script of an artifact has that option."""
     from .scripts import options_of
 
     matches = ((verb, option) for verb in SCRIPTS for option in options_of(verb) if option.split()[0] == name)
@@ -274,7 +274,7 @@ def _script_with(name: str) -> str:
 
 
 def _key_like(option: str) -> str:
-    """`procs` for --procs, `loop.steps` for --steps; "" when no key is like that."""
+    """Return `procs` for --procs, `loop.steps` for --steps; "" if no key matches."""
     from ..spec.job_spec import JobSpec
     from ..spec.type_hints import spec_keys
 
@@ -322,7 +322,7 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
 
 
 def option_lines() -> list[tuple[str, str]]:
-    """(names, help) of every option, for --help."""
+    """Return (names, help) of every option, for --help."""
     rows = []
     for action in _parser()._actions:
         if action.option_strings:

@@ -28,18 +28,18 @@ def compile_command(arguments: Arguments) -> int:
     if arguments.cfg or arguments.info:
         return _show_config(arguments, requested)
     if not arguments.multirun:
-        gc.disable()  # one compile ends before its garbage is worth collecting
+        gc.disable()  # a single compile ends before garbage collection pays off
     compiled = compile_sweep(requested, tell_progress()) if arguments.multirun else [compile_job(requested)]
     _refuse_collisions(compiled)
     sweeps = sweep_folders(compiled)
     diagnostics = _found(compiled, sweeps, arguments.out)
-    if not arguments.for_machines:  # before an error of writing; a document is one, with either
+    if not arguments.for_machines:  # text is printed before writing may fail; a document is printed once
         report(diagnostics)
     folders: list[Compiled | SweepFolder] = [*compiled, *(sweep for sweep in sweeps if sweep.artifacts)]
     written = [(folder, write_job(folder, arguments.out, arguments.force)) for folder in folders]
     if arguments.for_machines:
         report(diagnostics, arguments)
-    elif arguments.multirun:  # when all is written, for the reader of a pipe may leave
+    elif arguments.multirun:  # printed last, because the reader of a pipe may leave
         put(*table(written))
     else:
         ((folder, target),) = written
@@ -48,7 +48,7 @@ def compile_command(arguments: Arguments) -> int:
 
 
 def table(written: Sequence[tuple[Compiled | SweepFolder, Path]]) -> list[str]:
-    """A line for each directory of a sweep; ranks: of the whole job, GPUs: of a node."""
+    """Return one line for each directory of a sweep. ranks: of the whole job; GPUs: per node."""
     rows = [("backend", "nodes", "ranks", "GPUs", "files", "start with")]
     for folder, target in written:
         size = ("start all points", "", "")
@@ -83,16 +83,16 @@ def check_command(arguments: Arguments) -> int:
 
 
 def _of_sizes(compiled: Sequence[Compiled]) -> list[Diagnostic]:
-    """JC2120 to JC2130, which are estimates: a compile does not ask for them."""
+    """Return JC2120 to JC2130, which need estimates, so that compile does not report them."""
     from .plan import estimate
 
     return estimate(compiled)[1]
 
 
 def beside(compiled: Compiled, out: Path) -> list[Diagnostic]:
-    """JC5008 for an output folder beside another project than this folder: a note about the run folders.
+    """Return JC5008, a note about the run folders, if the output folder is not in the current directory.
 
-    Raises CompileError when the job needs something of this folder. What somebody gave is as they mean it.
+    Raises CompileError if a default of the job refers to a file in the current directory. Values that are set stay.
     """
     out, current = out.resolve(), Path.cwd()
     project = out.parent
@@ -118,12 +118,12 @@ def beside(compiled: Compiled, out: Path) -> list[Diagnostic]:
 
 
 def not_here(compiled: Compiled, out: Path) -> list[Diagnostic]:
-    """Yield JC5010 for missing files that submit.sh sends. A warning, because another machine may submit."""
+    """Return JC5010 for missing files that submit.sh sends. A warning, because another machine may submit."""
     plan, backend, values = compiled.plan, compiled.backend, compiled.source_map.spec
     sent = dict(backend.sends(plan, compiled.options)) if isinstance(backend, SendingBackend) else {}
     if plan.code.kind in ("snapshot", "rsync"):
         root = out.resolve().parent / Path(plan.code.root).expanduser()
-        sent["code.root"] = os.path.normpath(root)  # the folder of `out` may not be there yet
+        sent["code.root"] = os.path.normpath(root)  # the folder of `out` may not exist yet
     diagnostics = []
     for key, path in sent.items():
         if not Path(path).expanduser().exists():
@@ -136,7 +136,7 @@ def not_here(compiled: Compiled, out: Path) -> list[Diagnostic]:
 
 
 def show(path: Path) -> str:
-    """A path as a user would type it here."""
+    """Return a path as a user would type it in the current directory."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
 
@@ -157,7 +157,7 @@ def _refuse_collisions(compiled: list[Compiled]) -> None:
 
 
 def _show_config(arguments: Arguments, wanted: Request) -> int:
-    """--cfg and --info, as Hydra's own applications print them (hydra-core 1.3)."""
+    """Print --cfg or --info as Hydra's own applications do (hydra-core 1.3)."""
     from omegaconf import OmegaConf, open_dict
 
     overrides = read_overrides(wanted.words, open_keys(wanted.words))
@@ -209,7 +209,7 @@ def _info(info: str, config_name: str, overrides: list[str], config: Any) -> str
 
 
 def _yaml(tree: object) -> str:
-    """The tree with every text plain, as it was written."""
+    """Return the tree as YAML with every text plain, as it was written."""
     import yaml
 
     from ..diagnostics.origin import Text, is_null
@@ -222,7 +222,7 @@ def _yaml(tree: object) -> str:
         implicit = dumper.resolve(yaml.ScalarNode, str(value), (True, False))
         style = None if is_null(value) or implicit != "tag:yaml.org,2002:timestamp" else "'"
         if not value.isprintable():
-            style = '"'  # the only one with escapes
+            style = '"'  # the only style with escapes
         return yaml.ScalarNode(implicit if style is None else f"tag:yaml.org,2002:{tag}", str(value), style=style)
 
     Dumper.add_representer(Text, text)

@@ -1,6 +1,6 @@
-"""Shell completion: commands, options, keys, groups and their options, words that a key accepts.
+"""Shell completion: commands, options, keys, groups and their options, valid words of a key.
 
-`jobc completion bash` prints the script; the script calls `jobc _complete` with the words before the cursor.
+`jobc completion bash` prints a script that calls `jobc _complete` with the words before the cursor.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _fitting(start: str, found: Iterable[str]) -> list[str]:
 
 
 def _keys(typed: str) -> Iterable[str]:
-    """Return the keys one level below the prefix: `optim` and `optim.` for a section, `optim.lr=` for a leaf."""
+    """Yield the keys one level below the prefix: `optim.` for a section, `optim.lr=` for a leaf."""
     section, _, _ = typed.rpartition(".")
     prefix = f"{section}." if section else ""
     if not section:
@@ -85,7 +85,7 @@ def _keys(typed: str) -> Iterable[str]:
 
 
 def _fields(section: str) -> dict[str, object]:
-    """The keys directly below a section; all variants of a union together."""
+    """Return the keys directly in a section, with all variants of a union."""
     fields: dict[str, object] = {"backend": None} if not section else {}
     for variant in (variant for hint in _types_at(section) for variant in _members(hint)):
         if isinstance(variant, type) and dataclasses.is_dataclass(variant):
@@ -94,7 +94,7 @@ def _fields(section: str) -> dict[str, object]:
 
 
 def _types_at(key: str) -> list[object]:
-    """The types that a key may have; below `backend` those of every backend that has such an option."""
+    """Return the possible types of a key; in `backend` the types from every backend with such an option."""
     if key.split(".")[0] != "backend":
         return [type_at(JobSpec, key) if key else JobSpec]
     below = key.partition(".")[2]
@@ -106,7 +106,7 @@ def _members(hint: object) -> tuple[object, ...]:
 
 
 def _options(name: str) -> type | None:
-    """The options of a backend; None when it cannot be imported."""
+    """Return the options of a backend; None if it cannot be imported."""
     try:
         return find_plugins()[name].load().Options
     except CompileError:
@@ -120,7 +120,7 @@ def _values(key: str) -> Iterable[str]:
 
 
 def groups() -> dict[str, list[str]]:
-    """group -> options over all config folders, the user's included."""
+    """Return group -> options over all config folders, including the user's."""
     roots = [path for _, path in parse(()).config_dirs]
     roots += [plugin.conf for plugin in find_plugins().values()] + [PACKAGE / "conf"]
     options: dict[str, list[str]] = {}

@@ -1,11 +1,11 @@
-"""jobc diff: what two jobs, two artifacts or two runs differ in. Exit status as diff(1): 0 the same, 1 not, 2 trouble.
+"""jobc diff: compare two jobs, artifacts or runs. Exit codes as in diff(1): 0 the same, 1 different, 2 error.
 
 jobc diff DIR DIR               two artifact directories, or two run folders
-jobc diff DIR                   what was written, against what the words it was made of give now
-jobc diff DIR KEY=VALUE …       what was written, against what these words give now
+jobc diff DIR                   the written files and a fresh compile of the same command line
+jobc diff DIR KEY=VALUE …       the written files and a compile of these overrides
 jobc diff KEY=VALUE,VALUE …     the two points of a sweep: nodes=2,4 or backend=slurm,ssh
-jobc diff KEY=VALUE … vs KEY=VALUE …      either side a directory as well
-Nothing in a directory is run: of files edited by hand, diff counts the lines that differ.
+jobc diff KEY=VALUE … vs KEY=VALUE …      either side may also be a directory
+Nothing in a directory is run. For files edited by hand, diff counts the lines that differ.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
 
 
 def _of_versus(*sides: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """CompileError JC1110 for a side that is neither one directory nor words: nothing, or both."""
+    """Return the sides. Raises CompileError JC1110 for a side that is not either one directory or overrides."""
     for side in sides:
         folders = [word for word in side if not is_override(word)]
         if not side or (folders and len(side) > 1):
@@ -91,7 +91,7 @@ def _of_versus(*sides: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def _of_two_commands(words: Sequence[str], rest: Sequence[str]) -> str:
-    """`words -- COMMAND vs …`, as it can be read: the commands as overrides."""
+    """Return a valid form of `words -- COMMAND vs …`, with the commands as overrides."""
     index = rest.index(VERSUS)
     others, command = rest[index + 1 :], []
     if "--" in others:
@@ -120,7 +120,7 @@ def _side(name: str, compiled: Compiled) -> Side:
 
 
 def _folder(word: str) -> Path:
-    """An artifact directory, or the newest attempt of a run folder. CompileError JC5004 for another."""
+    """Return an artifact directory, or the newest attempt of a run folder. CompileError JC5004 for any other."""
     folder = Path(word)
     if not (folder / MANIFEST).is_file() and (attempts := _attempts(folder)):
         folder = attempts[-1]
@@ -130,7 +130,7 @@ def _folder(word: str) -> Path:
 
 
 def _written(word: str) -> Side:
-    """Read a directory's job. Raises CompileError: JC5009 if its records were edited, JC1110 if it holds a sweep."""
+    """Return a directory's job. Raises CompileError: JC5009 if its records were edited, JC1110 if it holds a sweep."""
     folder = _folder(word)
     if is_sweep(read_manifest(folder)):
         title, because = f"{word} is not one job", "it holds a sweep, and each of its points is a job with its own plan"
@@ -172,7 +172,7 @@ def document(found: Comparison) -> dict[str, Any]:
 
 
 def describe(found: Comparison) -> list[str]:
-    """Meaning, keys, whether one resumes the other, files; an empty line before each."""
+    """Return lines about meaning, keys, whether one run can resume the other, and files, in blocks."""
     lines: list[str] = []
     sections: Sequence[tuple[str, Sequence[Change]]] = (("what the job is", found.meaning), ("keys", found.spec))
     for title, changes in sections:

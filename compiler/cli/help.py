@@ -1,4 +1,4 @@
-"""`jobc --help` and `jobc VERB --help`: what a newcomer can act on, without importing Hydra."""
+"""`jobc --help` and `jobc VERB --help`, for newcomers. Does not import Hydra."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def show_help(arguments: Arguments) -> int:
 
 
 def _show_command(command: str) -> int:
-    """`jobc VERB --help`: what follows that command."""
+    """Print `jobc VERB --help`."""
     put_text(f"usage: jobc {command} {USAGE.get(command, '')}".rstrip())
     if command in SCRIPTS:
         put_text(f"\nruns DIR/{command}.sh")
@@ -72,7 +72,7 @@ def _show_command(command: str) -> int:
 
 
 def _show_script_options(verb: str) -> None:
-    """Print the script options of all backends, when there is no artifact to ask."""
+    """Print the script options of all backends, because no artifact is given."""
     if options := options_of(verb):
         put_text(f"\noptions, if the backend supports them; `jobc {verb} DIR --help` shows those of one artifact:")
     for option, text in options.items():
@@ -92,7 +92,7 @@ def _show_options() -> None:
 
 
 def _everyday_keys() -> list[tuple[str, str]]:
-    """(key, comment) of the first block of conf/config.yaml: the file is the documentation."""
+    """Return (key, comment) from the first block of conf/config.yaml, which documents them."""
     text = (PACKAGE / "conf" / "config.yaml").read_text(encoding="utf-8")
     block = text.split("everyday keys")[1].split("# ----")[0]
     rows = re.findall(r"^(\w+): *(\S+) +# (.*)$", block, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Commands that say what there is: explain, backends; and what others say when they are called wrongly."""
+"""Commands that list what exists (explain, backends), and helpers for usage errors of other commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .terminal import put, put_text
 
 
 def explain_command(arguments: Arguments) -> int:
-    """jobc explain CODE|NAME …"""
+    """Run jobc explain CODE|NAME …"""
     pages = code_pages()
     if not arguments.words:
         for page in pages.values():
@@ -31,7 +31,7 @@ def explain_command(arguments: Arguments) -> int:
 
 
 def _codes(word: str) -> tuple[str, ...]:
-    """Return the code that was typed, or the codes of the name that was typed; CompileError JC1111 when unknown."""
+    """Return the code that was typed, or the codes with the name that was typed. CompileError JC1111 if unknown."""
     pages, names = code_pages(), code_names()
     if word.upper() in pages:
         return (word.upper(),)
@@ -43,7 +43,7 @@ def _codes(word: str) -> tuple[str, ...]:
 
 
 def backends_command(arguments: Arguments) -> int:
-    """jobc backends: one block each."""
+    """Run jobc backends, which prints one block for each backend."""
     if arguments.words:
         because = f"it always lists all backends, so {arguments.words[0]} has no effect"
         raise CompileError([Diagnostic("JC1110", "jobc backends takes no arguments", because, "jobc backends")])
@@ -63,7 +63,7 @@ def backends_command(arguments: Arguments) -> int:
 
 
 def take_option(words: list[str], option: str) -> str | None:
-    """The value of an option, which both are taken out of `words`; "" where it has none, None without the option."""
+    """Remove an option from `words` and return its value: "" without a value, None without the option."""
     for index, word in enumerate(words):
         name, sign, value = word.partition("=")
         if name == option:
@@ -74,12 +74,12 @@ def take_option(words: list[str], option: str) -> str | None:
 
 
 def no_option(command: str, option: str, because: str) -> CompileError:
-    """JC1110 for an option that a command which reads its own words does not have."""
+    """Return JC1110 for an unknown option of a command that parses its own words."""
     return CompileError([Diagnostic("JC1110", f"jobc {command} has no option {option}", because, f"remove {option}")])
 
 
 def no_artifact(folder: Path, command: str) -> CompileError:
-    """JC5004 for a folder without a manifest; the hint names one below or above it that has one."""
+    """Return JC5004 for a folder without a manifest; the hint names one above or below that has one."""
     below = [*folder.glob(f"*/{MANIFEST}"), *folder.glob(f"*/*/{MANIFEST}")]
     around = [min(below).parent.parent] if below else [up for up in folder.parents if (up / MANIFEST).is_file()]
     because = f"it does not contain {MANIFEST}" if folder.is_dir() else "the folder does not exist"

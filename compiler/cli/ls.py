@@ -1,7 +1,7 @@
-"""jobc ls: the runs of all jobs, newest first. Finds the run roots; trainer/rt/verbs/ls.py lists what is in them.
+"""jobc ls: list the runs of all jobs, newest first. Finds the run roots for trainer/rt/verbs/ls.py, which lists runs.
 
-jobc ls              below JOBC_RUN_ROOT; else below runs/ and the run roots of the artifacts in artifacts/
-jobc ls FOLDER …     below these folders
+jobc ls              in JOBC_RUN_ROOT; else in runs/ and the run roots of the artifacts in artifacts/
+jobc ls FOLDER …     in these folders
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def ls_command(arguments: Arguments) -> int:
 
 
 def run_roots() -> Iterator[Path]:
-    """The folders that hold the runs of this project."""
+    """Yield the folders that contain this project's runs."""
     if root := os.environ.get("JOBC_RUN_ROOT"):
         yield Path(root)
         return

@@ -1,7 +1,7 @@
-"""Diagnostics for machines: `--format json`, `sarif` and `github`; the text for people is in diagnostics.py.
+"""Print diagnostics for machines: `--format json`, `sarif` and `github`. diagnostic.py prints text for people.
 
-In   diagnostics, and the folders that the roots of their places stand for
-Out  one document, sorted by place, the same for the same input; those that are allowed are in it, marked
+In   diagnostics, and the folders of the roots in their positions
+Out  one document, sorted by position, deterministic; allowed diagnostics are included and marked
 
 Source SARIF 2.1.0 (OASIS, errata 01); GitHub Actions, "Workflow commands": ::error file=…,line=…,col=…,title=…::text
        GitHub, "SARIF support for code scanning": a uri is relative to the root of the repository; so is file=
@@ -27,10 +27,10 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 
 def file_of(origin: Origin | None, folders: Folders) -> str:
-    """The file as seen from here, or absolute when it is not below; "" for the command line and what jobc brings."""
+    """Return the file relative to the current directory if inside, else absolute; "" if it is not a user's file."""
     if origin is None or origin.root == COMMAND_LINE:
         return ""
-    if origin.root == "file":  # hosts=@FILE, as it was typed
+    if origin.root == "file":  # hosts=@FILE, as typed
         return origin.path
     if origin.root not in folders:
         return ""
@@ -40,7 +40,7 @@ def file_of(origin: Origin | None, folders: Folders) -> str:
 
 
 def _in_repository(file: str) -> str:
-    """The file as seen from the root of the repository, in a workflow of GitHub that checked it out; else as it is."""
+    """Return the file relative to the repository root in a GitHub workflow that checked it out; else unchanged."""
     workspace = os.environ.get("GITHUB_WORKSPACE")
     for root in (os.path.abspath(workspace), os.path.realpath(workspace)) if file and workspace else ():
         relative = os.path.relpath(file, root)
@@ -50,7 +50,7 @@ def _in_repository(file: str) -> str:
 
 
 def as_json(found: Sequence[Diagnostic], folders: Folders) -> str:
-    """{"version": 1, "diagnostics": [{code, name, severity, title, because, hint, key, place, points, …}]}"""
+    """Return {"version": 1, "diagnostics": [{code, name, severity, title, because, hint, key, place, points, …}]}."""
     return _dumped({"version": 1, "diagnostics": [_plain(d, folders) for d in merged(found)]})
 
 
@@ -64,7 +64,7 @@ def _plain(d: Diagnostic, folders: Folders) -> dict[str, Any]:
 
 
 def as_sarif(found: Sequence[Diagnostic], folders: Folders) -> str:
-    """One run of a SARIF 2.1.0 log; an allowed diagnostic is a suppressed result."""
+    """Return a SARIF 2.1.0 log with one run; an allowed diagnostic is a suppressed result."""
     diagnostics, pages = merged(found), code_pages()
     codes = sorted({d.code for d in diagnostics})
     driver = {"name": "jobc", "version": __version__, "rules": [_rule(code, pages.get(code)) for code in codes]}
@@ -111,7 +111,7 @@ def _location(d: Diagnostic, folders: Folders) -> dict[str, Any]:
 
 
 def as_github(found: Sequence[Diagnostic], folders: Folders) -> str:
-    """A workflow command for each; GitHub shows it at the line of the file."""
+    """Return one workflow command per diagnostic; GitHub shows it at the line of the file."""
     return "".join(f"{_annotation(d, folders)}\n" for d in merged(found) if not d.allowed)
 
 

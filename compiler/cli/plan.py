@@ -1,4 +1,4 @@
-"""jobc plan: what each size of a job comes to. Nothing is written but a picture, if one is asked for."""
+"""jobc plan: estimate each size of a job. Writes no file except the plot, if one is requested."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def plan_command(arguments: Arguments) -> int:
 
 
 def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[Diagnostic]]:
-    """The figures of every point, and what the rules about them find. CompileError JC2124.
+    """Return the figures of every point, and the findings of the size rules. Raises CompileError JC2124.
 
-    A step_s is that of the first point that has it.
+    Equal step times are scaled from the first point that has them.
     """
     labels = _apart([point.spec.point or point.spec.name for point in points])
     paces: dict[tuple[float | None, str | None], Pace | None] = {}
@@ -83,7 +83,7 @@ def _apart(labels: Sequence[str]) -> list[str]:
 
 
 def _attempts(one: Planned | Compiled) -> int:
-    """Largest number of starts by the engine; 1 where the engine cannot requeue."""
+    """Return the largest number of starts by the engine; 1 if the engine cannot requeue."""
     backend, options = _backend(one), one.options if isinstance(one, Compiled) else one.typed.options
     starts_again = bool(honoured(backend, "lifecycle.max_requeues"))
     if isinstance(backend, RecoveringBackend):
@@ -102,9 +102,9 @@ def _backend(one: Planned | Compiled) -> Backend:
 
 
 def _pace(step_s: float | None, run: str | None, samples: int) -> Pace | None:
-    """samples: of a rank, in the step that takes step_s, or in those of a run that does not say.
+    """Return the pace; None if no step time is set. Raises CompileError JC2124 for a run without a measured step.
 
-    CompileError JC2124 for a folder that holds no measured step.
+    samples: per rank and step, for step_s or for a run that does not record it
     """
     if step_s is not None or run is None:
         return None if step_s is None else Pace(step_s, samples)

@@ -1,4 +1,4 @@
-"""Exit statuses, and how diagnostics and progress are printed. Every command uses it."""
+"""Exit codes, and how all commands print diagnostics and progress."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def of_system(error: OSError | Unreadable) -> Diagnostic:
 def report(diagnostics: Sequence[Diagnostic], arguments: Arguments | None = None) -> None:
     """Print diagnostics to stderr, in color on a terminal unless NO_COLOR is set (no-color.org).
 
-    With a machine-readable --format, print one document to stdout, even when there are no diagnostics.
+    With a machine-readable --format, print one document to stdout, even if there are no diagnostics.
     """
     if arguments is not None and arguments.for_machines:
         from .output import FORMATS
@@ -75,7 +75,7 @@ def tell_progress(every_s: float = 5) -> Callable[[int, int], None]:
 
 
 def _texts(diagnostics: Sequence[Diagnostic]) -> Mapping[str, str]:
-    """Text of each file that the compile read, by `ROOT:PATH`; empty when no diagnostic points into a file."""
+    """Return the text of each file that the compile read, by `ROOT:PATH`; {} if no diagnostic has a line in a file."""
     if not any(d.origin and d.origin.line for d in diagnostics):
         return {}
     from ..frontend.yaml_source import read_files

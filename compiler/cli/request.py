@@ -1,4 +1,4 @@
-"""Compile request of the parsed command line."""
+"""Build the compile request from the parsed command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .arguments import Arguments
 
 
 def request(arguments: Arguments) -> Request:
-    """Compile request of parsed arguments. Raises CompileError JC1108 when --config-dir is not a directory."""
+    """Return the compile request. CompileError JC1108 if --config-dir is not a directory, JC1101 for non-UTF-8."""
     if arguments.config_dir is not None and not arguments.config_dir.is_dir():
         because = "it is not a directory" if arguments.config_dir.exists() else "no such folder"
         raise CompileError(

@@ -1,6 +1,6 @@
-"""Commands about runs: run and watch follow one with a live line, the verbs call the artifact's own scripts.
+"""Commands about runs: run and watch follow one with a live line; the other verbs call the artifact's own scripts.
 
-Everything a run needs is in the artifact; these are shorter to type and nothing more.
+The artifact contains everything that a run needs; these commands are only shorter to type.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STEP = re.compile(r"^step (?P<step>[0-9]{1,15})/(?P<total>[0-9]{1,15})  (?P<rest
 
 
 def run_command(arguments: Arguments) -> int:
-    """Compile, submit, follow. Exit status: that of the run (D13)."""
+    """Compile, submit and follow. Returns the run's exit code (D13)."""
     if arguments.multirun:
         because = "it starts and follows a single run"
         hint = "jobc -m … compiles all points; start each with its submit.sh"
@@ -44,13 +44,13 @@ def run_command(arguments: Arguments) -> int:
     target = write_job(compiled, arguments.out, arguments.force)
     put(f"compiled {show(target)}", flush=True)
     script = target.absolute() / "submit.sh"
-    options = options_in(text_of(script))  # some backends wait by themselves, some never do
+    options = options_in(text_of(script))  # some backends always wait, some never do
     words = [str(script), *(option for option in ["--detach" if arguments.detach else "--wait"] if option in options)]
     return subprocess.run(words, check=False).returncode if arguments.detach else follow(words)
 
 
 def watch_command(arguments: Arguments) -> int:
-    """jobc watch DIR [--run ID]: the log of a run with its live line, from its beginning."""
+    """Run jobc watch DIR [--run ID]: print a run's log from its beginning, with a live line."""
     directories, words = artifacts_of("watch", arguments.words)
     if len(directories) > 1:
         raise _only_one("jobc watch follows", "watch", directories[0])
@@ -58,7 +58,7 @@ def watch_command(arguments: Arguments) -> int:
 
 
 def verb_command(arguments: Arguments) -> int:
-    """jobc VERB DIR …: DIR/VERB.sh with the words that follow. Replaces this process, unless there are several DIR."""
+    """Run jobc VERB DIR …, that is DIR/VERB.sh with the remaining words. Replaces this process if there is one DIR."""
     directories, words = artifacts_of(arguments.command, arguments.words)
     words += ("--", *arguments.rest) if arguments.rest is not None else ()
     scripts = [directory / f"{arguments.command}.sh" for directory in directories]
@@ -94,14 +94,14 @@ def _only_one(what: str, command: str, directory: Path) -> CompileError:
 
 
 def follow(words: list[str]) -> int:
-    """Run a program; its step lines become one live line on a terminal. Signals reach it; gives its exit status.
+    """Run a program, show its step lines as one live line on a terminal, forward signals, and return its exit code.
 
-    Without a reader it ends: nobody follows any more.
+    Returns NO_READER when the reader of stdout is gone.
     """
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def forward(number: int, frame: FrameType | None) -> None:
-        process.send_signal(number)  # the supervisor takes repeats within 5 s as one
+        process.send_signal(number)  # the supervisor counts repeats within 5 s as one
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, forward)
@@ -119,7 +119,7 @@ def follow(words: list[str]) -> int:
 
 
 def _show_live(lines: Iterable[str]) -> None:
-    """Step lines move a bar at the foot of the screen, everything else scrolls above it."""
+    """Show step lines as a progress bar at the bottom of the screen; other lines scroll above it."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 

@@ -1,6 +1,6 @@
-"""The options of the scripts of an artifact, read where they are written: in the comment at the top of each.
+"""Read the options of an artifact's scripts from the comment at the top of each.
 
-Backends differ in what their scripts can do, so the command line knows none of these options by itself.
+Scripts differ between backends, so the command line does not define these options itself.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ OPTION = re.compile(r"#   (--\S+(?: [A-Z]+)?|--|[A-Z]+)  +(\S.*)")  # a word in 
 
 
 def options_in(script: str) -> dict[str, str]:
-    """`--run ID` -> what it does, from the text of a script or of its template."""
+    """Return option -> description, such as `--run ID`, from the text of a script or of its template."""
     options: dict[str, str] = {}
     lines = script.split("\n# usage: ", 1)[-1].split("\n")
     last = ""
     for line in lines[1:]:
-        if line.startswith("{%"):  # a template's condition: all of its branches count
+        if line.startswith("{%"):  # a template's condition: all branches count
             continue
         if not line.startswith("#"):
             break
@@ -41,6 +41,6 @@ def options_of(verb: str) -> dict[str, str]:
 
 
 def templates(name: str) -> Iterator[Path]:
-    """Return the templates of that name: the common ones, then those of each backend."""
+    """Yield the templates with that name: the common ones, then those of each backend."""
     for folder in (PACKAGE / "compiler", *(plugin.folder for plugin in find_plugins().values())):
         yield from sorted((folder / "templates").rglob(name))

@@ -36,7 +36,7 @@ class Unread:
             self._leave()
 
     def _leave(self) -> None:
-        """Discard the buffer too, or Python would report an error at exit."""
+        """Discard the buffer as well, because Python would otherwise report an error at exit."""
         self.has_reader = False
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self.stream.fileno())
@@ -45,14 +45,14 @@ class Unread:
 
 @contextmanager
 def readers_may_leave() -> Iterator[None]:
-    """Both streams of this process are such ones within it; one that was closed takes everything as well."""
+    """Replace stdout and stderr by streams that ignore a missing reader, also if they were closed."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast(TextIO, Unread(stream or StringIO())) for stream in before)
     try:
         yield
     finally:
         for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError):  # of a full disk the command has told, where it could
+            with suppress(OSError):  # the command has reported a full disk, if it could
                 stream.flush()
         sys.stdout, sys.stderr = before
 

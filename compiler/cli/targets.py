@@ -1,6 +1,6 @@
-"""The artifact that a word of the command line names: its directory, a run folder, a run ID or the name of a job.
+"""Find the artifact that a command-line word names: its directory, a run folder, a run ID or the name of a job.
 
-A run ID or a name is looked up among the runs of this user, because scripts of that run are started.
+Run IDs and names are only looked up among this user's runs, because scripts of the run are started.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.artifact_dir import MANIFEST
 from .inspect import no_artifact
 
-BY_NAME = ("status", "logs", "watch")  # commands that change nothing, so that a name may select the newest run
+BY_NAME = ("status", "logs", "watch")  # commands that change nothing, so a name may select the newest run
 
 
 def artifacts_of(command: str, words: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """The artifact directories that the first words name, and the other words. Only BY_NAME take more than one."""
+    """Return the artifact directories that the first words name, and the other words. Only BY_NAME take several."""
     example = f"jobc {command} artifacts/hello/local"
     if not words:
         because = "it runs a script from an artifact directory"
@@ -44,13 +44,13 @@ def _artifact_of(command: str, word: str) -> Path:
 
 
 def _newest_copy(folder: Path) -> Path:
-    """The newest copy of the artifact in a run folder, whose scripts are about that run; any other folder as it is."""
+    """Return the newest copy of the artifact in a run folder; any other folder unchanged."""
     copies = [copy for copy in folder.glob("artifact/*") if copy.name.isdecimal() and (copy / MANIFEST).is_file()]
     return max(copies, key=lambda copy: int(copy.name), default=folder)
 
 
 def _run_called(command: str, word: str) -> Path | None:
-    """The run with that ID, or the newest one of the job with that name."""
+    """Return the run with that ID, or the newest run of the job with that name."""
     from ...trainer.rt.verbs.run_list import find_runs
     from .ls import run_roots
 

@@ -1,9 +1,9 @@
-"""All printing of the command line: no value, file name or line of a file drives the terminal or forges a line.
+"""All printing of the command line. No value, file name or file content can control the terminal or forge a line.
 
-put         lines: a newline inside one, a control character or a change of direction (Unicode bidi) is escaped
-put_text    a text of several lines, such as a page or YAML: the same, but for its newlines
-put_json    a document: the same, by escapes of JSON, so that it is read back unchanged
-put_styled  diagnostics, which are escaped where they are formatted, because they may be in colour
+put         lines; newlines inside one, control characters and direction changes (Unicode bidi) are escaped
+put_text    a text of several lines, such as a page or YAML; escaped the same way, except newlines
+put_json    a document; escaped with JSON escapes, so that it is parsed back unchanged
+put_styled  diagnostics, which are escaped where they are formatted, because they may have colors
 """
 
 from __future__ import annotations
@@ -37,6 +37,6 @@ def put_progress(line: str) -> None:
 
 
 def json_text(tree: Any) -> str:
-    """JSON of two spaces of indent, whose characters are printable or newlines between entries."""
+    """Return JSON with an indent of two spaces; all characters are printable, or newlines between entries."""
     text = json.dumps(tree, indent=2, ensure_ascii=False)
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)

@@ -1,7 +1,7 @@
-"""jobc verify: whether an artifact directory is what jobc wrote, and still what its inputs give.
+"""jobc verify: check whether an artifact directory is unedited, and whether its inputs still give the same files.
 
 jobc verify DIR …    files edited by hand, with their lines; inputs that have changed since; the digest to quote
-`--config-dir FOLDER` as it was compiled with. Exit status 1 when a file or the inputs differ, or one cannot be read.
+`--config-dir FOLDER` as in the compile. Exit code 1 if a file or the inputs differ, or something cannot be read.
 `--format json` prints one document on stdout. Nothing in the directory is run or imported.
 """
 
@@ -55,7 +55,7 @@ def verify_command(arguments: Arguments) -> int:
 
 
 def _removed() -> CompileError:
-    """JC1110 for --equivalence, an option of earlier versions."""
+    """Return JC1110 for --equivalence, an option of earlier versions."""
     because = "it ran the scripts in the directory, which another user may have written, with your permissions"
     hint = (
         f"{EXAMPLE} finds hand edits and changed inputs; run DIR/smoke.sh and DIR/submit.sh to see what the scripts do"
@@ -67,8 +67,8 @@ def _removed() -> CompileError:
 class Verified:
     """Result for one directory. digest: of its `files` original files; drift: None if its inputs are unchanged.
 
-    unknown: why the inputs were not compared; "" when they were
-    again: what to type to write it anew
+    unknown: why the inputs were not compared; "" if they were
+    again: command that writes the directory again
     """
 
     folder: str
@@ -128,7 +128,7 @@ def _meaning(found: Drift) -> dict[str, Any]:
 
 
 def readable(word: str, look: Callable[[str], T]) -> T | Refused:
-    """Return the results for all directories; an unreadable one does not hide the others."""
+    """Return the result for one directory, or Refused, so that an unreadable one does not hide the others."""
     try:
         return look(word)
     except CompileError as error:
@@ -153,7 +153,7 @@ def _verified(word: str, arguments: Arguments) -> Verified:
 
 
 def _again(folder: Path, config_dir: Path | None) -> str:
-    """The command that writes a directory anew."""
+    """Return the command that writes a directory again."""
     from ..artifacts.recompile import NotHere, is_sweep, recorded
     from .compiling import show
 

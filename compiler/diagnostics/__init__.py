@@ -1,1 +1,1 @@
-"""Diagnostics, the positions and source snippets that they point at, and one page for each code."""
+"""Diagnostics, the positions and source snippets that they point to, and one page for each code."""

@@ -1,7 +1,7 @@
-"""First line of the page of a diagnostic code, `# CODE name: title`, such as `# JC3011 taken-port: a port that …`.
+"""Parse the first line of a code's page, `# CODE name: title`, such as `# JC3011 taken-port: a port that …`.
 
-The name of a code is written there and nowhere else. It stands for the code in `# jobc: allow` comments and in
-`jobc explain`. A plugin's page without a name (`# CODE: title`) is read as well; its code has no other word then.
+The name of a code is only defined there. `# jobc: allow` comments and `jobc explain` accept it in place of the code.
+A plugin's page may omit the name (`# CODE: title`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-NAME = r"[a-z0-9]+(?:-[a-z0-9]+)+"  # two words at least, so that no word of an allow comment is taken for a name
-LONGEST = 25  # characters of a name
+NAME = r"[a-z0-9]+(?:-[a-z0-9]+)+"  # at least two words, so that no single word in an allow comment is a name
+LONGEST = 25  # characters in a name
 _HEADING = re.compile(rf"# [A-Z]+\d+(?: ({NAME}))?: (.+)")
 
 
 @dataclass(frozen=True)
 class Heading:
-    """name: "" when the page has none."""
+    """Heading of a code's page. name: "" if the page has none."""
 
     name: str
     title: str

@@ -1,12 +1,12 @@
-"""Diagnostics: code, severity, place, reason and hint of every message.
+"""Diagnostics: code, severity, position, reason and hint of every message.
 
 A user's mistake is a `Diagnostic`, collected and reported together; `CompileError` carries them to the command line.
-Code ranges: JC1xxx reading and types, JC2xxx the job makes no sense, JC30xx it makes sense and would still fail, JC4xxx
-backend, JC5xxx writing and artifacts, JC9xxx our bug. Plugins use their own letters.
+Code ranges: JC1xxx reading and types, JC2xxx an inconsistent job, JC30xx a consistent job that would still fail, JC4xxx
+backend, JC5xxx writing and artifacts, JC9xxx bugs in jobc. Plugins use their own letters.
 
 An error means that the artifact would be wrong, or that a site forbids the job, so nothing suppresses it, unless it is
-a judgment. A warning is about a job that probably fails or wastes its GPUs, a note about what was left out; both may be
-allowed (levels.py).
+a judgment. A warning is about a job that probably fails or wastes GPUs, a note about something ignored; both may be
+allowed (suppressions.py).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Diagnostic:
     """One error, warning or note.
 
     title:   what is wrong, lower case, no full stop
-    origin:  where it was written, when one place is to blame
-    key:     the spec key concerned, "" when none
+    origin:  position of the value, if one position is to blame
+    key:     the spec key concerned, "" if none
     because: why it cannot work; one sentence
     hint:    what to type instead; it compiles
     private: the value may be a secret, so the word of the command line is not repeated
     judgment: an error based on a guess, which the user may allow
-    policy:  the policy of a site that says it, "" of a rule of jobc or a backend
-    points:  of a sweep, those that it hits, as typed; () without a sweep
-    otherwise: those of the points whose sentences have other numbers than these
+    policy:  the site policy that reports it, "" for jobc and backends
+    points:  affected points of a sweep, as typed; () without a sweep
+    otherwise: points with the same problem but other numbers in the text
     allowed: the reason it is allowed; then it is not counted, and only machine-readable formats show it
     """
 
@@ -76,7 +76,7 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Merge equal diagnostics, sorted by place, and list the sweep points of each; the first one's text is used."""
+    """Merge equal diagnostics, sorted by position, and list the sweep points of each; the first one's text is used."""
     by_content: dict[Diagnostic, Diagnostic] = {}
     for d in diagnostics:
         bare = replace(d, points=(), otherwise=())
@@ -87,7 +87,7 @@ def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
         index = next(
             (n for n, candidate in enumerate(group) if d.points and not {*candidate.points} & {*d.points}), None
         )
-        if index is None:  # a point that has two of them has two problems
+        if index is None:  # a point with two of them has two problems
             group.append(d)
         else:
             group[index] = _joined(group[index], d, d.points)
@@ -95,7 +95,7 @@ def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def _joined(d: Diagnostic, more: Diagnostic, otherwise: Iterable[str]) -> Diagnostic:
-    """d, hitting the points of `more` as well. otherwise: those of them with other numbers"""
+    """Return d with the points of `more` added. otherwise: those of them with other numbers"""
     points = tuple(dict.fromkeys((*d.points, *more.points)))
     return replace(d, points=points, otherwise=tuple(dict.fromkeys((*d.otherwise, *otherwise))))
 
@@ -112,18 +112,18 @@ def _without_numbers(d: Diagnostic) -> Diagnostic:
 
 
 def points_of(d: Diagnostic) -> str:
-    """`nodes=2, and with other numbers at nodes=3, nodes=4`; "" without a sweep."""
+    """Return `nodes=2, with different numbers at nodes=3, nodes=4`; "" without a sweep."""
     alike = ", ".join(point for point in d.points if point not in d.otherwise)
     return f"{alike}, with different numbers at {', '.join(d.otherwise)}" if d.otherwise else alike
 
 
 def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
-    """The known words most like `word`, best first; empty when none is close."""
-    import difflib  # here, because most compiles need no suggestion
+    """Return the known words most similar to `word`, best first; empty if none is close."""
+    import difflib  # imported here, because most compiles need no suggestion
 
     def likeness(key: str) -> float:
-        """Return how similar two keys are: of the whole key without common sections, or slightly less for the last part
-        alone. `step` is more similar to loop.steps than to site.
+        """Return the similarity of two keys without common sections, or slightly less for that of their last parts.
+        `step` is more similar to loop.steps than to site.
         """
         ends = difflib.SequenceMatcher(None, key.rsplit(".", 1)[-1], word.rsplit(".", 1)[-1]).ratio()
         key_tail, word_tail = key, word
@@ -137,7 +137,7 @@ def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
 
 
 def alternatives(values: Iterable[str]) -> str:
-    """`a`, `a or b`, `a, b or c`."""
+    """Return `a`, `a or b` or `a, b or c`."""
     *first, last = values
     return f"{', '.join(first)} or {last}" if first else last
 
@@ -152,9 +152,9 @@ def format_text(
     texts: Mapping[str, str] = MappingProxyType({}),
     name_of: Callable[[str], str] = lambda code: "",
 ) -> str:
-    """The terminal form, sorted by place, one blank line between two, without those that are allowed.
+    """Return the text for a terminal, sorted by position, with blank lines between, without allowed diagnostics.
 
-    texts: `ROOT:PATH` -> text of the files that places are in, for the line with its caret
+    texts: `ROOT:PATH` -> text of the files with positions, for the line and its caret
     name_of: returns the name to print beside a code, "" for the code alone
     """
 
@@ -185,6 +185,6 @@ def format_text(
 
 
 def _one_line(text: str) -> str:
-    """User text inside a message cannot break the line, flood the screen or drive the terminal."""
+    """Return user text so that it cannot break the line, flood the screen or control the terminal."""
     shown = one_line(text)
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 40]} … {shown[-30:]}"

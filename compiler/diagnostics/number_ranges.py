@@ -1,4 +1,4 @@
-"""Numbers for people, of lines or of ranks: `4, 7-9`."""
+"""Format line or rank numbers for people: `4, 7-9`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def spans(numbers: Iterable[int]) -> str:
-    """numbers: growing."""
+    """Return the numbers as ranges. numbers: ascending."""
     ranges: list[list[int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number - 1:

@@ -1,6 +1,6 @@
 """Source position of a value: `Origin`, and `Text`, the scalar that carries one through Hydra.
 
-`Text` lives only in compose and convert. Everything later works with typed values and looks origins up by key.
+`Text` is only used in compose and convert. Later stages use typed values and look up origins by key.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Origin:
-    """One position a user can open: in a file below a known root, or in a word of the command line.
+    """One position that a user can open: in a file below a known root, or in a word of the command line.
 
     root:   `jobc`, `plugin:NAME`, `user`, `project`, `input` (files) or `command line`
-    path:   relative to the root, with `/`; for the command line the override as it was typed
-    line:   1-based; 0 when the place is the whole file or an override
-    column: 1-based; 0 likewise; of an override 1 when its key is meant, and not its value
+    path:   relative to the root, with `/`; for the command line the override as typed
+    line:   1-based; 0 for a whole file or an override
+    column: 1-based; 0 for a whole file; for an override 1 = its key, 0 = its value
     """
 
     root: str
@@ -45,9 +45,9 @@ COMMAND_LINE = "command line"
 
 
 def one_line(text: str, keep: str = "") -> str:
-    """The text on one line of a terminal: what is not printable, a newline as well, as an escape of Python.
+    """Return the text on one line, with newlines and other unprintable characters as Python escapes.
 
-    keep: characters that stay as they are
+    keep: characters that stay unchanged
     """
     return text if text.isprintable() else "".join(c if c.isprintable() or c in keep else repr(c)[1:-1] for c in text)
 
@@ -55,9 +55,9 @@ def one_line(text: str, keep: str = "") -> str:
 class Text(str):
     """The text of one YAML scalar exactly as written, with its origin.
 
-    A `str`, so that OmegaConf resolves interpolations in it; never copied, so that the origin survives every merge.
-    null: the scalar was a bare `null`, `~` or nothing, so it stands for "no value" and not for text.
-    quoted: it stood in quotes, or was a block; only a tree without types of its own asks (values.read_untyped)
+    It is a `str`, so that OmegaConf resolves interpolations in it, and is never copied, so that merges keep the origin.
+    null: the scalar was a bare `null`, `~` or empty, so it means "no value" and is not text.
+    quoted: it was in quotes or a block; only relevant in untyped trees (value_types.read_untyped)
     """
 
     __slots__ = ("null", "origin", "quoted")

@@ -1,7 +1,7 @@
-"""The place of a diagnostic as it was written, and a caret under the value there, or under a key that is wrong.
+"""Show the source line of a diagnostic, with a caret under the value, or under a wrong key.
 
-In   a place, and the texts of the files that were read
-Out  lines for the terminal; none where there is nothing to point at: a whole file, or a value that may be a secret
+In   a position, and the texts of the files that were read
+Out  lines for the terminal; none for a whole file or a value that may be a secret
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Mapping
 
 from .origin import COMMAND_LINE, Origin
 
-LONGEST = 110  # columns; what is longer would wrap, and the caret stand under something else
+LONGEST = 110  # columns; a longer line would wrap and misplace the caret
 INDENT = "      "
 _SCALAR = re.compile(r"""\"(?:\\.|[^"\\])*"|'(?:[^']|'')*'|[^\s,\[\]{}#](?:(?!:(?:\s|$))[^,\[\]{}#])*(?<!\s)|.""")
 
 
 def under(origin: Origin, prefix: str, texts: Mapping[str, str]) -> list[str]:
-    """prefix: what stands before the place on its own line; texts: `ROOT:PATH` -> text, as it was read."""
+    """Return the source line and its caret. prefix: text before the position; texts: `ROOT:PATH` -> text."""
     if origin.root == COMMAND_LINE:
         key, equals, value = origin.path.partition("=")
         at_value = equals and value and origin.column == 0
@@ -41,6 +41,6 @@ def _fits(line: str) -> bool:
 
 
 def _width(text: str) -> int:
-    """Columns of a terminal."""
+    """Return the number of terminal columns."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LineRange:
-    """first, last: 1-based, inclusive; keys: plan keys these lines depend on; template: FILE:LINE they come from."""
+    """A range of lines with one origin. first, last: 1-based, inclusive; keys: plan keys that the lines depend on;
+    template: FILE:LINE that they come from.
+    """
 
     first: int
     last: int
@@ -20,10 +22,10 @@ class LineRange:
 
 @dataclass(frozen=True)
 class Artifact:
-    """path: relative to the artifact directory, with `/`; text: the whole file, ends in a newline.
+    """One emitted file. path: relative to the artifact directory, with `/`; text: the whole file, ends in a newline.
 
-    binary: the bytes of a file that is not text; `text` is their readable part
-    chosen: plan keys for which the backend emits this file and not another of its name, or none
+    binary: bytes of a file that is not text; `text` is then its readable part
+    chosen: plan keys that decide whether the backend emits this file, or which file of this name
     """
 
     path: str

@@ -1,8 +1,8 @@
-"""The artifact directory on disk: written whole or not at all, and verifiable afterwards.
+"""Write an artifact directory atomically, and verify it later.
 
-A new directory is made beside the old one, synced, and exchanged with it in one step (renameat2, Linux 3.15; two
-renames elsewhere), so a crash or a full disk leaves the old one as it was. Only directories that jobc made and nobody
-edited are replaced; `.jobc/manifest.json` says what was made.
+A new directory is created beside the old one, synced, and exchanged with it in one step (renameat2, Linux 3.15; two
+renames elsewhere), so a crash or a full disk leaves the old one unchanged. Only directories that jobc wrote and nobody
+edited are replaced; `.jobc/manifest.json` records what jobc wrote.
 """
 
 from __future__ import annotations
@@ -24,30 +24,31 @@ from .folder_lock import locked
 from .manifest_schema import is_manifest
 
 MANIFEST = ".jobc/manifest.json"
-MOST_LINES = 100_000  # of a file that is shown or compared line by line
+MOST_LINES = 100_000  # lines in a file that is shown or compared line by line
 UNSUMMED = "its digest does not match its checksums"
 DAMAGED = "JC5011"
-LARGEST = 16 * MIB  # file of an artifact directory; those that jobc writes have less than 1 MiB
-IGNORED = ("__pycache__",)  # made by running the artifact, not by editing it
+LARGEST = 16 * MIB  # bytes in a file of an artifact directory; jobc's own files are smaller than 1 MiB
+IGNORED = ("__pycache__",)  # created by running the artifact, not by editing it
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One difference between a directory and its manifest. lines: 1-based, of the current file; () = the whole file."""
+    """One difference between a directory and its manifest. lines: 1-based, in the current file; () = the whole file."""
 
     path: str
-    kind: str  # changed | missing | added | mode | link | UNSUMMED, of the manifest
+    kind: str  # changed | missing | added | mode | link | UNSUMMED (for the manifest)
     lines: tuple[int, ...] = ()
 
 
 def manifest(
     artifacts: Sequence[Artifact], version: str, inputs: Mapping[str, str], asked: Mapping[str, Any]
 ) -> Artifact:
-    """inputs: `root:path` -> sha256 of the user's files that were read; asked: the compile request, for recompile.py.
+    """Return the manifest.
 
-    digest: to be quoted. SHA-256 over `PATH SHA256 EXECUTABLE` of every file but this one, sorted by path: of all that
-    a run can read. A new jobc that writes the same files gives the same digest, and so does the same job, whether its
-    values were typed or stand in a file.
+    inputs: `root:path` -> sha256 of the user's files that were read; asked: the compile request, for recompile.py.
+    Its digest, which people can quote, is SHA-256 over `PATH SHA256 EXECUTABLE` of every other file, sorted by path. It
+    depends only on what a run can read: the same job gives the same digest if its values are typed or in a config file,
+    and with another version of jobc that writes the same files.
     """
     files = {
         a.path: {"sha256": hashlib.sha256(a.content).hexdigest(), "executable": a.executable}
@@ -61,7 +62,7 @@ def manifest(
 
 
 def digest_of(files: Mapping[str, Mapping[str, Any]]) -> str:
-    """The digest of a manifest, from its sums."""
+    """Return the digest of a manifest, computed from the checksums of its files."""
     covered = sorted(files.items())
     return _sha256("".join(f"{path} {entry['sha256']} {entry['executable']}\n" for path, entry in covered))
 
@@ -69,9 +70,9 @@ def digest_of(files: Mapping[str, Mapping[str, Any]]) -> str:
 def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> None:
     """Write these files to `target` and keep files that the user added there.
 
-    Raises CompileError: JC5001 a directory, or something in it, that jobc did not make and cannot keep, JC5002 files
-    edited by hand (not with force), JC5003 the file system refuses (full, read-only, no permission), JC5011 a damaged
-    manifest (not with force); then `target` is as it was. Of compiles at the same time each waits for its turn.
+    Raises CompileError and leaves `target` unchanged: JC5001 for a directory, or something in it, that jobc cannot
+    replace; JC5002 for files edited by hand (unless force); JC5003 for errors of the file system (full, read-only,
+    permissions); JC5011 for a damaged manifest (unless force). Concurrent compiles wait for each other.
     """
     artifacts = list(artifacts)
     try:
@@ -87,14 +88,14 @@ def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> N
 
 
 def _make_root(root: Path) -> None:
-    """Make the folder of all artifacts, which git ignores until somebody removes its .gitignore."""
+    """Create the folder of all artifacts, with a .gitignore so that git ignores it."""
     if not root.exists():
         root.mkdir(parents=True, exist_ok=True)
         (root / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
 def _write_alone(target: Path, artifacts: Sequence[Artifact], force: bool) -> None:
-    """Do what write() does, with the lock held. Raises OSError too."""
+    """Do what write() does, with the lock held. Also raises OSError."""
     emitted = {artifact.path: artifact.text for artifact in artifacts}
     foreign_paths = [path for path in _refuse_foreign(target, emitted, force) if path not in emitted]
     _refuse_in_the_way(target, emitted, foreign_paths)
@@ -106,7 +107,7 @@ def _write_alone(target: Path, artifacts: Sequence[Artifact], force: bool) -> No
         for artifact in artifacts:
             _write_file(staging / artifact.path, artifact)
         for folder in (staging, *(p for p in staging.rglob("*") if p.is_dir())):
-            folder.chmod(0o755)  # whatever the umask
+            folder.chmod(0o755)  # regardless of the umask
         for path in foreign_paths:
             _copy(target / path, staging / path)
         _sync(staging)
@@ -117,7 +118,7 @@ def _write_alone(target: Path, artifacts: Sequence[Artifact], force: bool) -> No
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
-    """CompileError JC5004 when the directory has no manifest that we can read, JC5011 when it is damaged."""
+    """Return the manifest. Raises CompileError JC5004 if the directory has no readable one, JC5011 if it is damaged."""
     try:
         content = read_bytes(directory / MANIFEST, LARGEST)
     except Unreadable as error:
@@ -137,7 +138,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def text_of(file: Path) -> str:
-    """Return the text of a file with its line ends. Invalid UTF-8 becomes U+FFFD."""
+    """Return the text of a file with its line ends. Invalid UTF-8 becomes U+FFFD. Raises Unreadable."""
     text = read_bytes(file, LARGEST).decode("utf-8", "replace")
     if text.count("\n") > MOST_LINES:
         raise Unreadable(file, f"has more than {MOST_LINES:,} lines")
@@ -145,9 +146,9 @@ def text_of(file: Path) -> str:
 
 
 def verify(directory: Path, texts: Mapping[str, str]) -> list[Edit]:
-    """Return every hand edit, with the edited lines where they are known. Raises as read_manifest().
+    """Return every edit made by hand, with the edited lines where they are known. Raises as read_manifest() does.
 
-    texts: path -> what jobc writes there now; where that is not what it wrote then, the lines are not known
+    texts: path -> what jobc writes there now; if it wrote something else at the time, the lines are unknown
     """
     entries = read_manifest(directory)["files"]
 
@@ -161,7 +162,7 @@ def verify(directory: Path, texts: Mapping[str, str]) -> list[Edit]:
 
 
 def changed(directory: Path) -> list[Edit]:
-    """Return every hand edit, without lines. Raises as read_manifest()."""
+    """Return every edit made by hand, without lines. Raises as read_manifest() does."""
     tree = read_manifest(directory)
     entries = tree["files"]
     edits = [Edit(MANIFEST, UNSUMMED)] if tree.get("digest") != digest_of(entries) else []
@@ -180,14 +181,14 @@ def changed(directory: Path) -> list[Edit]:
 
 
 def sum_of(file: Path) -> str:
-    """SHA-256 of a file; "" of one that is larger than any that jobc writes. Raises Unreadable."""
+    """Return the SHA-256 of a file, or "" if it is larger than LARGEST. Raises Unreadable."""
     if file.stat().st_size > LARGEST:
         return ""
     return hashlib.sha256(read_bytes(file, LARGEST)).hexdigest()
 
 
 def _is_linked(directory: Path, path: str) -> bool:
-    """Return whether the file or a folder above it is a symlink that leaves the directory."""
+    """Return whether the file, or a folder above it in the directory, is a symlink."""
     parts = path.split("/")
     return any((directory / "/".join(parts[:n])).is_symlink() for n in range(1, len(parts) + 1))
 
@@ -215,7 +216,10 @@ def _changed_lines(content: bytes, text: str) -> tuple[int, ...]:
 
 
 def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list[str]:
-    """The files in `target` that jobc did not write; all, where no manifest tells. CompileError JC5001, -02, -11."""
+    """Return the files in `target` that jobc did not write; with a damaged manifest, all files.
+
+    Raises CompileError JC5001, JC5002, JC5011 as in write().
+    """
     if not target.is_symlink() and (not target.exists() or (target.is_dir() and not any(target.iterdir()))):
         return []
     if target.is_symlink() or not (target / MANIFEST).is_file():
@@ -238,7 +242,7 @@ def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list
 
 
 def _refuse_in_the_way(target: Path, emitted: Collection[str], foreign_paths: Iterable[str]) -> None:
-    """Raise CompileError JC5001 for user files that cannot be kept beside those that jobc writes."""
+    """Raise CompileError JC5001 for user files whose names conflict with files that jobc writes."""
     folders = {folder for path in emitted for folder in _above(path)}
     reasons: dict[str, str] = {}
     for path in foreign_paths:
@@ -257,13 +261,13 @@ def _refuse_in_the_way(target: Path, emitted: Collection[str], foreign_paths: It
 
 
 def _above(path: str) -> list[str]:
-    """`a`, `a/b` of `a/b/c`."""
+    """Return the parent folders: `a` and `a/b` for `a/b/c`."""
     parts = path.split("/")
     return ["/".join(parts[:n]) for n in range(1, len(parts))]
 
 
 def describe(edit: Edit) -> str:
-    """`submit.sh lines 4, 7-9`, `notes.txt (added)`."""
+    """Return `submit.sh lines 4, 7-9` or `notes.txt (added)`."""
     if edit.kind != "changed" or not edit.lines:
         return f"{edit.path} ({edit.kind})"
     return f"{edit.path} line{'s' * (len(edit.lines) > 1)} {spans(edit.lines)}"
@@ -290,7 +294,7 @@ def _copy(file: Path, to: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Everything written below reaches the disk: one syncfs (Linux 2.6.39) costs a tenth of an fsync per file."""
+    """Flush the folder's file system to disk: one syncfs (Linux 2.6.39) takes a tenth of an fsync per file."""
     syncfs = getattr(_libc(), "syncfs", None)
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -316,7 +320,7 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 
 
 def _exchange(staging: Path, target: Path) -> None:
-    """Put staging in target's place; what was there ends up at staging, which the caller removes."""
+    """Put staging in target's place; the old target ends up at staging, and the caller removes it."""
     if not target.exists():
         os.rename(staging, target)
         return
@@ -336,7 +340,7 @@ def _exchange(staging: Path, target: Path) -> None:
 
 
 def _sweep_stale(target: Path) -> None:
-    """Staging folders of compiles that were killed: theirs is the process id in the name, and no such process runs."""
+    """Remove staging folders of killed compiles: the process with the id in the name no longer exists."""
     for folder in target.parent.glob(f".{target.name}.*"):
         pid = folder.name[len(target.name) + 2 :].split(".")[0]
         gone = not Path("/proc", pid).exists() and Path("/proc").is_dir()

@@ -1,9 +1,9 @@
-"""Which filter prints a value where: checked when a template is compiled, so that no value becomes structure.
+"""Check at template compile time that each value is printed with the right filter, so that no value becomes syntax.
 
-In   the syntax tree of a template, ours or a plugin's
-Out  TemplateSyntaxError for an expression that is printed through no filter, or through one for another place
+In   the syntax tree of a template, from jobc or a plugin
+Out  TemplateSyntaxError for an expression that is printed without a filter, or with one for another context
 
-The text around an expression decides its place; branches of an `if` are read one after the other, from the same place.
+The text before an expression decides its context. All branches of an `if` start in the same context.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _WORDS = {
 
 
 def check_places(template: nodes.Template, environment: jinja2.Environment, name: str) -> None:
-    """Raise TemplateSyntaxError for the first expression without a filter that fits its place."""
+    """Raise TemplateSyntaxError for the first expression without a filter that fits its context."""
     first = next((data.data for data in template.find_all(nodes.TemplateData)), "")
     shell = _SHELL.search(name) or _SHELL.match(first.split("\n")[0])
     _Checker(environment, name, ShellPlaces() if shell else None).body(template.body)
 
 
 class _Checker:
-    """places: places in the text so far; None for a file that is not a shell script."""
+    """Checker of one template. places: contexts in the text so far; None for a file that is not a shell script."""
 
     def __init__(self, environment: jinja2.Environment, name: str, places: ShellPlaces | None) -> None:
         self.environment, self.name, self.places = environment, name, places
@@ -107,7 +107,7 @@ class _Checker:
 
 
 def _is_constant(node: nodes.Expr | None) -> bool:
-    """Return True when the expression can print only constants of the template."""
+    """Return whether the expression can print only constants of the template."""
     if isinstance(node, nodes.CondExpr):
         return _is_constant(node.expr1) and (node.expr2 is None or _is_constant(node.expr2))
     return isinstance(node, nodes.Const)

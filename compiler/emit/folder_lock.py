@@ -1,4 +1,4 @@
-"""A lock file, so that only one process at a time writes an artifact directory."""
+"""Lock an artifact directory, so that only one process at a time writes it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LOCK_WAIT_S = 60.0
 
 @contextmanager
 def locked(target: Path) -> Iterator[None]:
-    """Hold the lock by which one compile at a time writes `target`: a file beside it, removed afterwards.
+    """Hold a lock on `target`, so that only one compile writes it. The lock file is beside it and removed afterwards.
 
-    A regular file, because NFS locks no directory. Raises CompileError JC5003 when another compile holds it for
-    LOCK_WAIT_S, OSError when there can be no lock.
+    It is a regular file, because NFS cannot lock directories. Raises CompileError JC5003 if another compile holds it
+    for LOCK_WAIT_S, OSError if the lock file cannot be created.
     """
     file = target.parent / f".{target.name}_lock"
     until = time.monotonic() + LOCK_WAIT_S
@@ -38,7 +38,7 @@ def locked(target: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # of another user, in a sticky folder
+        with suppress(OSError):  # another user's file in a sticky folder
             file.unlink()
         os.close(lock)
 
@@ -52,7 +52,7 @@ def _open_lock(file: Path) -> int:
 
 
 def _is_taken(lock: int) -> bool:
-    """Lock the open file, unless another process has. Files without locks (Lustre without -o flock): do nothing."""
+    """Return whether the open file could be locked. True on file systems without locks (Lustre without -o flock)."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -64,7 +64,7 @@ def _is_taken(lock: int) -> bool:
 
 
 def _is_at(lock: int, file: Path) -> bool:
-    """The open file is still the one of that name: its last holder has not removed it."""
+    """Return whether the open file still has that name, that is, its last holder has not removed it."""
     try:
         return os.path.samestat(os.fstat(lock), file.lstat())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Diff two lists of lines in bounded time: difflib takes hours for files with many equal lines."""
+"""Diff two lists of lines in bounded time, because difflib takes hours for files with many equal lines."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-MOST_PAIRS = 300_000  # equal lines of both sides, counted in pairs: what difflib looks at in one of its passes
+MOST_PAIRS = 300_000  # pairs of equal lines, which difflib compares in one pass
 
 Opcode = tuple[str, int, int, int, int]
 
 
 def opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
-    """Opcodes of difflib. Lists that repeat themselves too often are replaced as a whole between their equal ends."""
+    """Return difflib's opcodes. Lists with too many repeated lines are replaced as a whole between their equal ends."""
     head = _equal_lines(a, b)
     tail = _equal_lines(a[head:][::-1], b[head:][::-1])
     middle_a, middle_b = a[head : len(a) - tail], b[head : len(b) - tail]
@@ -27,5 +27,5 @@ def opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
 
 
 def _equal_lines(a: Sequence[str], b: Sequence[str]) -> int:
-    """Number of equal lines at the beginning."""
+    """Return the number of equal lines at the beginning."""
     return next((n for n, (left, right) in enumerate(zip(a, b, strict=False)) if left != right), min(len(a), len(b)))

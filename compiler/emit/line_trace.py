@@ -1,4 +1,4 @@
-"""Which plan keys each line of a file depends on: collected while the file is made."""
+"""Record which plan keys each line of a file depends on, while the file is rendered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .artifact import LineRange
 
 @dataclass(frozen=True)
 class Refused:
-    """Text that has no spelling in its place. keys: plan keys that it was read from; place: such as `#SBATCH line`"""
+    """Text that cannot be expressed in its context. keys: plan keys it came from; place: such as `#SBATCH line`."""
 
     keys: tuple[str, ...]
     text: str
@@ -20,7 +20,7 @@ class Refused:
 
 
 class TextRefused(Exception):
-    """Texts of the job that cannot be written into a file as they are."""
+    """Raised for texts of the job that cannot be written into a file unchanged."""
 
     def __init__(self, refused: Iterable[Refused]) -> None:
         self.refused = tuple(refused)
@@ -29,9 +29,9 @@ class TextRefused(Exception):
 
 @dataclass
 class Trace:
-    """The reads of one rendering. pending: since the last piece; guards: one set per open `if` or `for`; line: in the
-    template, of the piece that comes next; ended: sets of the blocks that ended since the last piece; refused: texts
-    that had no spelling in their places.
+    """Reads during one rendering. pending: keys read since the last piece; guards: one set of keys per open `if` or
+    `for`; line: line of the next piece in the template; ended: keys of the blocks that ended since the last piece;
+    refused: texts that cannot be expressed in their context.
     """
 
     pending: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Trace:
     refused: list[Refused] = field(default_factory=list)
 
     def refuse(self, text: str, line: str, because: str) -> None:
-        """Note text that has no spelling in a line that begins with `line`."""
+        """Record text that cannot be expressed in a line that begins with `line`."""
         read = self.pending or next((guard for guard in reversed(self.guards) if guard), [])
         self.refused.append(Refused(tuple(read), text, f"{line} line", because))
 
@@ -61,19 +61,19 @@ class Trace:
         return ""
 
     def guard(self, test: Any) -> Any:
-        """An `if` was decided: what its test read holds for the whole block."""
+        """Record the keys that an `if` test read: the whole block depends on them. Returns the test's truth value."""
         truth = bool(test)
         self.guards[-1] += self.take()
         return truth
 
     def over(self, iterable: Any) -> Any:
-        """A `for` begins: what its iterable read holds for every round."""
+        """Record the keys that a `for` iterable read: every iteration depends on them. Returns the iterable."""
         self.guards[-1] += self.take()
         self.guards.append([])
         return iterable
 
     def item(self) -> str:
-        """A `for` took its next item: what that read holds for this round."""
+        """Record the keys that fetching the next item read: this iteration depends on them."""
         self.guards[-1] = self.take()
         return ""
 
@@ -82,12 +82,12 @@ class Trace:
         return pending
 
     def blocks(self) -> list[str]:
-        """Keys of the blocks that ended before the piece just made: an empty one had no piece to carry them."""
+        """Return keys of the blocks that ended before the current piece. An empty block has no piece to carry them."""
         ended, self.ended = self.ended, []
         return ended
 
     def keys(self) -> tuple[str, ...]:
-        """Keys of the piece just made."""
+        """Return the keys of the current piece."""
         keys = dict.fromkeys(self.take())
         for guard in self.guards:
             keys.update(dict.fromkeys(guard))
@@ -95,20 +95,20 @@ class Trace:
 
 
 class Lines:
-    """Collects (text, keys, source) pieces into lines; two pieces on one line unite their keys."""
+    """Collects (text, keys, source) pieces into lines. A line has the keys of all its pieces."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
         self.rows: list[tuple[dict[str, None], str]] = [({}, "")]
 
     def within(self, keys: Iterable[str]) -> None:
-        """Something that may be empty stood here: the line depends on it, if it has begun."""
+        """Add keys of a possibly empty piece to the current line, if it has begun."""
         row_keys, source = self.rows[-1]
         if source:
             row_keys.update(dict.fromkeys(keys))
 
     def add(self, text: str, keys: Iterable[str], file: str, line: int, constant: bool) -> None:
-        """line: in `file`, 0 for none; constant: template text, so the source line moves along with it."""
+        """Add a piece. line: line in `file`, 0 for none; constant: template text, which advances the source line."""
         self.text.append(text)
         if not text:
             self.within(keys)

@@ -1,6 +1,6 @@
-"""Validate a parsed manifest: every field that is read exists and has the right type.
+"""Validate a parsed manifest: every field that jobc reads exists and has the right type.
 
-Somebody may have edited it, so what reads it believes no more of it than is asked here.
+A manifest may have been edited by hand, so readers rely only on what is checked here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _is_entry(entry: Any) -> bool:
 
 
 def _is_asked(tree: Mapping[str, Any]) -> bool:
-    """Return whether the recorded request is valid; the starter of a sweep may have an empty one."""
+    """Return whether the recorded request is valid. The manifest of a sweep may have an empty one."""
     return (
         _are_words(tree.get("words"))
         and "command" in tree

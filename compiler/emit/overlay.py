@@ -1,10 +1,10 @@
-"""The escape hatch of every backend: `backend.extra`, merged last into the tree that becomes the engine's file.
+"""Merge `backend.extra`, the escape hatch of every backend, into the tree that becomes the engine's file.
 
-In   a document for Render.yaml, the tree that the user gave, the paths that the plan depends on
-Out  the document with it merged in, whose lines lead back to `backend.extra`; a JC4600 for what would break the plan
+In   a document for Render.yaml, the user's tree, the paths that the plan sets
+Out  the merged document, whose added lines lead back to `backend.extra`; JC4600 for entries that contradict the plan
 
-The rule: a mapping is merged key by key; into a list of items that have a `name`, by that name, a new one at the end;
-everything else replaces the existing value; null removes it.
+Mappings are merged key by key. Lists whose items have a `name` are merged by name, with new items at the end.
+Anything else replaces the existing value; null removes it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Path = tuple[str, ...]
 def refuse_extra(
     extra: Mapping[str, Any], protected: Mapping[Path, str], section: Path = ("backend", "extra")
 ) -> Iterator[Diagnostic]:
-    """JC4600 for each entry at, above or below a path that the plan says.
+    """Yield JC4600 for each entry at, above or below a path that the plan sets.
 
-    protected: path -> the spec keys that say it, for people: ("num_processes",): "nodes and procs"; `*` is any key
-    section:   the key that holds the tree
+    protected: path -> description of the spec keys that set it: ("num_processes",): "nodes and procs"; `*` is any key
+    section:   key that holds the tree
     """
     for extra_path in leaves(extra):
         owner = next((words for path, words in protected.items() if _touches(extra_path, path)), None)
@@ -37,15 +37,15 @@ def refuse_extra(
 
 
 def merge_extra(document: Any, extra: Mapping[str, Any], at: Path = ("options", "extra")) -> Any:
-    """The document, for Render.yaml or Render.json, with a tree merged in; `jobc why` finds its keys.
+    """Return the document for Render.yaml or Render.json with a tree merged in. `jobc why` finds its keys.
 
-    at: where the views have it
+    at: path of the tree in the views
     """
     return _merge(document, extra, at) if extra else document
 
 
 def set_value(path: Path) -> Callable[[Any], Any]:
-    """A leaf for Render.yaml that reads a view at a path, so that `jobc why` finds the key."""
+    """Return a leaf for Render.yaml that reads a view at a path, so that `jobc why` finds the key."""
 
     def read(views: Any) -> Any:
         value = getattr(getattr(views, path[0]), path[1])
@@ -59,7 +59,7 @@ def set_value(path: Path) -> Callable[[Any], Any]:
 def name_of(name: str, item: Mapping[str, Any]) -> Any:
     """Return a leaf for the name of an added item that depends on every value in the item.
 
-    The text itself where the item is plain.
+    Returns the plain name if no value of the item depends on the plan.
     """
     functions = [*_functions(item)]
 
@@ -87,7 +87,7 @@ def _merge(base: Any, extra: Any, path: Path) -> Any:
         return Omit
     if not isinstance(extra, Mapping) or not extra:
         return set_value(path)
-    if callable(base):  # a leaf that may turn out to be a mapping
+    if callable(base):  # a leaf whose value may be a mapping
         return lambda views: _merge(base(views), extra, path)
     if _is_named(base):
         return _merge_named(base, extra, path)
@@ -101,7 +101,7 @@ def _is_named(base: Any) -> bool:
 
 
 def _merge_named(base: Sequence[Any], extra: Mapping[str, Any], path: Path) -> list[Any]:
-    """Items of a list by their `name`, which for this must be text in the document and no function."""
+    """Merge into a list by the items' `name`, which must be plain text in the document."""
     items = {item["name"]: item for item in base}
     for name, value in extra.items():
         item = _merge(items.get(name, {"name": name}), value, (*path, name))
@@ -110,7 +110,7 @@ def _merge_named(base: Sequence[Any], extra: Mapping[str, Any], path: Path) -> l
 
 
 def leaves(tree: Any, at: Path = ()) -> Iterator[Path]:
-    """The path of every value of a tree; an empty mapping is one."""
+    """Yield the path of every value in a tree. An empty mapping counts as a value."""
     if isinstance(tree, Mapping) and tree:
         for key, inner in tree.items():
             yield from leaves(inner, (*at, key))

@@ -1,7 +1,7 @@
-"""Turns views of the plan into file text, and notes for every line which plan keys it depends on.
+"""Render views of the plan into files, and record which plan keys each line depends on.
 
-Three forms: a Jinja template that reads like the file it makes, a YAML or JSON document built as data, a host table.
-A line depends on what was read while it was made, and on what the `if` and `for` around it read.
+Three forms: a Jinja template that reads like its output, a YAML or JSON document built as data, and a host table.
+A line depends on the keys that were read to render it and those read by the enclosing `if` and `for`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from .yaml_json import dump_yaml, json_lines, line_owners
 
 
 class TemplateFailed(Exception):
-    """A template that cannot be rendered: which one, the line, and why."""
+    """A template that cannot be rendered. Its text names the template, the line and the reason."""
 
 
-Omit = object()  # returned by a document's leaf function: leave the entry out
+Omit = object()  # returned by a leaf function to omit the entry
 
-HEAD = ""  # below the place of a mapping: its own line, without those of its entries
+HEAD = ""  # data path suffix for the line of a mapping without those of its entries
 
-Leaf = Callable[[Any], Any]  # of a document: a function of the views
+Leaf = Callable[[Any], Any]  # leaf of a document: a function of the views
 
 
 class KeyPath:
-    """A leaf that reads the value at a path: `of.plan.queue.priority`."""
+    """A leaf that reads the value at a path, such as `of.plan.queue.priority`."""
 
     def __init__(self, *names: str) -> None:
         self._names = names
@@ -52,7 +52,7 @@ of = KeyPath()
 
 @dataclass(frozen=True)
 class Given:
-    """Leaf that is omitted if None. A mapping of such leaves may become `{}`, whose line depends on all."""
+    """Leaf that is omitted if its value is None. A mapping of only such leaves may become `{}`, with all their keys."""
 
     leaf: Leaf
 
@@ -70,9 +70,9 @@ class Whole:
 
 @dataclass(frozen=True)
 class Render:
-    """Makes artifacts. folders: template folders, the backend's own first; views: name -> value templates see.
+    """Renders artifacts. folders: template folders, the backend's own first; views: name -> value in templates.
 
-    label: how the template folder is named in source maps, such as `jobc:backends/local/templates`
+    labels: names of the template folders in source maps, such as `jobc:backends/local/templates`
     """
 
     folders: tuple[str, ...]
@@ -84,10 +84,10 @@ class Render:
         return replace(self, views={**self.views, "whole": Whole(digest)})
 
     def template(self, name: str, path: str, executable: bool = False, **extra: Any) -> Artifact:
-        """Render one template. Raises TextRefused; TemplateFailed: our bug or the plugin's (JC9002).
+        """Render one template. Raises TextRefused, or TemplateFailed for a bug in jobc or a plugin (JC9002).
 
-        extra: more names for the template. A plain value depends on no key; where `jobc why` is to know the keys, give
-        a function and call it on traced values: `{{ memory(plan.resources.mem_bytes) | directive }}` with memory=…
+        extra: more names for the template. A plain value depends on no key. For `jobc why` to find the keys, pass a
+        function and call it on traced values: `{{ memory(plan.resources.mem_bytes) | directive }}` with memory=…
         """
         trace, lines = Trace(), Lines()
         label = next((lb for f, lb in zip(self.folders, self.labels, strict=True) if Path(f, name).exists()), "?")
@@ -100,8 +100,8 @@ class Render:
                 lines.within(trace.blocks())
                 keys = trace.keys()
                 lines.add(piece, keys, f"{label}/{name}", trace.line, constant)
-        except (Exception, SystemExit) as error:  # a template may raise anything; its place is added
-            line = getattr(error, "lineno", None) or trace.line  # a TemplateSyntaxError has its own
+        except (Exception, SystemExit) as error:  # a template may raise anything; the position is added
+            line = getattr(error, "lineno", None) or trace.line  # a TemplateSyntaxError has its own line
             reason = f"{type(error).__name__}: {getattr(error, 'message', None) or error}"
             raise TemplateFailed(f"{label}/{name}:{line}: {reason}") from error
         if trace.refused:
@@ -109,7 +109,7 @@ class Render:
         return Artifact(path, "".join(lines.text), executable, lines.ranges())
 
     def chosen(self, artifact: Artifact, by: Callable[[Any], Any]) -> Artifact:
-        """Record the plan keys that decide whether this file is emitted: those that `by` reads, as `of.plan.name`."""
+        """Record the plan keys that decide whether this file is emitted: those that `by` reads (`of.plan.name`)."""
         trace = Trace()
         by(_Views(_watched(self.views, trace)))
         return replace(artifact, chosen=tuple(dict.fromkeys(trace.take())))
@@ -117,9 +117,9 @@ class Render:
     def yaml(
         self, documents: Sequence[Any], path: str, comments: Mapping[tuple[str | int, ...], str | Leaf] | None = None
     ) -> Artifact:
-        """Dump documents. A leaf that depends on the plan is a function of the views: `of.plan.name`, or a lambda.
+        """Render YAML documents. A leaf that depends on the plan is a function of the views, such as `of.plan.name`.
 
-        comments: data path (document index first) -> comment put on the line above; it may be such a function as well
+        comments: data path (document index first) -> comment for the line above, as text or such a function
         """
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = [self._evaluate(document, (i,), keys) for i, document in enumerate(documents)]
@@ -141,7 +141,7 @@ class Render:
         return Artifact(path, "".join(lines.text), False, lines.ranges())
 
     def json(self, document: Any, path: str) -> Artifact:
-        """Render one JSON document with an indent of two spaces, in the given order; leaves as for yaml()."""
+        """Render one JSON document with an indent of two spaces, in the given order. Leaves are as in yaml()."""
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = self._evaluate(document, (), keys)
         lines = Lines()
@@ -150,7 +150,7 @@ class Render:
         return Artifact(path, "".join(lines.text), False, lines.ranges())
 
     def table(self, path: str, rows: Sequence[str], key: str) -> Artifact:
-        """Render one line per row, all from one plan key, such as a host table. Raises TextRefused."""
+        """Render one line per row, such as a host table. All rows depend on one plan key. Raises TextRefused."""
         refused = []
         for row in rows:
             try:
@@ -163,7 +163,7 @@ class Render:
         return Artifact(path, text, False, (LineRange(1, len(rows), (key,), "table"),) if rows else ())
 
     def _said(self, text: str | Leaf) -> tuple[str, tuple[str, ...]]:
-        """A comment, and the keys that it depends on."""
+        """Return a comment and the keys that it depends on."""
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         comment_text: str = self._evaluate(text, (), keys)
         return comment_text, keys.get((), ())
@@ -189,7 +189,7 @@ class Render:
 
 
 def _watched(views: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
-    """Dataclasses and mappings are watched; a plain value depends on no key."""
+    """Return the views with dataclasses and mappings watched. Plain values depend on no key."""
     watched_views = {
         name: view for name, view in views.items() if dataclasses.is_dataclass(view) or isinstance(view, Mapping)
     }
@@ -205,7 +205,7 @@ class _Views:
 
 
 def _root(view: str) -> str:
-    """Plan keys are written bare, also those of `left_out` and `whole`; those of other views carry the view's name."""
+    """Return the key prefix of a view: "" for plan, left_out and whole, otherwise the view's name."""
     return "" if view in ("plan", "left_out", "whole") else view
 
 

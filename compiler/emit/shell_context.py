@@ -18,17 +18,17 @@ _WORD_BREAK = " \t\n;&|()`"
 
 
 class ShellPlaces:
-    """Follow the text of a script.
+    """State of a scan through a script.
 
-    stack: what is open, outermost first: code (`$(` or `(`), code` (backtick), braces (`${`), double, single,
-           dollar (`$'`), comment, heredoc
+    stack: open constructs, outermost first: code (`$(` or `(`), code` (backtick), braces (`${`), double, single,
+    dollar (`$'`), comment, heredoc
     """
 
     def __init__(self) -> None:
         self.stack: list[str] = ["code"]
-        self.line = ""  # up to here
-        self.heredocs: list[str] = []  # words of those that begin after this line
-        self.ends: list[str] = []  # words of those that are open
+        self.line = ""  # the current line so far
+        self.heredocs: list[str] = []  # end words of here-documents that begin after this line
+        self.ends: list[str] = []  # end words of open here-documents
 
     def copy(self) -> ShellPlaces:
         duplicate = ShellPlaces()
@@ -38,7 +38,7 @@ class ShellPlaces:
 
     @property
     def place(self) -> str:
-        """code | double | single | comment | directive | heredoc"""
+        """Return the current context: code, double, single, comment, directive or heredoc."""
         inner = next((kind for kind in reversed(self.stack) if kind != "braces"), "code")
         if inner == "comment" and _DIRECTIVE.match(self.line):
             return "directive"
@@ -52,7 +52,7 @@ class ShellPlaces:
             index += length
 
     def _pass(self, piece: str) -> None:
-        """Note what has been taken; the end of a line ends comments and begins here-documents."""
+        """Record consumed text. The end of a line ends comments and begins here-documents."""
         if not piece.endswith("\n"):
             self.line += piece
             return
@@ -67,7 +67,7 @@ class ShellPlaces:
         self.line = ""
 
     def _take(self, text: str, index: int) -> int:
-        """Consume one token, update the context and return its length."""
+        """Consume one token, update the stack and return the token's length."""
         top, c = self.stack[-1], text[index]
         if plain := (_REST_OF_LINE if top in ("comment", "heredoc") else _PLAIN).match(text, index):
             return plain.end() - index

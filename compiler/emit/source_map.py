@@ -1,6 +1,6 @@
-"""The source map of a compiled artifact: line -> plan keys -> spec keys -> where each was written.
+"""The source map of a compiled artifact: line -> plan keys -> spec keys -> position where each was written.
 
-It lives in memory alone: a compile is reproducible, so `jobc why` compiles again instead of reading a record.
+It exists only in memory: compiles are reproducible, so `jobc why` compiles again instead of reading a record.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 from ..diagnostics.origin import Origin
 from .artifact import Artifact
 
-DIGEST = "digest"  # the plan key of what Render.digested() brings; it has no spec keys, or every key had its lines
+DIGEST = "digest"  # plan key of Render.digested(); it has no spec keys, or every key would list its lines
 DIGEST_RULE = "computed from the whole plan: a change of nearly any key changes it"
 
 
 @dataclass(frozen=True)
 class SpecValue:
-    """value: canonical text, None for null; origin: where written; via: the interpolation it was written as, or ""."""
+    """One spec value. value: canonical text, None for null; origin: position; via: its interpolation, or ""."""
 
     value: Any
     origin: Origin | None
@@ -27,21 +27,23 @@ class SpecValue:
 
     @property
     def is_default(self) -> bool:
-        """Nobody beside jobc's own files set it."""
+        """Return whether only jobc's own files set it."""
         return self.origin is None or self.origin.root == "jobc"
 
     @property
     def is_wanted(self) -> bool:
-        """A job or a named experiment set it, jobc's own included."""
+        """Return whether a job or a named experiment set it, including jobc's own experiments."""
         return not self.is_default or (self.origin is not None and self.origin.path.startswith("conf/experiment/"))
 
 
 @dataclass(frozen=True)
 class SourceMap:
-    """files: path -> one (keys, template) per line; table: plan key -> spec keys;
-    chosen: path -> plan keys for which the file is as a whole what it is, where there are any;
+    """Origins of all lines of an artifact.
+
+    files: path -> one (keys, template) per line; table: plan key -> spec keys;
+    chosen: path -> plan keys that decide about the file as a whole, if there are any;
     rules: plan key -> description of how it was derived, unless it is a copy;
-    options: config group -> its option, and where that was chosen (None: in a defaults list).
+    options: config group -> (its option, position of the choice; None: in a defaults list).
     """
 
     files: Mapping[str, tuple[tuple[tuple[str, ...], str], ...]]
@@ -52,7 +54,7 @@ class SourceMap:
     options: Mapping[str, tuple[str, Origin | None]]
 
     def spec_keys(self, plan_keys: Iterable[str]) -> tuple[str, ...]:
-        """The spec leaves behind plan keys. A key of a whole section stands for every leaf below it."""
+        """Return the spec leaves behind plan keys. The key of a section stands for every leaf in it."""
         leaves: dict[str, None] = {}
         for key in plan_keys:
             for spec_key in self._spec_keys(key):
@@ -60,7 +62,7 @@ class SourceMap:
         return tuple(leaves)
 
     def sources(self, spec_keys: Iterable[str]) -> tuple[str, ...]:
-        """The keys, and those that they take their values from: `backend.most_nodes` was written `${site.nodes}`."""
+        """Return the keys and the keys that they interpolate: `backend.most_nodes` was written `${site.nodes}`."""
         remaining = list(spec_keys)
         sources: dict[str, None] = {}
         while remaining:
@@ -72,7 +74,7 @@ class SourceMap:
         return tuple(sources)
 
     def _leaves(self, key: str) -> list[str]:
-        """The recorded leaf that is `key` or holds it (a list is one leaf), else all leaves below it."""
+        """Return the recorded leaf that is `key` or contains it (a list is one leaf), else all leaves below it."""
         holder = key
         while holder not in self.spec and "." in holder:
             holder = holder.rpartition(".")[0]

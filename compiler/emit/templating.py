@@ -1,4 +1,4 @@
-"""The Jinja environment of all templates: traced, strict, compiled ahead when jobc was built as a wheel.
+"""The Jinja environment of all templates: traced, strict, and precompiled in wheels.
 
 Source: Jinja 3.1, "API" (environment, loaders) and "Extensions" (the syntax tree).
 """
@@ -16,11 +16,11 @@ from jinja2.visitor import NodeTransformer
 from ..plan.shell_quoting import PLACES, Inexpressible, comment, directive, raw, sh
 from .filter_places import check_places
 
-COMPILED = "__compiled__"  # folder beside templates, made at wheel build; see precompile()
+COMPILED = "__compiled__"  # folder beside templates, created by the wheel build; see precompile()
 
 
 class _Guards(NodeTransformer):
-    """Makes a template tell the trace where its `if` and `for` blocks begin and end, and its pieces their lines."""
+    """Makes a template report to the trace where `if` and `for` blocks begin and end, and the line of each piece."""
 
     @staticmethod
     def _call(method: str, *args: nodes.Expr) -> nodes.Call:
@@ -44,7 +44,7 @@ class _Guards(NodeTransformer):
         return [*begin, node, self._do("pop"), self._do("pop")]
 
     def visit_Output(self, node: nodes.Output) -> list[nodes.Node]:
-        """Output one statement per piece with its line number: Jinja's debug table has none for constant text."""
+        """Emit each piece as a statement with its line number, because Jinja's debug table lacks constant text."""
         statements: list[nodes.Node] = []
         for piece in node.nodes:
             statements += [self._do("at", nodes.Const(piece.lineno)), nodes.Output([piece])]
@@ -55,7 +55,7 @@ class _Guards(NodeTransformer):
 
 
 class TracedEnvironment(jinja2.Environment):
-    """Jinja with our filters; `_generate` is Jinja's documented hook between parsing and code generation."""
+    """Jinja with jobc's filters. `_generate` is Jinja's documented hook between parsing and code generation."""
 
     def _generate(
         self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
@@ -86,9 +86,9 @@ def environment(folders: tuple[str, ...], precompiled: bool = True) -> TracedEnv
 
 @jinja2.pass_context
 def _directive(context: jinja2.runtime.Context, value: object, line: str) -> str:
-    """directive(), which notes text that cannot be expressed, so that one compile reports all such texts.
+    """Filter text for a directive. Records text that cannot be expressed, so that one compile reports all of it.
 
-    line: how the line begins, such as `#SBATCH`; places.py adds it
+    line: start of the line, such as `#SBATCH`; added by filter_places.py
     """
     try:
         return directive(value)
@@ -98,13 +98,13 @@ def _directive(context: jinja2.runtime.Context, value: object, line: str) -> str
 
 
 def _fits(compiled: Path) -> bool:
-    """Compiled templates are used only with the Jinja that compiled them."""
+    """Return whether the compiled templates were compiled with the installed Jinja version."""
     marker = compiled / "jinja2_version"
     return marker.is_file() and marker.read_text() == jinja2.__version__
 
 
 def precompile(root: Path) -> list[Path]:
-    """Compile every folder named `templates` below `root` into a folder inside it; gives the folders made."""
+    """Compile every folder named `templates` below `root` into a folder inside it. Returns the new folders."""
     targets = []
     for folder in sorted(p for p in root.glob("**/templates") if any(p.glob("*.j2"))):
         target = folder / COMPILED

@@ -1,4 +1,4 @@
-"""Text of YAML and JSON documents, and which entry each line belongs to."""
+"""Dump YAML and JSON documents, and find the entry to which each line belongs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 
 
 def dump_yaml(document: Any) -> str:
-    """YAML whose every string is read back as that string by YAML 1.1 and 1.2 readers; block style, order kept."""
+    """Return block-style YAML, order kept. Readers of YAML 1.1 and 1.2 read every string as the same string."""
     return str(yaml.dump(document, Dumper=_dumper(), sort_keys=False, width=10**9, allow_unicode=True))
 
 
@@ -34,7 +34,7 @@ def _dumper() -> Any:
 
 
 def line_owners(text: str) -> dict[int, tuple[str | int, ...]]:
-    """Line number -> data path of the innermost entry that begins at or covers it."""
+    """Return line number -> data path of the innermost entry that begins at the line or covers it."""
     owners: dict[int, tuple[str | int, ...]] = {}
 
     def walk(node: yaml.Node, path: tuple[str | int, ...], first: int) -> None:

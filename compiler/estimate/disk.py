@@ -11,7 +11,7 @@ from ...trainer.config.checkpoint import CheckpointConfig
 
 
 def most_checkpoints(how: CheckpointConfig, steps: int | None) -> int:
-    """Count the newest, the current, the best and the permanent ones; steps: of the training, if known."""
+    """Return the number of the newest, current, best and permanent checkpoints. steps: training length, if known."""
     most = how.keep + 1 + 1
     if steps is None:
         return most
@@ -21,7 +21,7 @@ def most_checkpoints(how: CheckpointConfig, steps: int | None) -> int:
 
 
 def fewer(how: CheckpointConfig, steps: int | None, most: int) -> str:
-    """The hint. most: checkpoints that there is room for"""
+    """Return a hint to keep fewer checkpoints. most: number of checkpoints that fit on the disk"""
     for lasting in dict.fromkeys((how.keep_every_steps, None)):
         changed = replace(how, keep_every_steps=lasting)
         fitting = bisect_right(range(2, how.keep + 1), most, key=partial(_with_keep, changed, steps))

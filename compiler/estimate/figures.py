@@ -1,6 +1,6 @@
-"""All that `jobc plan` says of one size of a job.
+"""Compute all figures that `jobc plan` prints for one size of a job.
 
-In   the spec, its plan, how fast it goes if that is known
+In   the spec, its plan, the step time if it is known
 Out  Figures
 """
 
@@ -20,7 +20,7 @@ from .parameters import size_of
 from .schedule import Schedule, schedule
 from .shared_memory import most_shared
 
-ANY_GPU = "any"  # the price of a GPU whose type has none of its own
+ANY_GPU = "any"  # price key for GPU types without their own price
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,13 @@ class Figures:
     """Estimated figures. None: unknown, because `estimate` lacks a value or the program is the user's own.
 
     label: what differs from the other sizes
-    epoch_s, total_s: of training alone; wall_s: with failures and saves, if their figures are given
-    checkpoints: of the run on disk at once, at most; mem, shm: asked for a node, bytes
-    batches: bytes of /dev/shm that batches take on a node, at most; resuming: bytes of CPU memory that a resume of a
-    sharded model takes on a node
-    attempts: at most, by the engine; notice_s: how long before its limit an attempt is asked to save, at most
-    gpu_hours, cost: of wall_s, else of total_s; write_s: one checkpoint to storage
+    epoch_s, total_s: training only; wall_s: with failures and saves, if their figures are given
+    checkpoints: maximum on disk at once; mem, shm: bytes requested per node
+    batches: maximum bytes in /dev/shm for batches on a node; resuming: bytes of CPU memory that a resume of a sharded
+    model needs on a node
+    attempts: maximum number of starts by the engine; notice_s: maximum seconds before its limit at which an attempt is
+    asked to save
+    gpu_hours, cost: for wall_s, else for total_s; write_s: seconds to write one checkpoint to storage
     """
 
     label: str
@@ -68,7 +69,7 @@ def figures(
     notice_s: int = 0,
     unsaid: Set[str] = frozenset(),
 ) -> Figures:
-    """unsaid: keys whose values hold for nothing, of a program of the user's own"""
+    """Return the figures. unsaid: keys whose values do not apply, because the program is the user's own"""
     estimate, topology = spec.estimate, plan.topology
     size = size_of(spec, plan)
     steps = schedule(plan.train, topology.world_size, estimate, size, unsaid)
@@ -116,13 +117,13 @@ def figures(
 
 
 def on_disk(one: Figures) -> int | None:
-    """Bytes of the checkpoints of a run."""
+    """Return the bytes of the checkpoints of a run."""
     one_save = one.memory.checkpoint if one.memory else None
     return None if one_save is None or one.checkpoints is None else one_save * one.checkpoints
 
 
 def readable_bytes(size: float) -> str:
-    """1.5 GiB, for people."""
+    """Return a size for people, such as 1.5 GiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(size) < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"

@@ -1,7 +1,8 @@
 """Estimate how many parameters FSDP gathers at once: trainer/parallel/fsdp.py, or accelerate 1.15.0 for other programs.
 
-A unit is gathered while it runs, and the next is on its way. What no unit holds is the model's own: the trainer keeps
-it from the forward pass to the end of the backward pass. Source torch 2.13, torch.distributed.fsdp.fully_shard.
+A unit is gathered while it runs, and the next one is prefetched. Parameters in no unit belong to the root: the trainer
+keeps them from the forward pass to the end of the backward pass. Source torch 2.13,
+torch.distributed.fsdp.fully_shard.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from .parameters import ModelSize, Tree
 
 
 def gathered(parallel: Mapping[str, Any], size: ModelSize) -> int | None:
-    """parallel: of train.json; None if the size of the largest unit is unknown"""
+    """Return the gathered parameters, None if the size of the largest unit is unknown. parallel: from train.json"""
     n, policy = size.parameters, parallel["auto_wrap_policy"]
     is_whole = policy == "NO_WRAP" or (policy == "SIZE_BASED_WRAP" and n < parallel["min_num_params"])
     if is_whole or not parallel["reshard_after_forward"]:
@@ -29,7 +30,9 @@ def gathered(parallel: Mapping[str, Any], size: ModelSize) -> int | None:
 
 
 def wrapped(module: Tree, least: int) -> tuple[int, int]:
-    """(parameters of the largest unit, those in none) by size: modules of `least` beside what is wrapped in them."""
+    """Return (parameters of the largest unit, parameters in none) for wrapping by size: modules with `least` or more
+    parameters, without those in inner units.
+    """
     if isinstance(module, int):
         return 0, module
     largest = unwrapped = 0

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Goodput:
-    """Seconds. mtbf_s: of the whole job; interval_s: between two saves; fraction: training of all time, 0 to 1.
+    """Goodput in seconds. mtbf_s: for the whole job; interval_s: between two saves; fraction: training time, 0 to 1.
 
-    interval_s, fraction: of the job as it is, None when the seconds of a step are not known; best_: of the best
+    interval_s, fraction: for the job as configured, None if the step time is unknown; best_: for the best interval
     """
 
     mtbf_s: float
@@ -26,7 +26,7 @@ class Goodput:
 
 
 def goodput(node_mtbf_s: float, nodes: int, save_s: float, restart_s: float, interval_s: float | None) -> Goodput:
-    """save_s: that a save stops training for; restart_s: from a failure to the next new step"""
+    """Return the goodput. save_s: seconds that a save stops training; restart_s: from a failure to the next new step"""
     mtbf_s = node_mtbf_s / nodes
     best_s = best_interval_s(mtbf_s, save_s)
     current_fraction = None if interval_s is None else fraction(interval_s, mtbf_s, save_s, restart_s)
@@ -34,7 +34,7 @@ def goodput(node_mtbf_s: float, nodes: int, save_s: float, restart_s: float, int
 
 
 def best_interval_s(mtbf_s: float, save_s: float) -> float:
-    """Daly's equation 37; at least one save's time, where saving takes longer than the job lives."""
+    """Return Daly's equation 37, or mtbf_s if a save takes at least twice as long."""
     if save_s >= 2 * mtbf_s:
         return mtbf_s
     ratio = save_s / (2 * mtbf_s)
@@ -42,9 +42,9 @@ def best_interval_s(mtbf_s: float, save_s: float) -> float:
 
 
 def fraction(interval_s: float, mtbf_s: float, save_s: float, restart_s: float) -> float:
-    """Daly's equation 20, turned into the training done per second of wall time."""
+    """Return Daly's equation 20 as the fraction of wall time spent training."""
     exponent = (interval_s + save_s) / mtbf_s + restart_s / mtbf_s
-    if exponent > 100:  # of e^100 attempts one would pass
+    if exponent > 100:  # one of e^100 attempts would succeed
         return 0.0
     spent = mtbf_s * math.exp(restart_s / mtbf_s) * math.expm1((interval_s + save_s) / mtbf_s)
     return interval_s / spent if spent else 1.0

@@ -1,6 +1,6 @@
-"""CPU memory of one node while the trainer saves or resumes a sharded model.
+"""Estimate CPU memory of one node while the trainer saves or resumes a sharded model.
 
-A checkpoint is whole: rank 0 gathers it to save, and each rank reads it to resume (trainer/parallel/fsdp.py).
+A checkpoint is not sharded: rank 0 gathers it to save, and each rank reads all of it (trainer/parallel/fsdp.py).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from .memory import Memory
 
 
 def host_memory(train: Mapping[str, Any], needs: Memory, procs: int, uses_trainer: bool) -> int | None:
-    """Return bytes, while all ranks of the node resume; None where no rank holds more than its share.
+    """Return the bytes while all ranks of the node resume; None if ranks hold only their shares.
 
-    procs: ranks of the node
+    procs: ranks per node
     """
     if not uses_trainer or train["parallel"]["kind"] not in ("fsdp", "hsdp") or needs.checkpoint is None:
         return None
-    file_share = 2 / 3  # the file with the moments, the larger of two, is in memory as well while it is read
+    file_share = 2 / 3  # the larger of two files, with the moments, is in memory while it is read
     return procs * round(needs.checkpoint * (1 + file_share) + needs.host)

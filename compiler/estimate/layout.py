@@ -1,4 +1,4 @@
-"""The figures of several sizes as text: a table for people (a column a size), JSON and CSV for programs."""
+"""Print the figures of several sizes: a table for people (one column per size), JSON and CSV for programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .figures import Figures, on_disk, readable_bytes
 from .memory import MAY_BE_UNKNOWN, Memory
 
 Cell = Callable[[Figures], str]
-SUMS = ("total", "error")  # of Memory, beside its fields
+SUMS = ("total", "error")  # properties of Memory in addition to its fields
 
 
 def _count(value: float | None) -> str:
@@ -35,7 +35,7 @@ def _bytes(value: int | None) -> str:
 
 
 def _total(unknown: tuple[str, ...]) -> Cell:
-    """unknown: the parts that the sum is without"""
+    """Return a cell for the total. unknown: parts that the total does not include"""
 
     def show(one: Figures) -> str:
         return readable_bytes(one.memory.total) if one.memory and one.memory.unknown == unknown else "–"
@@ -44,7 +44,7 @@ def _total(unknown: tuple[str, ...]) -> Cell:
 
 
 def _sums() -> Iterator[tuple[str, Cell]]:
-    """A row for each choice of parts that may be unknown."""
+    """Yield a row for each combination of unknown parts."""
     for count in range(len(MAY_BE_UNKNOWN) + 1):
         for unknown in combinations(MAY_BE_UNKNOWN, count):
             named = ", ".join("largest_unit" if part == "gathered" else part for part in unknown)
@@ -61,7 +61,7 @@ def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
 
 
-# heading -> rows; a row that says nothing for any size is left out
+# heading -> rows; a row without a value for any size is left out
 SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
     (
         "steps",
@@ -147,12 +147,12 @@ def table(sizes: Sequence[Figures]) -> str:
 
 
 def as_json(sizes: Sequence[Figures]) -> str:
-    """A list of objects with the fields of Figures; bytes, seconds; null: not known."""
+    """Return a list of objects with the fields of Figures; in bytes and seconds; null: unknown."""
     return json.dumps([_tree(figures) for figures in sizes], indent=2)
 
 
 def as_csv(sizes: Sequence[Figures]) -> str:
-    """A line a size, the fields of Figures as dotted columns: the same ones, whatever is known."""
+    """Return one line per size with the fields of Figures as dotted columns, always the same ones."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(_columns(Figures)), lineterminator="\n", restval="", extrasaction="ignore")
     writer.writeheader()
@@ -168,7 +168,7 @@ def _tree(one: Figures) -> dict[str, Any]:
 
 
 def _columns(figures: type, prefix: str = "") -> Iterator[str]:
-    """figures: a dataclass, whose fields may hold others"""
+    """Yield the dotted columns. figures: a dataclass, whose fields may be dataclasses"""
     types = get_type_hints(figures)
     for field in dataclasses.fields(figures):
         may_be = [

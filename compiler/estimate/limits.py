@@ -1,6 +1,6 @@
 """Check the figures of a size against its limits, with the rules in rules/.
 
-A sweep tells each of them once, in the words of the size that it hits worst, with all the points that it hits.
+A sweep reports each finding once, with the text of the worst size and all affected points.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .figures import Figures
 
 @dataclass(frozen=True)
 class Finding:
-    """by: how many times too much it is."""
+    """A diagnostic and how bad it is. by: factor by which a limit is exceeded."""
 
     diagnostic: Diagnostic
     by: float

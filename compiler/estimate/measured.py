@@ -11,23 +11,23 @@ from ...trainer.loop.metrics import read
 from ..untrusted_files import Unreadable, read_json
 from .pace import samples_of_rank
 
-WARM_UP = 3  # steps that are left out, if there are more
+WARM_UP = 3  # steps that are skipped if there are more
 LONGEST_S = 1e7
 MOST_SAMPLES = 10**9
 
 
 @dataclass(frozen=True)
 class Measured:
-    """step_s: median seconds of a step; samples_of_rank: in it, None when the run folder has no train.json."""
+    """A measured step. step_s: median seconds per step; samples_of_rank: per rank and step, None without train.json."""
 
     step_s: float
     samples_of_rank: int | None
 
 
 def measured(run: Path) -> Measured | None:
-    """Return the metrics that rank 0 wrote, or None if they contain no step. Raises Unreadable.
+    """Return the step time in rank 0's metrics, None if they contain no step. Raises Unreadable.
 
-    Of several attempts, which may have had other numbers of ranks, the one with the most steps counts.
+    If several attempts ran, perhaps with different world sizes, the one with the most steps counts.
     """
     steps = {}
     for line in read(run / "metrics" / "rank_00.jsonl"):

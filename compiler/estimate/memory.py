@@ -1,8 +1,8 @@
-"""Memory of one rank's device, by part, and the size of a checkpoint.
+"""Estimate the memory of one rank's device by part, and the size of a checkpoint.
 
-Weights, gradients and the optimizer's numbers are of 4 bytes (16 bits are copies of them, but for programs of one's
-own with DeepSpeed: zero.py); each way of sharing divides some of them by the ranks that share. Source: ZeRO (arXiv
-1910.02054, section 5).
+Weights, gradients and the optimizer's state have 4 bytes per number (16-bit copies are extra, except for the user's own
+programs with DeepSpeed: zero.py). Each kind of sharding divides some of them by the ranks that share. Source: ZeRO
+(arXiv 1910.02054, section 5).
 Not counted: the CUDA context (0.5 to 1 GiB), the allocator's unused blocks, NCCL's buffers.
 """
 
@@ -20,19 +20,19 @@ from .zero import zero
 
 STATES_ERROR = 0.01
 MAY_BE_UNKNOWN = ("optimizer", "activations", "gathered")
-ACTIVATION_ERROR = 0.10  # of what autograd was seen to keep (tests/trainer)
+ACTIVATION_ERROR = 0.10  # relative to what autograd was seen to keep (tests/trainer)
 
 
 @dataclass(frozen=True)
 class Memory(States):
-    """Bytes. activations: None when the model is not a built-in one; checkpoint: None where optimizer is."""
+    """Bytes by part. activations: None if the model is not built in; checkpoint: None if optimizer is None."""
 
     activations: int | None
     checkpoint: int | None
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The parts that the sum is without."""
+        """Return the parts that the total does not include."""
         return tuple(part for part in MAY_BE_UNKNOWN if getattr(self, part) is None)
 
     @property
@@ -47,7 +47,7 @@ class Memory(States):
 
     @property
     def error(self) -> int | None:
-        """Half the width of the bound on `total`; None where a part of it is not known, which may be most of it."""
+        """Return half the width of the error bar of `total`; None if a part is unknown, which may be the largest."""
         return None if self.unknown else self._wrong
 
     @property
@@ -62,7 +62,9 @@ class Memory(States):
 
 
 def memory(train: Mapping[str, Any], size: ModelSize, world_size: int, uses_trainer: bool = True) -> Memory:
-    """train: train.json; uses_trainer: False for a program of the user's, which DeepSpeed's own config decides for"""
+    """Return the memory of one rank. train: train.json; uses_trainer: False for a user's own program (with DeepSpeed,
+    its config decides)
+    """
     is_zero = train["parallel"]["kind"] == "deepspeed"
     per_parameter = moments(train["optim"]) if uses_trainer else ADAM
     states = (
@@ -78,7 +80,7 @@ def memory(train: Mapping[str, Any], size: ModelSize, world_size: int, uses_trai
 
 
 def _of_torch(train: Mapping[str, Any], size: ModelSize, world_size: int, moments: int | None) -> States:
-    """DDP and FSDP. moments: bytes of the optimizer for one parameter"""
+    """Return the states with DDP or FSDP. moments: bytes of optimizer state per parameter"""
     n, parallel = size.parameters, train["parallel"]
     kind = parallel["kind"]
     low = FP32 if train["loop"]["precision"] == "fp32" else 2
@@ -89,11 +91,11 @@ def _of_torch(train: Mapping[str, Any], size: ModelSize, world_size: int, moment
     optimizer = None if moments is None else moments * n // share
     if share > 1:
         gathered_count = gathered(parallel, size)
-        if train["batch"]["accumulation"] > 1:  # whole until the last pass, which exchanges them
+        if train["batch"]["accumulation"] > 1:  # full gradients until the last pass, which reduces them
             gradients = FP32 * n
     if kind != "ddp" and parallel["offload_params"]:
         host, weights, gradients, optimizer = weights + gradients + (optimizer or 0), 0, 0, 0
-    buffers = low * n if low < FP32 and kind == "ddp" else 0  # autocast keeps its copies of a pass
+    buffers = low * n if low < FP32 and kind == "ddp" else 0  # autocast caches its copies during a pass
     return States(
         weights, gradients, optimizer, buffers, None if gathered_count is None else low * gathered_count, host
     )

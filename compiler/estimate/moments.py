@@ -12,12 +12,12 @@ from .states import FP32
 
 ADAM = 2 * FP32  # exp_avg and exp_avg_sq
 OF_ADAMS = frozenset(f"torch.optim.{name}" for name in ("Adam", "AdamW", "NAdam", "RAdam", "Adamax"))
-LARGEST_OF = frozenset(("torch.optim.Adam", "torch.optim.AdamW"))  # which know amsgrad, a third number
+LARGEST_OF = frozenset(("torch.optim.Adam", "torch.optim.AdamW"))  # these support amsgrad, a third number
 SGD = "torch.optim.SGD"
 
 
 def moments(optim: Mapping[str, Any]) -> int | None:
-    """optim: of train.json; None for an optimizer of the user's that is not known here."""
+    """Return the bytes per parameter; None for an unknown optimizer. optim: from train.json"""
     name = optim.get("_target_")
     if name is None:
         return ADAM

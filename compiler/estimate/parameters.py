@@ -1,7 +1,7 @@
 """Count parameters and activations of a built-in model from train.json, without torch.
 
-Shapes: B samples, T context, C width, V vocabulary. Of dropout its masks, as GPUs keep them: a byte a number, and none
-of attention, whose kernels draw them again. Compared with the models in tests/trainer/models/test_estimate.py.
+Shapes: B samples, T context, C width, V vocabulary. Dropout masks take one byte per number, as on GPUs; attention has
+none, because its kernels recompute them. Compared with the models in tests/trainer/models/test_estimate.py.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Tree = int | tuple[tuple[int, "Tree"], ...]  # see Modules
 class Modules:
     """Parameter counts of a built-in model by module, as FSDP wraps them.
 
-    block: of the largest of its `blocks`; kind: their class; rest: beside all blocks
-    tree: number and content of each module below the model; that of one without modules is its parameters
+    block: parameters of the largest block; kind: class of the blocks; rest: parameters outside all blocks
+    tree: (count, content) of each submodule; the content of a module without submodules is its parameter count
     """
 
     block: int
@@ -36,11 +36,11 @@ class Modules:
 
 @dataclass(frozen=True)
 class ModelSize:
-    """parameters: of the whole model; largest_unit: of the part that FSDP and ZeRO 3 gather at once, None = not known
-
-    saved_per_sample: bytes that autograd keeps of one sample; None = not known
-    tokens_per_sample: 1 where a sample has one target
-    modules: None when the model is not a built-in one
+    """Size of a model. parameters: of the whole model; largest_unit: parameters of the largest part that FSDP and
+    ZeRO 3 gather at once, None = unknown
+    saved_per_sample: bytes that autograd keeps per sample; None = unknown
+    tokens_per_sample: 1 if a sample has one target
+    modules: None if the model is not built in
     """
 
     parameters: int
@@ -62,9 +62,9 @@ def size_of(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
 
 
 def model_size(train: Mapping[str, Any]) -> ModelSize | None:
-    """The size of the model in a train.json; None for one that is not built in."""
+    """Return the size of the model in a train.json; None for one that is not built in."""
     model = train["model"]
-    kind = model.get("kind")  # a `_target_` has none
+    kind = model.get("kind")  # a `_target_` has no kind
     if kind == "gpt":
         return _gpt(model, _vocabulary(train["data"]), train["loop"])
     if kind == "mlp":
@@ -77,21 +77,21 @@ def _vocabulary(data: Mapping[str, Any]) -> int:
 
 
 def _gpt(model: Mapping[str, Any], vocabulary: int, loop: Mapping[str, Any]) -> ModelSize:
-    """trainer/models/gpt.py: blocks of 12 C^2 + 2 C, tied embeddings, learned places, a last norm."""
+    """Return the size of trainer/models/gpt.py: blocks of 12 C^2 + 2 C, tied embeddings, learned positions, a norm."""
     width, context, layers = model["width"], model["context"], model["layers"]
     block = 12 * width * width + 2 * width
     ends = (vocabulary + context) * width + width
-    low = 4 if loop["precision"] == "fp32" else 2  # bytes of what a matrix product takes and gives
-    # Of one token in one block, in units of C: the stream twice (each norm keeps its input); the two norms' outputs;
-    # q, k, v; the attention's output; the feed-forward's two arrays of 4 C; the masks of both. And statistics of norms
+    low = 4 if loop["precision"] == "fp32" else 2  # bytes of a matrix product's inputs and outputs
+    # Per token and block, in units of C: the stream twice (each norm keeps its input); the two norms' outputs;
+    # q, k, v; the attention's output; the feed-forward's two arrays of 4 C; both masks. Plus statistics of norms
     # and softmax.
     mask = 1 if model["dropout"] else 0
     in_block = (4 * 2 + low * (2 + 3 + 1 + 4 + 4) + 2 * mask) * width + 4 * (4 + model["heads"])
-    # The mask behind the embeddings; the last norm and the head; log-probabilities for the loss; the numbers of the
+    # The mask after the embeddings; the last norm and the head; log-probabilities for the loss; the IDs of the
     # token and its target.
     at_ends = (mask + 4 + low) * width + 4 * vocabulary + 4 * 2 + 8 * 2
     in_blocks, every = layers * in_block, loop["activation_checkpointing"]
-    if every:  # a block that is computed again keeps its input, and one at a time keeps the rest
+    if every:  # a recomputed block keeps its input, and one at a time keeps the rest
         again = -(-layers // every)
         in_blocks = (layers - again) * in_block + again * 4 * width + in_block
     matrices = tuple(((1, width), (1, tuple((1, times * width * width) for times in of))) for of in ((3, 1), (4, 4)))
@@ -101,7 +101,7 @@ def _gpt(model: Mapping[str, Any], vocabulary: int, loop: Mapping[str, Any]) -> 
 
 
 def _mlp(model: Mapping[str, Any]) -> ModelSize:
-    """trainer/models/mlp.py: a ReLU keeps its output, which is the next layer's input."""
+    """Return the size of trainer/models/mlp.py: a ReLU keeps its output, which is the next layer's input."""
     widths = [PIXELS, *[model["hidden"]] * model["layers"], DIGITS]
     layers = [i * o + o for i, o in pairwise(widths)]
     modules = Modules(max(layers), "Linear", 0, ((1, tuple((1, layer) for layer in layers)),))

@@ -1,6 +1,6 @@
-"""The figures of several sizes as a picture: memory by part, steps, hours. Needs Matplotlib (extra `plot`).
+"""Plot the figures of several sizes: memory by part, steps, hours. Needs Matplotlib (extra `plot`).
 
-The same figures give the same bytes: no date, and ids of SVG from a fixed salt.
+The same figures give the same bytes: no date, and SVG ids from a fixed salt.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 PARTS = ("weights", "gradients", "optimizer", "buffers", "gathered", "activations")
 ENDINGS = (".png", ".svg", ".pdf")
 UNDATED = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-ROOM = 34  # letters of the labels side by side below a panel
+ROOM = 34  # total letters of labels that fit side by side below a panel
 GIB = 2**30
-COLUMNS = 3  # of the legend, below each panel
-FAR = 10  # times the highest bar: a line there would leave nothing to see of the bars
+COLUMNS = 3  # columns of the legend, per panel
+FAR = 10  # limit lines above this multiple of the highest bar would flatten the bars
 
 
 def plot(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: Path) -> None:
-    """gpu_mem: bytes that a GPU of each size has. Raises ImportError without Matplotlib, OSError for the file."""
+    """Write the plot. gpu_mem: bytes per GPU for each size. ImportError without Matplotlib, OSError for the file."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -56,7 +56,7 @@ def plot(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: Path) ->
 
 
 def _memory(axis: Axes, sizes: Sequence[tuple[Figures, int | None]]) -> None:
-    """A bar for each size, with the bound on its error, and a line for what its GPU has, unless that is far above."""
+    """Draw a bar for each size with its error bar, and a line for its GPU's memory unless that is far above."""
     places, bottom = range(len(sizes)), [0.0] * len(sizes)
     for part in PARTS:
         heights = [(getattr(figures.memory, part) or 0) / GIB for figures, _ in sizes]

@@ -1,7 +1,7 @@
 """Suggest a change so that a rank fits into its GPU: try changes with the same figures and return the first that fits.
 
-Where activations are the largest part a smaller micro batch helps, or computing them again; where weights, gradients
-and optimizer are, sharing them over the ranks. The samples of a step stay as they are.
+If activations are the largest part, a smaller micro-batch or recomputation helps; if weights, gradients and optimizer
+are, sharding over the ranks. The samples per step do not change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LARGER_GPU = (
 )
 NOT_ALL = "; set estimate.largest_unit=N, the parameters of the largest layer, to check that it fits as well"
 MANY_RANKS = 2**20
-# What conf/parallel/fsdp.yaml says of what is gathered, for a job of another way.
+# Values of conf/parallel/fsdp.yaml about gathering, for a job with another parallelism.
 FSDP: Mapping[str, Any] = {
     "reshard_after_forward": True, "auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": [],
 }  # fmt: skip
@@ -30,14 +30,14 @@ FSDP: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Change:
-    """words: of a command line; train: the sections of train.json that they change."""
+    """A change. words: for the command line; train: sections of train.json that it changes."""
 
     words: tuple[str, ...]
     train: Mapping[str, Any]
 
 
 def relief(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
-    """The hint. most: bytes of a GPU"""
+    """Return the hint. most: bytes of a GPU"""
     for changes in _tries(spec, plan, most):
         needs = _needs(spec, plan, changes)
         if needs.total <= most:
@@ -50,7 +50,7 @@ def relief(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
 
 
 def _tries(spec: JobSpec, plan: LaunchPlan, most: int) -> Iterator[tuple[Change, ...]]:
-    """Alone, then together; first what takes from the largest part."""
+    """Yield changes alone, then combined; those for the largest part first."""
     smaller, again, shared = _smaller_batches(spec, plan), _computed_again(plan), _shared(plan)
     now = _needs(spec, plan)
     ways = [smaller, again, shared] if (now.activations or 0) > now.states else [shared, smaller, again]
@@ -61,7 +61,7 @@ def _tries(spec: JobSpec, plan: LaunchPlan, most: int) -> Iterator[tuple[Change,
 
 
 def _needs(spec: JobSpec, plan: LaunchPlan, changes: Sequence[Change] = (), ranks: int | None = None) -> Memory:
-    """ranks: None = those of the plan"""
+    """Return the memory with the changes. ranks: None = the plan's"""
     train = dict(plan.train)
     for change in changes:
         for section, values in change.train.items():
@@ -72,7 +72,7 @@ def _needs(spec: JobSpec, plan: LaunchPlan, changes: Sequence[Change] = (), rank
 
 
 def _smaller_batches(spec: JobSpec, plan: LaunchPlan) -> list[Change]:
-    """Yield every divisor of the micro-batch, largest first; nothing for a user's own program."""
+    """Return a change for each divisor of the micro-batch, largest first; none for a user's own program."""
     batch, batch_spec = plan.train["batch"], spec.batch
     changes = []
     for parts in divisors(batch["micro"])[1:] if plan.uses_trainer else ():
@@ -91,14 +91,14 @@ def _computed_again(plan: LaunchPlan) -> list[Change]:
 
 
 def _shared(plan: LaunchPlan) -> list[Change]:
-    """JC2073 and JC2076 say what of loop.compile goes with each."""
+    """Return the change that shards over all ranks. JC2073 and JC2076 check loop.compile with it."""
     if plan.topology.world_size == 1 or plan.train["parallel"]["kind"] == "fsdp":
         return []
     return [_widest(plan)]
 
 
 def _widest(plan: LaunchPlan) -> Change:
-    """All of it over all ranks."""
+    """Return the change that shards everything over all ranks."""
     if plan.train["parallel"]["kind"] == "deepspeed":
         return Change(("parallel.zero_stage=3",), {"parallel": {"zero_stage": 3}})
     compiles = plan.uses_trainer and plan.train["loop"]["compile"] == "model"

@@ -16,11 +16,11 @@ LENGTH = frozenset(("loop.steps", "loop.epochs"))
 
 @dataclass(frozen=True)
 class Schedule:
-    """Counts; None where the number of samples is not known, or what a program of one's own does is not.
+    """Counts; None if the number of samples, or the behavior of a user's own program, is unknown.
 
-    steps_ceil, steps_floor, steps_quotient: of an epoch; steps_of_epoch: the one that loop.drop_last means
-    empty_slots: of the last step of an epoch, of weight 0
-    steps, samples, tokens: of the whole training
+    steps_ceil, steps_floor, steps_quotient: per epoch; steps_of_epoch: the one that loop.drop_last selects
+    empty_slots: in the last step of an epoch, with weight 0
+    steps, samples, tokens: for the whole training
     """
 
     world_size: int
@@ -46,7 +46,7 @@ def schedule(
     size: ModelSize | None,
     unsaid: Set[str] = frozenset(),
 ) -> Schedule:
-    """train: train.json; unsaid: spec keys whose values in it hold for nothing"""
+    """Return the counts. train: train.json; unsaid: spec keys whose values in it do not apply"""
     loop = train["loop"]
     batch = {} if unsaid >= BATCH else train["batch"]
     of_batch = batch.get("global")
@@ -88,7 +88,7 @@ def schedule(
 
 
 def _known_samples(data: Mapping[str, Any]) -> int | None:
-    """Training samples of data whose size the file says; that of stdlib_bytes depends on the Python of the nodes."""
+    """Return the training samples if the config determines them; for stdlib_bytes they depend on the nodes' Python."""
     if data.get("kind") == "digits":
         held_out = round(NUM_IMAGES * float(data["val_fraction"]))
         return NUM_IMAGES - min(max(held_out, 1), NUM_IMAGES - 1)

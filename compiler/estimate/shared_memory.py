@@ -1,7 +1,7 @@
 """Estimate how much of /dev/shm the loader workers of a node use for batches.
 
 In   the spec and its plan
-Out  bytes at most, None = not known: a sample of data of one's own has the size that estimate.sample_size says
+Out  maximum bytes, None = unknown: for the user's own data, estimate.sample_size gives the size of a sample
 Source  torch 2.13, torch/utils/data/_utils/worker.py: a worker puts each tensor of a batch into a file of /dev/shm
 """
 
@@ -29,7 +29,7 @@ def most_shared(spec: JobSpec, plan: LaunchPlan) -> int | None:
 
 
 def _of_built_in(train: Any) -> int | None:
-    kind = train["data"].get("kind")  # a `_target_` has none
+    kind = train["data"].get("kind")  # a `_target_` has no kind
     if kind == "digits":
         return PIXELS * NUMBER + TOKEN
     context = train["model"].get("context")

@@ -9,10 +9,10 @@ FP32 = 4
 
 @dataclass(frozen=True)
 class States:
-    """Bytes. host: of one rank in CPU memory, by offload; buffers: casts, and what is in messages.
+    """Bytes on one rank. host: CPU memory, if offloaded; buffers: casts and communication buckets.
 
     optimizer: None for a user's optimizer of unknown size
-    gathered: parameters that FSDP and ZeRO 3 gather at a time, None if the size of the largest unit is unknown
+    gathered: parameters that FSDP and ZeRO 3 gather at once, None if the size of the largest unit is unknown
     """
 
     weights: int

@@ -1,8 +1,8 @@
-"""Memory of DeepSpeed ZeRO 0.19.8 on a rank's device, measured on CPUs with 1 and 2 ranks.
+"""Estimate the memory of DeepSpeed ZeRO 0.19.8 on a rank's device, measured on CPUs with 1 and 2 ranks.
 
-Weights of 16 bits (`bf16.enabled`, `fp16.enabled`) are what deepspeed.json tells programs of one's own: their gradients
-have 16 bits as well, and the optimizer updates copies of 4 bytes, from gradients that are cast to 4 bytes for the
-update. The trainer has weights of 4 bytes and autocast.
+For a user's own program, deepspeed.json enables 16-bit weights (`bf16.enabled`, `fp16.enabled`): gradients also have 16
+bits, and the optimizer updates 4-byte copies, from gradients that are cast to 4 bytes for the update. The trainer uses
+4-byte weights and autocast.
 Source runtime/engine.py (get_data_types), runtime/fp16/unfused_optimizer.py (stage 0), runtime/zero/stage_1_and_2.py,
 runtime/zero/stage3.py, runtime/zero/partitioned_param_coordinator.py, runtime/zero/config.py for the defaults.
 """
@@ -16,12 +16,12 @@ from .parameters import ModelSize
 from .states import FP32, States
 
 SUB_GROUP = 1_000_000_000  # parameters that stage 3 updates at once: sub_group_size
-# Half of stage3_max_reuse_distance: what the end of the forward pass gathered, the backward pass needs that soon.
+# Half of stage3_max_reuse_distance: the backward pass soon reuses what the end of the forward pass gathered.
 KEPT = 500_000_000
 
 
 def zero(train: Mapping[str, Any], size: ModelSize, ranks: int, uses_trainer: bool, moments: int | None) -> States:
-    """train: train.json; moments: bytes of the optimizer for one parameter"""
+    """Return the memory with ZeRO. train: train.json; moments: bytes of optimizer state per parameter"""
     n, parallel, is_low = size.parameters, train["parallel"], train["loop"]["precision"] != "fp32"
     stage = parallel["zero_stage"]
     of_optimizer, of_gradients, of_weights = (ranks if stage >= threshold else 1 for threshold in (1, 2, 3))
@@ -37,13 +37,13 @@ def zero(train: Mapping[str, Any], size: ModelSize, ranks: int, uses_trainer: bo
     if parallel["offload_optimizer_device"] != "none":
         host, optimizer = (optimizer or 0) + cast + gradients, 0
         gradients = cast = 0  # gradients follow the optimizer (ZeRO-Offload)
-    if stage == 3:  # its bucket is there for ever; weights are shared again before the update
+    if stage == 3:  # its bucket is permanent; weights are partitioned again before the update
         buffers = bucket + max(cast - (gathered or 0), 0)
-    else:  # in the update there is no bucket, and of whole gradients the share
+    else:  # the update has no bucket, and only the rank's share of full gradients
         at_update = gradients * of_gradients // of_optimizer + cast
         buffers = max(bucket, at_update - gradients)
-    if is_low and uses_trainer and stage < 3:  # stage 3 has a linear layer that casts anew in the backward pass
-        buffers += 2 * n  # autocast keeps its copies of a pass
+    if is_low and uses_trainer and stage < 3:  # stage 3 has a linear layer that casts again in the backward pass
+        buffers += 2 * n  # autocast caches its copies during a pass
     if parallel["offload_param_device"] != "none":
         host, weights = host + weights, 0
     return States(weights, gradients, optimizer, buffers, gathered, host)
@@ -57,7 +57,7 @@ def _gathered(of_weight: int, size: ModelSize) -> int | None:
 
 
 def _bucket(parallel: Mapping[str, Any], of_number: int) -> int:
-    """Made as large as it may be, of a small model too; twice where one is filled while the other is sent."""
+    """Return the bytes of the bucket, allocated at full size even for small models; two if one fills during sending."""
     if not parallel["zero_stage"] or not parallel["contiguous_gradients"]:
         return 0
     count = 2 if parallel["overlap_comm"] and parallel["zero_stage"] < 3 else 1

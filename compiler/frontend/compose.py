@@ -1,8 +1,8 @@
-"""Hydra composes one tree from the config folders and the overrides; this file is the only one that talks to it.
+"""Compose one config tree from the config folders and the overrides. Only this file calls Hydra's compose API.
 
-In:  the search path, a config name, canonical overrides.   Out: `Composed`: the resolved tree, where each leaf was
-written, which option each group has. Hydra's exceptions become diagnostics here, all of one command line at once.
-Hydra keeps its state in process-wide singletons, so this file has the global that they force on us.
+In:  the search path, a config name, canonical overrides.   Out: `Composed`: the resolved tree, the position of each
+leaf, the chosen option of each group. Reports all of Hydra's exceptions for one command line as diagnostics at once.
+Hydra keeps its state in process-wide singletons, which force the global variable of this file.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from .overrides import Override
 from .yaml_positions import key_above
 from .yaml_source import JobcSource, NoHydraJob, config_folders, read_files
 
-_MOST_REFUSED = 30  # overrides of which each is reported; every one costs another compose
+_MOST_REFUSED = 30  # rejected overrides that are reported; each costs another compose
 Known = Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Folder:
-    """One folder of the search path. provider: see JobcSource; path: absolute."""
+    """One folder of the search path. provider: name of the root, see JobcSource; path: absolute path."""
 
     provider: str
     path: str
@@ -46,7 +46,9 @@ class Folder:
 
 @dataclass(frozen=True)
 class Composed:
-    """tree: resolved, text leaves; written: as in the files, interpolations kept; choices: group -> option."""
+    """One composed config. tree: resolved, with text leaves; written: as in the files, with interpolations;
+    choices: group -> chosen option.
+    """
 
     tree: dict[str, Any]
     written: dict[str, Any]
@@ -60,7 +62,7 @@ class Composed:
             return node.origin
         for override in reversed(self.overrides):
             if override.key in self.choices and override.operator != "++":
-                continue  # it chose a file, and the file wrote the value
+                continue  # it chose a file, and the value is from that file
             if override.operator != "~" and (key == override.key or key.startswith(override.key + ".")):
                 return override.origin
             if override.operator == "~" and node is None and key == override.key:
@@ -76,7 +78,7 @@ class Composed:
         return chosen_at[-1] if chosen_at else None
 
     def options(self) -> dict[str, tuple[str, Origin | None]]:
-        """group -> the option it has, and where that was chosen. Hydra's own groups are left out."""
+        """Return group -> (chosen option, position of the choice), without Hydra's own groups."""
         return {
             group: (option, self.origin_of_choice(group))
             for group, option in sorted(self.choices.items())
@@ -84,23 +86,23 @@ class Composed:
         }
 
     def interpolated(self) -> set[str]:
-        """Return every key to which some value refers: `optim.lr` for `${optim.lr}`."""
+        """Return every key that some value refers to, such as `optim.lr` for `${optim.lr}`."""
         texts = (leaf for _, leaf in _leaves(self.written, "") if isinstance(leaf, str) and "${" in leaf)
         return {key for text in texts for key in re.findall(r"\$\{([\w.]+)\}", text)}
 
     def via(self, key: str) -> str:
-        """The interpolation a leaf was written as, such as `${name}`; "" for a literal."""
+        """Return the interpolation from which a leaf was resolved, such as `${name}`; "" for a literal."""
         node = _at(self.written, key)
         return str(node) if isinstance(node, str) and "${" in node else ""
 
 
-_search_path: list[Folder] = []  # of the compose under way; Hydra makes the plugin that reads it
+_search_path: list[Folder] = []  # of the current compose; global because Hydra instantiates _SearchPath
 
 
 class _SearchPath(SearchPathPlugin):
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         path = search_path.get_path()
-        path[:] = [element for element in path if element.provider != "main"]  # the folder that Hydra insists on
+        path[:] = [element for element in path if element.provider != "main"]  # the folder that Hydra requires
         search_path.prepend("no-hydra-job", "no-hydra-job://")
         for folder in _search_path:
             search_path.append(folder.provider, f"jobc://{folder.path}")
@@ -114,7 +116,7 @@ def _register_plugins() -> None:
 
 @contextmanager
 def hydra_ready(folders: Sequence[Folder]) -> Iterator[Any]:
-    """Hydra initialised on our folders, earlier ones winning; gives its config loader. Restores what was there."""
+    """Initialize Hydra on our folders (earlier ones win) and yield its config loader. Restores the earlier state."""
     _register_plugins()
     _search_path[:] = folders
     config_folders[:] = [folder.path for folder in folders]
@@ -122,7 +124,7 @@ def hydra_ready(folders: Sequence[Folder]) -> Iterator[Any]:
     before = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
-        with initialize_config_dir("/", version_base="1.3"), bounded():  # `initialize` looks for its caller
+        with initialize_config_dir("/", version_base="1.3"), bounded():  # `initialize` inspects its caller
             yield GlobalHydra.instance().config_loader()
     finally:
         _search_path.clear()
@@ -131,17 +133,17 @@ def hydra_ready(folders: Sequence[Folder]) -> Iterator[Any]:
 
 
 def read_inputs() -> dict[str, str]:
-    """`root:path` -> text of the config files read since hydra_ready() that are not our own or a plugin's."""
+    """Return `root:path` -> text of the config files read since hydra_ready(), except jobc's own and plugins' files."""
     return {path: text for path, text in read_files.items() if not path.startswith(("jobc:", "plugin:"))}
 
 
 def groups_with_default() -> set[str]:
-    """Return the groups in the defaults list of jobc's config.yaml, which keep that order."""
+    """Return the groups in the defaults list of jobc's config.yaml."""
     return set(re.findall(r"(?m)^  - (\w+): ", read_files.get("jobc:conf/config.yaml", "")))
 
 
 class OverridesRefused(CompileError):
-    """Some overrides cannot be composed. rest: what the others come to, in which more may be wrong."""
+    """Raised when some overrides cannot be composed. rest: config of the remaining ones, for more diagnostics."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic], rest: Composed) -> None:
         super().__init__(diagnostics)
@@ -149,8 +151,9 @@ class OverridesRefused(CompileError):
 
 
 def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: Known) -> Composed:
-    """Compose one job. `known`: gives the dotted keys of the spec, for did-you-mean. Raises CompileError, and
-    OverridesRefused where what is left can be read."""
+    """Compose one job. Raises CompileError, or OverridesRefused if the remaining overrides can be composed.
+
+    known: returns the dotted keys of the spec, for did-you-mean hints"""
     reset_budget()
     config = recompose(tuple(folder.path for folder in _search_path), config_name, overrides)
     if config is None:
@@ -161,8 +164,8 @@ def compose(loader: Any, config_name: str, overrides: Sequence[Override], known:
 def compose_config(
     loader: Any, config_name: str, overrides: Sequence[Override], known: Known
 ) -> tuple[DictConfig, list[Override]]:
-    """Return Hydra's composed config with unresolved interpolations and its section `hydra`, and the overrides as Hydra
-    parsed them (see respell). Raises as compose().
+    """Return Hydra's composed config, with unresolved interpolations and its section `hydra`, and the overrides as
+    Hydra accepted them (see respell). Raises as compose() does.
     """
     config, refused = None, []
     accepted = [o for o in overrides if not o.is_of_hydra]
@@ -176,7 +179,7 @@ def compose_config(
         try:
             config = hydra_compose(config_name, [o.canonical for o in accepted], return_hydra_config=True)
         except COMPOSE_ERRORS as error:
-            from .hydra_errors import explain, respell  # here, because most compiles have no error
+            from .hydra_errors import explain, respell  # imported here, because most compiles have no error
 
             if (changed := respell(error, accepted, loader)) and changed[0] not in respelt:
                 respelt.add(changed[0])
@@ -205,7 +208,7 @@ def _follows(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bool:
 
 
 def _keys(spec_keys: Known, config_name: str, overrides: Sequence[Override], loader: Any) -> list[str]:
-    """The keys of the spec, and those of the files that the command line chooses, such as a backend's options."""
+    """Return the spec's keys and the keys in the files that the command line chooses, such as a backend's options."""
     choices = [o.canonical for o in overrides if loader.get_group_options(o.key)]
     try:
         tree = OmegaConf.to_container(hydra_compose(config_name, choices))
@@ -258,7 +261,7 @@ def _unresolved(config: DictConfig, composed: Composed) -> list[Diagnostic]:
 
 
 def _why_unresolved(error: Exception, leaf: str, keys: Iterable[str], key: str) -> tuple[str, str]:
-    """(because, hint) for an interpolation that OmegaConf 2.3 cannot resolve."""
+    """Return (because, hint) for an interpolation that OmegaConf 2.3 cannot resolve."""
     message = str(error)
     if isinstance(error, RecursionError) or "ecursive" in message:
         return "the interpolation refers back to itself", f"give {key} a value of its own"
@@ -273,7 +276,7 @@ def _why_unresolved(error: Exception, leaf: str, keys: Iterable[str], key: str) 
 
 
 def _at(tree: Any, key: str) -> Any:
-    """The node at a dotted key; keys that hold dots themselves are tried longest first."""
+    """Return the node at a dotted key, None if missing. Keys that contain dots themselves are tried longest first."""
     if not key:
         return tree
     if isinstance(tree, dict):
@@ -290,7 +293,7 @@ def _at(tree: Any, key: str) -> Any:
 
 
 def _first_text(tree: Any, depth: int = 0) -> tuple[Text, int] | None:
-    """Return the first leaf with a position, and the number of mappings and lists of mappings around it."""
+    """Return the first leaf with a position, and how many mappings and lists of mappings enclose it."""
     if isinstance(tree, Text):
         return tree, depth
     inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()

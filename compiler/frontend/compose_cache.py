@@ -1,9 +1,9 @@
-"""Jobs that differ in values only share what Hydra does to find and merge their files.
+"""Cache Hydra's merged files, for jobs that differ only in values.
 
-In:  the overrides of one compile.   Out: the config that Hydra composes, or None when only Hydra itself can tell.
-Hydra 1.3 merges the files that overrides choose, four fifths of a compile, and then sets the other overrides one by
-one. A sweep chooses the same files for most of its points: from the second on the merged tree is kept, with all that
-was asked of the file system for it, and is used again while the answers are the same.
+In:  the overrides of one compile.   Out: the config that Hydra composes, or None if Hydra itself has to compose it.
+Hydra 1.3 merges the files that overrides choose (80% of a compile) and then sets the other overrides one by one. Most
+points of a sweep choose the same files. From the second point on, the merged tree is cached together with the answers
+of the file system that it depends on, and is reused while those answers are the same.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from .overrides import Override
 from .yaml_source import asked, read_files, same_answers
 
 COMPOSE_ERRORS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError)
-_MOST = 64  # of 35 kB each
+_MOST = 64  # entries, 35 kB each
 
 
 @dataclass(frozen=True)
 class _Merged:
-    """config: pickled, which is read back faster than a config is copied; files, answers: see source.py."""
+    """A cached config. config: pickled, because unpickling is faster than copying; files: read_files and
+    answers: asked, both of yaml_source.py.
+    """
 
     config: bytes
     files: dict[str, str]
@@ -38,15 +40,14 @@ class _Merged:
 
 
 _kept: dict[tuple[object, ...], _Merged] = {}
-_once: set[tuple[object, ...]] = set()  # composed once; most commands compile once, and keeping takes time
+_once: set[tuple[object, ...]] = set()  # composed once and not cached, because most commands compile only once
 
 
 def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> DictConfig | None:
-    """The config with its section `hydra`, in which `overrides` lacks those that choose no file.
+    """Return the config with its section `hydra`, built from the cached merge of the files that overrides choose.
 
-    folders: of the search path that Hydra was initialised on, absolute. None: these files are chosen for the first
-    time, some override is refused, or one replaces a whole group by a mapping. Raises CompileError for a file that
-    cannot be read.
+    folders: absolute search path that Hydra was initialized on. Returns None if these files are chosen for the first
+    time, an override is invalid, or one replaces a whole group by a mapping. Raises CompileError for unreadable files.
     """
     chosen = [o for o in overrides if o.package or any(os.path.isdir(f"{folder}/{o.key}") for folder in folders)]
     others = [o.canonical for o in overrides if o not in chosen]
@@ -65,7 +66,7 @@ def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Ov
         config: DictConfig = pickle.loads(merged.config)
         ConfigLoaderImpl._apply_overrides_to_config(OverridesParser.create().parse_overrides(others), config)
     except COMPOSE_ERRORS:
-        return None  # Hydra is asked for all at once, and says why
+        return None  # the caller composes with Hydra, which reports the error
     read_files.update(merged.files)
     _kept[cache_key] = merged
     if len(_kept) > _MOST:

@@ -1,8 +1,8 @@
-"""`hosts=@FILE`: hosts from a file, as clusters have them lying about (node_ip_list.txt, MPI and DeepSpeed hostfiles).
+"""Read `hosts=@FILE`: host names from files that clusters already have (node_ip_list.txt, MPI or DeepSpeed hostfiles).
 
-In:  a composed tree whose host lists may be `@FILE`.   Out: the tree with the hosts, what was read, findings.
-A relative FILE begins in the folder of the config file that names it, or where jobc was called for the command line.
-One entry a line: `node1`, `a,b`, `node[1-4]`, `user@node1`, `node1 slots=8`; `#` begins a comment. The first is node 0.
+In:  a composed tree whose host lists may be `@FILE`.   Out: the tree with the hosts, file digests, diagnostics.
+A relative FILE starts from the folder of the config file that names it, or on the command line from the current one.
+One entry a line: `node1`, `a,b`, `node[1-4]`, `user@node1`, `node1 slots=8`; `#` starts a comment. The first is node 0.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%-]*", re.ASCII)
 _SLOTS = re.compile(r"(?:max[-_])?slots=([0-9]{1,9})")  # Open MPI 4 hostfile(7), DeepSpeed hostfiles
 
 _FOREIGN = re.compile(r"[^\w.:%@,\[\]\s-]", re.ASCII)
-_MOST_FAULTS = 10  # in a file that may be a host list
+_MOST_FAULTS = 10  # more faulty lines: the file is not a host list
 MOST_BYTES = 4 * MIB  # 100,000 names of 40 characters
 
 
 @dataclass(frozen=True)
 class Host:
-    """One host of a file. slots: its number of processes, or None if the file does not set it."""
+    """One host in a file. slots: number of processes, or None if the file does not set it."""
 
     name: str
     slots: int | None
@@ -45,9 +45,9 @@ class Host:
 
 @dataclass
 class HostFiles:
-    """Contents of the host files of one job.
+    """Contents of one job's host files.
 
-    typed:   spec key -> the `@FILE` it was written as; hosts: spec key -> the file's hosts
+    typed:   spec key -> the `@FILE` in the config; hosts: spec key -> the file's hosts
     digests: `root:path` -> sha256 of the text
     """
 
@@ -67,10 +67,10 @@ def read_host_files(
     is_typed: Callable[[str], bool],
     folders: Folders,
 ) -> tuple[dict[str, Any], HostFiles]:
-    """The tree with every `@FILE` of a host list replaced by its hosts.
+    """Return the tree with every `@FILE` of a host list replaced by its hosts, and what the files contain.
 
-    tree: text leaves; it is not changed. is_typed: True for a key whose value is on the command line. It may name any
-    file, and so may the user's own config folder; other files name those of the project and of its config folders
+    tree: text leaves, not modified. is_typed: returns whether a key's value is on the command line. The command line
+    and the user's own config folder may name any file; other config files only those in the project and config folders.
     """
     files, out = HostFiles(), dict(tree)
     for key in _host_keys():
@@ -89,19 +89,19 @@ def read_host_files(
 
 
 def too_few_slots(files: HostFiles, nodes: int, procs: int) -> Iterator[Diagnostic]:
-    """JC1133 for a host of `hosts` that is used and that takes fewer processes than the job starts on a node."""
+    """Yield JC1133 for the first used host with fewer slots than the job starts processes on each node."""
     for host in files.hosts.get("hosts", [])[:nodes]:
         if host.slots is not None and host.slots < procs:
             because = f"the job starts {procs} processes on each node"
             title = f"{host.name} has {host.slots} slot{'s' * (host.slots != 1)}"
             hint = f"procs={host.slots}, or correct the file" if host.slots else f"remove {host.name} from the file"
             yield Diagnostic("JC1133", title, because, hint, host.origin, "hosts")
-            return  # the others have as many, and jobc runs one command at a time to know
+            return  # usually all hosts have the same number of slots
 
 
 @cache
 def _host_keys() -> list[str]:
-    """The spec keys that are host lists: hosts, queue.nodelist, queue.exclude."""
+    """Return the spec keys that are host lists: hosts, queue.nodelist, queue.exclude."""
     listed = {key: type_at(JobSpec, key) for key in spec_keys(JobSpec)}
     return [key for key, hint in listed.items() if hint == type_at(JobSpec, "hosts")]
 
@@ -113,9 +113,9 @@ def _allowed(folders: Folders) -> tuple[Path, ...]:
 def _read(
     typed: str, by: Origin | None, allowed: Sequence[Path] | None, folders: Folders, files: HostFiles, key: str
 ) -> list[Host]:
-    """The hosts of one file; what is wrong with it goes to files.diagnostics.
+    """Return the hosts in one file; adds errors to files.diagnostics.
 
-    by: where `@FILE` was written; allowed: folders that the file must lie in, None for any file
+    by: position of `@FILE`; allowed: folders that must contain the file, None for any file
     """
     path, file_origin = _place(typed, by, folders)
     try:
@@ -157,7 +157,7 @@ def _unreadable(error: Unreadable, typed: str, by: Origin | None, file_origin: O
 
 
 def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origin]:
-    """(where the file lies, its place for messages). by: where `@FILE` was written."""
+    """Return (path of the file, its origin for messages). by: position of `@FILE`."""
     path = Path(typed).expanduser()
     if path.is_absolute() or by is None or by.root not in folders:
         return path, Origin("file", typed)
@@ -166,9 +166,9 @@ def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origi
 
 
 def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) -> Iterator[Host]:
-    """Hosts of the file. Messages do not quote the file, because a user may name any file by mistake.
+    """Yield the hosts in the file. Messages do not quote its lines, because a user may name a wrong file by mistake.
 
-    refused: receives JC1131 for each unreadable line, or one for the whole file when no line or too few can be read
+    refused: receives JC1131 for each invalid line, or one for the whole file if too many lines, or all, are invalid
     """
     host_count = 0
     faults: list[Diagnostic] = []
@@ -193,8 +193,8 @@ def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) 
 
 
 def _entry(entry: str) -> list[tuple[str, int | None]]:
-    """(name, slots) of each host of one line, or Refused, in words that do not repeat the line."""
-    if _NAME.fullmatch(entry):  # most lines are such, and some files have ten thousand
+    """Return (name, slots) of each host on one line. Raises Refused with a reason that does not quote the line."""
+    if _NAME.fullmatch(entry):  # the usual case, and some files have ten thousand lines
         return [(entry, None)]
     words = entry.split()
     counts = [match for word in words if (match := _SLOTS.fullmatch(word))]
@@ -215,7 +215,7 @@ def _entry(entry: str) -> list[tuple[str, int | None]]:
 
 
 def _refuse_twice(hosts: list[Host], key: str, refused: list[Diagnostic]) -> None:
-    """JC1132"""
+    """Add JC1132 for each host that is listed twice."""
     first: dict[str, Host] = {}
     for host in hosts:
         before = first.setdefault(machine_of(host.name), host)

@@ -1,4 +1,4 @@
-"""Hydra's exceptions as diagnostics: which override or file is to blame, and what to type instead (hydra-core 1.3)."""
+"""Turn Hydra's exceptions into diagnostics: the override or file to blame, and a correction (hydra-core 1.3)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .yaml_source import USER_ROOTS, read_files
 
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
 
-TYPO = 0.85  # likeness of a key from which a wrong value does not matter: pocs=two
-MOST_KEYS = 8  # that a hint lists
+TYPO = 0.85  # minimum likeness of a key to count as a typo even if its value does not fit: pocs=two
+MOST_KEYS = 8  # keys that a hint lists
 _BELOW_LIST = re.compile(
     r"invalid literal for int\(\) with base 10: '(.*)'|Index '(.*)' \(str\) is not an int", re.DOTALL
 )
@@ -38,11 +38,10 @@ def hydra_setting(override: Override) -> Diagnostic:
 
 
 def respell(error: Exception, overrides: Sequence[Override], loader: Any) -> tuple[str, list[Override]] | None:
-    """The group, and the overrides with that group chosen in the other of Hydra's two spellings; None when that is not
-    what Hydra minds.
+    """Return the group and the overrides with Hydra's other spelling for that group; None for any other error.
 
-    `+group=option` is for a group without a default, `group=option` for one with a default. Which one a group of a
-    user's own is, nobody should have to know.
+    Hydra wants `+group=option` for a group without a default, and `group=option` for one with a default. Users need not
+    know which kind their own group is.
     """
     alone = re.search(r"Could not override '([^']+)'\.\s*No match in the defaults list", str(error))
     twice = _TWICE.search(str(error))
@@ -62,7 +61,10 @@ def respell(error: Exception, overrides: Sequence[Override], loader: Any) -> tup
 def explain(
     error: Exception, overrides: Sequence[Override], loader: Any, config_name: str, known: Callable[[], list[str]]
 ) -> tuple[Diagnostic, Override | None]:
-    """Hydra's exception as a diagnostic, and the override to blame, None when a file is. known: gives all keys"""
+    """Return the diagnostic for Hydra's exception, and the override to blame (None if a file is).
+
+    known: returns all keys
+    """
     if read := _machine_read(error, overrides, loader):
         return read
     message = str(error) + (f"\n{error.__cause__}" if error.__cause__ else "")
@@ -123,7 +125,7 @@ def explain(
 def _machine_read(
     error: Exception, overrides: Sequence[Override], loader: Any
 ) -> tuple[Diagnostic, Override | None] | None:
-    """JC1107 for a defaults list, or the choice of an option, that would read this machine."""
+    """Return JC1107 for a defaults list or group choice whose interpolation would read the compiling machine."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, MachineRead):
         cause = cause.__cause__ or cause.__context__
@@ -137,7 +139,7 @@ def _machine_read(
 
 
 def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[str]) -> Diagnostic:
-    """JC1102. message: Hydra's, which names the key below a mapping and the package that a group has."""
+    """Return JC1102. message: Hydra's, which names the key below a mapping, or the package that a group has."""
     below = re.search(r"full_key: (\S+)", message)
     key = below[1] if below and not culprit.key.startswith(f"{below[1]}.") else culprit.key
     position = culprit.origin.of_key(key)
@@ -178,7 +180,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
 
 
 def _below_mapping(key: str, known_keys: Sequence[str]) -> str:
-    """`labels.team` for lables.team: a mapping whose names the user invents, and the name; "" when none is close."""
+    """Return `labels.team` for lables.team: a misspelt mapping with user-defined names; "" if none is similar."""
     parts = key.split(".")
     for count in range(1, len(parts)):
         above = ".".join(parts[:count])
@@ -189,7 +191,7 @@ def _below_mapping(key: str, known_keys: Sequence[str]) -> str:
 
 
 def _beside(section: str, known_keys: Sequence[str]) -> str:
-    """The keys of a section, when they are few."""
+    """Return a hint that lists the keys of a section if there are few."""
     below = {key for key in known_keys if key.startswith(f"{section}.")}
     keys = sorted(key for key in below if not key.rpartition(".")[2].isdigit())  # items of lists
     if not 0 < len(keys) <= MOST_KEYS:
@@ -199,9 +201,9 @@ def _beside(section: str, known_keys: Sequence[str]) -> str:
 
 
 def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
-    """Return whether a key of similar spelling can have the value that was typed. value: "" if none was"""
+    """Return whether a similarly spelt key accepts the typed value. value: "" if none was typed"""
     if key.startswith("backend."):
-        return True  # its type is the plugin's
+        return True  # the plugin defines its type
     key_type = type_at(JobSpec, key)
     if value[:1] == "[":
         return key_type is not None and not is_mapping(key_type) and (is_list(key_type) or bool(value_type(key_type)))
@@ -215,25 +217,25 @@ def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
         return bool(value.lower() in words or aliases.value_of(key, value) or nearest(value, words))
     scalar = value_type(key_type)
     if scalar is None or value.lower() in ("true", "false"):
-        return False  # a section or a switch: the typed value fits neither
+        return False  # a section or a boolean, which the typed value does not fit
     try:
         scalar.read(value)
     except Refused:
         is_typo = _likeness(key, typed) >= TYPO
-        return is_typo or (scalar.units and value[:1].isdigit())  # the hint has another value, or unit
+        return is_typo or (scalar.units and value[:1].isdigit())  # the hint shows a valid value or unit
     return True
 
 
 def _likeness(key: str, typed: str) -> float:
     """Return how similar the last parts of two keys are, from 0 to 1."""
-    import difflib  # here, because most compiles need no suggestion
+    import difflib  # imported here, because most compiles need no suggestion
 
     return difflib.SequenceMatcher(None, key.rpartition(".")[2], typed.rpartition(".")[2]).ratio()
 
 
 def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
-    """`key=value` for the key that was meant, in brackets where it is a list, below a name where it is a mapping; a
-    value that its type does not take gives way to one that it does. The key alone when no value was typed.
+    """Return `key=value` for the intended key: in brackets for a list, with a name for a mapping, and with a valid
+    value in place of one that the key's type rejects. Without a typed value, return the key alone.
 
     named: what was typed below the key, such as the name of an item
     """
@@ -251,14 +253,16 @@ def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
         return f"{key}={meant}"
     is_judged = (value_type(key_type) or choices(key_type)) and re.fullmatch(
         r"[\w.:/%+…-]+", value
-    )  # no sweep, and no text in quotes
+    )  # neither a sweep nor quoted text
     return f"{key}={example(options_of(key_type), value) if is_judged else value}"
 
 
 def _null_group(
     error: ValueError | TypeError, overrides: Sequence[Override], loader: Any, known_keys: list[str]
 ) -> tuple[Diagnostic, Override | None]:
-    """JC1109 for group=null and JC1102 below a list, which Hydra 1.3 answers with a ValueError; any other is ours."""
+    """Return JC1109 for group=null, or JC1102 for a key below a list. Hydra 1.3 raises ValueError for both. Any
+    other ValueError is a bug in jobc and is raised again.
+    """
     if (word := _BELOW_LIST.search(str(error))) and (
         below := next((o for o in overrides if (word[1] or word[2]) in o.key.split(".")[1:]), None)
     ):
@@ -277,7 +281,7 @@ def _null_group(
 
 @dataclass(frozen=True)
 class _Choice:
-    """An item of a defaults list. origin: of its group; overrides: whether it begins with `override`"""
+    """An item of a defaults list. origin: position of its group; overrides: True if it starts with `override`."""
 
     origin: Origin
     option: str
@@ -285,7 +289,9 @@ class _Choice:
 
 
 def _in_defaults(group: str) -> Iterator[_Choice]:
-    """The lines of files read so far that choose an option of it; Hydra keeps no places for defaults lists."""
+    """Yield the items that choose an option of the group, from the text of the files read so far, because Hydra
+    does not record positions in defaults lists.
+    """
     line_of = re.compile(
         r"[^#]*?(?:-\s+|[\[{,]\s*)['\"]?(?:(override|optional)\s+)?/?"
         rf"({re.escape(group)})(?:@[\w.]+)?['\"]?\s*:\s*['\"\[]?([^\s'\",\]}}#]+)"
@@ -298,9 +304,9 @@ def _in_defaults(group: str) -> Iterator[_Choice]:
 
 
 def _item(group: str, option: str, loader: Any) -> str:
-    """Return the entry of that group in any defaults list; "" if there is none.
+    """Return a corrected defaults list item for that group; "" if the group does not exist.
 
-    option: the one that was written, or its nearest
+    option: the option as written; the closest existing one is used
     """
     options = loader.get_group_options(group)
     if not group or not options:
@@ -310,8 +316,7 @@ def _item(group: str, option: str, loader: Any) -> str:
 
 
 def _close(options: Sequence[str], option: str) -> list[str]:
-    """The one that was written where there is such an option, else those that are like it, as `deepspeed` is like
-    deepspeed/zero2."""
+    """Return the option itself if it exists, else similar ones, such as `deepspeed` for deepspeed/zero2."""
     return [part for part in (option, *option.split("/")) if part in options] or nearest(option, options)
 
 
@@ -320,7 +325,7 @@ def _has_default(group: str) -> bool:
 
 
 def _file_fault(message: str, loader: Any) -> Diagnostic | None:
-    """JC1105 for what a file's defaults list does wrong; None when the message is about something else."""
+    """Return JC1105 for an error in a file's defaults list; None if the message is about something else."""
     if file := re.search(r"In '([^']+)': ConfigTypeError raised", message):
         because = "one file has a list where another file has a mapping"
         hint = "jobc --cfg job prints the values of the other files"
@@ -347,7 +352,7 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
 def _lost_override(file: str, group: str, loader: Any) -> Diagnostic:
     """Return JC1105 for an `override` of a group that no file chooses.
 
-    group: as Hydra has it, which puts the folder of the file before a group without /
+    group: as in Hydra's message, which prefixes a group without / with the folder of the file
     """
     beside = group.removeprefix(f"{file.rpartition('/')[0]}/")
     items = [c for c in _in_defaults(beside) if c.overrides and f"/{c.origin.path}".endswith(f"/{file}.yaml")]
@@ -415,9 +420,9 @@ def _wanted(error: MissingConfigException, overrides: Sequence[Override], loader
 
 
 def _beside_file(file: str, wanted: str, loader: Any) -> Diagnostic | None:
-    """JC1109 for `- backend: slurm` in experiment/mine.yaml, which Hydra takes for experiment/backend.
+    """Return JC1109 for `- backend: slurm` in experiment/mine.yaml, which Hydra reads as experiment/backend.
 
-    wanted: experiment/backend/slurm. None where no group is meant that there is
+    wanted: missing path, such as experiment/backend/slurm. Returns None if no existing group is meant.
     """
     folder = file.rpartition("/")[0]
     parts = wanted.removeprefix(f"{folder}/").split("/") if wanted.startswith(f"{folder}/") else []

@@ -1,4 +1,4 @@
-"""Parse one override with Hydra's grammar, keeping the text of its values."""
+"""Parse one override with Hydra's grammar, and keep the exact text of its values."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 
 def parse(word: str, sweep: bool) -> Any:
-    """Hydra's Override for the word with every primitive as text, or None when Hydra cannot parse it."""
+    """Return Hydra's Override for the word, with every primitive as text, or None if Hydra cannot parse it."""
     from hydra.errors import HydraException, OverrideParseException
 
     try:
         return _parser(sweep)(word)
-    except (OverrideParseException, HydraException, RecursionError, ValueError):  # the last: an int of 5,000 digits
+    except (OverrideParseException, HydraException, RecursionError, ValueError):  # ValueError: an int of 5,000 digits
         return None
 
 
 @cache
 def _parser(sweep: bool) -> Callable[[str], Any]:
-    """Hydra's grammar with a visitor that keeps the text of primitives (hydra-core 1.3, documented grammar)."""
+    """Return a parser for Hydra's grammar whose visitor keeps the text of primitives (hydra-core 1.3)."""
     from antlr4 import CommonTokenStream, InputStream
     from hydra.core.override_parser.overrides_parser import create_functions
     from hydra.core.override_parser.overrides_visitor import HydraErrorListener, HydraOverrideVisitor

@@ -1,10 +1,10 @@
-"""Composition and interpolation that read nothing but the config itself, and that end.
+"""Make composition and interpolation read only the config itself, in bounded time.
 
-In   the config that Hydra composes, as long as bounded() is open
+In   the config that Hydra composes inside bounded()
 Out  resolved values; MachineRead for a resolver that would read this machine; TooMuch for a config that expands too far
 
-OmegaConf resolves the same reference again and again, so thirty keys of `${a}${a}` are a billion steps. The bound is on
-what is resolved, whatever is written: how often, and how many characters and nodes it yields (omegaconf 2.3).
+OmegaConf resolves the same reference again and again, so thirty keys of `${a}${a}` take a billion steps. The budget
+limits what is resolved: the number of interpolations, and the characters and nodes that they yield (omegaconf 2.3).
 Defaults lists repeat in the same way: files that each include the next one twice double the work (hydra-core 1.3).
 """
 
@@ -24,22 +24,22 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import Origin, Text
 from ..untrusted_files import MIB
 
-MOST_INTERPOLATIONS = 2_000  # of 0.05 to 0.3 ms
-MOST_CHARACTERS = 1_000_000  # that they yield; a mapping or a list counts each of its nodes
-MOST_DECODED = 10_000  # characters of a text that oc.decode parses, of 10 us
-MOST_TEXT = 16 * MIB  # of all files
-MOST_LOADS = 1_000  # of config files in one composition, of 1 ms; Hydra loads each file twice
-MOST_VALUES = 50_000  # of all loads, of 0.1 ms
+MOST_INTERPOLATIONS = 2_000  # 0.05 to 0.3 ms each
+MOST_CHARACTERS = 1_000_000  # characters that interpolations yield; each node of a mapping or list counts
+MOST_DECODED = 10_000  # characters in one oc.decode argument, 10 us each
+MOST_TEXT = 16 * MIB  # characters in all files
+MOST_LOADS = 1_000  # loads of config files in one composition, 1 ms each; Hydra loads each file twice
+MOST_VALUES = 50_000  # values in all loads, 0.1 ms each
 _PURE = ("oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.select")
 _READING = ("oc.env", "now", "hydra", "python_version")
 
 
 class MachineRead(InterpolationResolutionError):
-    """An interpolation that would read this machine. Lines of its message: what reads it; the key that has it."""
+    """An interpolation that would read this machine. Its message has two lines: what it reads, and the key."""
 
 
 class TooMuch(BaseException):
-    """The config expands too far. Not an Exception, because OmegaConf and Hydra rewrite or swallow those."""
+    """Raised if a config expands too far. Not an Exception, because OmegaConf and Hydra rewrite or swallow those."""
 
     def __init__(self, because: str, origin: Origin | None = None, key: str = "") -> None:
         super().__init__(because)
@@ -50,7 +50,7 @@ _HINT = "write the values out, or remove the repetition"
 
 
 class _Budget:
-    """Budget that remains for one config."""
+    """Remaining budget for one config."""
 
     def __init__(self) -> None:
         self.reset()
@@ -61,7 +61,7 @@ class _Budget:
         self.values_of: dict[str, int] = {}  # path of a config -> values in it
 
     def take_load(self, path: str, config: Any) -> None:
-        """Count one load of a config file. config: its tree, None when the file does not exist"""
+        """Count one load of a config file. config: its tree, None if the file does not exist"""
         origin = _any_origin(config)
         self.loads -= 1
         if self.loads < 0:
@@ -88,20 +88,20 @@ class _Budget:
             raise TooMuch(f"its interpolations give more than {MOST_CHARACTERS:,} characters", origin, key)
 
 
-_budget = _Budget()  # of the config under way; OmegaConf's containers can report only here
+_budget = _Budget()  # of the current config; global because OmegaConf's containers cannot be given it
 reset_budget, take_text = _budget.reset, _budget.take_text
 
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Context with pure resolvers only, and a budget. Raises CompileError JC1114; restores the resolvers on exit."""
+    """Run a block with pure resolvers and a budget. Raises CompileError JC1114; restores the resolvers on exit."""
     resolvers, resolve = BaseContainer._resolvers, Container.resolve_parse_tree
     pure = {name: resolvers[name] for name in _PURE}
     create, decode = resolvers["oc.create"], resolvers["oc.decode"]
     load = CachingConfigRepository.load_config
 
     def create_without_yaml(root: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: tuple[str, ...]) -> Any:
-        if any(isinstance(arg, str) for arg in args):  # whose aliases would repeat without bound
+        if any(isinstance(arg, str) for arg in args):  # its YAML aliases would repeat without bound
             raise InterpolationResolutionError("oc.create accepts a list or a mapping, not text")
         return create(root, parent, node, args, texts)
 
@@ -144,13 +144,13 @@ def bounded() -> Iterator[None]:
 
 
 def check_syntax(text: str, origin: Origin | None = None) -> None:
-    """Raise GrammarParseError for text whose interpolations cannot be read."""
+    """Raise GrammarParseError for text whose interpolations cannot be parsed."""
     _budget.take_interpolations(cost(text), origin)
     parse(text)
 
 
 def cost(text: str) -> int:
-    """Interpolations in a text, one at least; long ones count as several, because the parser is slow."""
+    """Return the number of interpolations in a text, at least 1. Long ones count more, because parsing is slow."""
     start = text.find("${")
     inside = len(text[start : text.rfind("}") + 1]) if start >= 0 else 0
     return max(1, text.count("${") + inside // 200)
@@ -169,7 +169,7 @@ def _origin(node: Any) -> Origin | None:
 
 
 def _any_origin(config: Any) -> Origin | None:
-    """File that a tree was read from, None for an empty tree."""
+    """Return the file from which a tree was read; None for an empty tree."""
     content = config._value() if isinstance(config, Node) else config
     if isinstance(content, Text):
         return content.origin.whole
@@ -178,7 +178,7 @@ def _any_origin(config: Any) -> Origin | None:
 
 
 def _sizes(value: Any) -> Iterator[int]:
-    """Sizes of a value's parts: of text its characters, of anything else 1."""
+    """Yield the sizes of a value's parts: characters for text, 1 for anything else."""
     content = value._value() if isinstance(value, Node) else value
     if isinstance(content, str):
         yield len(content)

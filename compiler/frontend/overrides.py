@@ -1,10 +1,10 @@
-"""Command-line overrides, read so that every value keeps the text that was typed.
+"""Parse command-line overrides without changing the text that the user typed.
 
-In:  the words of the command line.   Out: `Override`s whose canonical form Hydra reads back to exactly that text.
-Hydra 1.3's own grammar decides what is a list, a mapping or an interpolation; every number, word and flag stays text
-(`24.10`, `0755`, `on`). A right side that Hydra cannot parse and that opens no `[`, `{` or quote is text as typed
-(`node[1-4]`, `^lo`, `~/x`, `a=b`). Without -m a comma or a function call is text as well; types decide later. With -m
-a comma outside quotes separates values, and where Hydra cannot read them nothing is guessed.
+In:  the words of the command line.   Out: `Override`s, whose canonical form Hydra parses to exactly that text.
+Hydra 1.3's grammar decides what is a list, a mapping or an interpolation; numbers, words and flags stay text (`24.10`,
+`0755`, `on`). A value that Hydra cannot parse and that starts no `[`, `{` or quote is taken as typed (`node[1-4]`,
+`^lo`, `~/x`, `a=b`). Without -m, commas and function calls are also text; the key's type interprets them later. With
+-m, a comma outside quotes separates values, and a value that Hydra cannot parse is an error.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..spec.secret_scan import shown
 from .hydra_parser import parse
 
-MOST_POINTS = 2_000  # of a sweep; Slurm's own MaxArraySize is 1,001 unless a site raises it
-MOST_WORDS = 2_000  # of one command line; each takes about a millisecond
-MOST_MARKS = 4_000  # `,`, `[`, `{`, … outside quotes, of all words; Hydra's parser takes a minute for 50,000
-MOST_KEY = 500  # characters of a key
+MOST_POINTS = 2_000  # points in a sweep; Slurm's MaxArraySize is 1,001 unless a site raises it
+MOST_WORDS = 2_000  # words in one command line; each takes about a millisecond
+MOST_MARKS = 4_000  # `,`, `[`, `{`, … outside quotes in all words; Hydra's parser takes a minute for 50,000
+MOST_KEY = 500  # characters in a key
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Override:
     typed:     the word as the user typed it
     operator:  "" set, "+" add, "++" set or add, "~" delete
     key:       dotted key or group
-    package:   the package of `group@package`, "" for none
-    canonical: what Hydra gets
+    package:   the package in `group@package`, "" for none
+    canonical: the word that Hydra receives
     """
 
     typed: str
@@ -48,7 +48,7 @@ class Override:
 
     @property
     def shown(self) -> str:
-        """Return the override as messages quote it."""
+        """Return the override as messages quote it, with secrets redacted."""
         return shown(self.typed)
 
     @property
@@ -62,24 +62,24 @@ class Override:
 
     @property
     def keys(self) -> set[str]:
-        """Return the keys that it sets or removes; for a mapping, the keys inside."""
+        """Return the keys that the override sets or removes; for a mapping, the keys inside."""
         head, _, value = self.canonical.partition("=")
         mapping = parse(self.canonical, sweep=False)._value if value.startswith("{") else None
         return set(_leaf_keys(head.lstrip("+~"), mapping))
 
 
 def read_overrides(words: Iterable[str], open_keys: Sequence[str] = ()) -> list[Override]:
-    """All overrides of one compile, or CompileError with every word that cannot be read (JC1101).
+    """Return all overrides of one compile. Raises CompileError with JC1101 for every invalid word.
 
-    open_keys: mappings that take new keys without `+`, such as `env`
+    open_keys: mappings that accept new keys without `+`, such as `env`
     """
     return [choices[0] for choices in _read(words, open_keys, sweep=False, loader=None)]
 
 
 def read_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any = None) -> list[list[Override]]:
-    """Return every combination of a -m command line, at least one; the last override varies fastest.
+    """Return every combination of values in a -m command line, at least one; the last override varies fastest.
 
-    loader: Hydra's config loader, which `glob(…)` over a group needs
+    loader: Hydra's config loader, required by `glob(…)` over a group
     """
     choices = _read(words, open_keys, sweep=True, loader=loader)
     if (count := math.prod(map(len, choices))) > MOST_POINTS:
@@ -89,12 +89,12 @@ def read_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any 
 
 
 def set_key(key: str, value: str) -> Override:
-    """An override of our own making."""
+    """Return an override that jobc sets itself."""
     return Override(f"{key}={value}", "", key, "", f"{key}={spell(value)}")
 
 
 def spell(value: Any) -> str:
-    """A value in Hydra's grammar; text in single quotes, so that it is read back unchanged."""
+    """Return a value in Hydra's grammar, with text in single quotes so that it is parsed back unchanged."""
     if value is None:
         return "null"
     if isinstance(value, list):
@@ -105,13 +105,13 @@ def spell(value: Any) -> str:
 
 
 def command_word(words: Iterable[str]) -> str:
-    """`command=[train.py,--lr,0.1]`, for people to type."""
+    """Return `command=[train.py,--lr,0.1]` for people to type."""
     typed = (word if re.fullmatch(r"[\w./${}-]+", word) else quote(word, double=True) for word in words)
     return f"command=[{','.join(typed)}]"
 
 
 def quote(text: str, double: bool = False) -> str:
-    """Text in quotes of Hydra's grammar."""
+    """Return the text in quotes, escaped for Hydra's grammar."""
     from hydra.core.override_parser.types import Quote, QuotedString
 
     return str(QuotedString(text, Quote.double if double else Quote.single).with_quotes())
@@ -135,7 +135,7 @@ def _read(words: Iterable[str], open_keys: Sequence[str], sweep: bool, loader: A
 
 
 def _check_size(words: Sequence[str], sweep: bool) -> None:
-    """Raise CompileError JC1116 for a command line that Hydra's parser (ANTLR, in Python) would read for minutes."""
+    """Raise CompileError JC1116 for a command line that Hydra's parser (ANTLR, in Python) would parse for minutes."""
     hint = "put the values into a config file: +experiment=NAME reads experiment/NAME.yaml"
     if len(words) > MOST_WORDS:
         title, because = f"too many overrides: {len(words):,}", f"a command line can have at most {MOST_WORDS:,}"
@@ -152,7 +152,7 @@ def _check_size(words: Sequence[str], sweep: bool) -> None:
 
 
 class _Unreadable(Exception):
-    """args: because, hint, and when it is not JC1101: code, title."""
+    """An override that cannot be parsed. args: because, hint, and for codes other than JC1101: code, title."""
 
 
 def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> list[Override]:
@@ -179,7 +179,7 @@ def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> 
 
 
 def _head(text: str) -> tuple[str, str]:
-    """(key or group, package) of what stands before the `=`."""
+    """Return (key or group, package) from the text before the `=`."""
     if len(text) > MOST_KEY:
         raise _Unreadable(f"its key has more than {MOST_KEY} characters", "nodes=2")
     if _PLAIN_KEY.fullmatch(text):
@@ -194,11 +194,11 @@ def _head(text: str) -> tuple[str, str]:
 
 
 def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
-    """The canonical right sides: one, or with -m as many as the sweep has."""
+    """Return the canonical values: one, or with -m all values of the sweep."""
     opens = right.strip(" \t")[:1]
     if _PLAIN_VALUE.fullmatch(right):
         return [_text(right)]
-    if right == "~":  # as in YAML
+    if right == "~":  # null, as in YAML
         return ["null"]
     if not sweep and opens not in _OPENING and right.lower() != "null":
         return [_text(right)]
@@ -221,19 +221,19 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
         points = _swept(parsed, key.removeprefix("++"), right, loader)
         return [_values(f"{key}={value}", value, sweep=False, loader=None)[0] for value in points]
     if opens not in _OPENING and parsed._value is not None and not (sweep and "\\," in right):
-        return [_text(right)]  # as typed: Hydra would take \\ and \, for one character
+        return [_text(right)]  # keep the text: Hydra would reduce \\ and \, to one character
     for leaf in _texts(parsed._value):
         _text(leaf)
     return [spell(parsed._value)]
 
 
 def _outside_quotes(right: str) -> str:
-    """Return the value with `_` for each quoted character. A quote can only start where a value starts."""
+    """Return the value with `_` for each quoted character. A quoted text can only start where a value starts."""
     return _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), right)
 
 
 def _each_quoted(key: str, right: str) -> list[str]:
-    """The word with each value of the sweep in quotes; [] where the commas separate none, as in `node[1,3]`."""
+    """Return the word with each value of the sweep in quotes; [] if its commas separate no values (`node[1,3]`)."""
     right = re.sub(r"choice\((.*)\)", r"\1", right.strip(" \t"))
     values, start, depth = [], 0, 0
     bare = _outside_quotes(right)
@@ -249,7 +249,7 @@ def _each_quoted(key: str, right: str) -> list[str]:
 
 
 def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
-    """The values of a sweep as text, one at least."""
+    """Return the values of a sweep as text, at least one."""
     from hydra.core.override_parser.types import Glob, IntervalSweep, RangeSweep
 
     swept = parsed._value
@@ -257,7 +257,7 @@ def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
         raise _Unreadable("an interval does not give a list of values", f"{key}=range(0,1,0.25)")
     if isinstance(swept, RangeSweep):
         _check_range(swept, key)
-    if isinstance(swept, Glob):  # whose patterns Hydra compares with names as they are
+    if isinstance(swept, Glob):  # Hydra compares the patterns with names, so they must not be quoted
         swept = replace(swept, include=[*map(_plain, swept.include)], exclude=[*map(_plain, swept.exclude)])
     parsed._value, parsed.config_loader = swept, loader
     points = [str(value) for value in parsed.sweep_string_iterator()]
@@ -269,7 +269,7 @@ def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
 
 
 def _check_range(swept: Any, key: str) -> None:
-    """swept: a RangeSweep. Refuses one that holds no number, has no end, or has more than any sweep compiles."""
+    """Raise _Unreadable for a range that is empty, infinite, or larger than any sweep. swept: a RangeSweep."""
     start, stop, step = numbers = (swept.start, swept.stop, swept.step)
     if not all(isinstance(number, int) or math.isfinite(number) for number in numbers):
         raise _Unreadable("a range goes from one number to another", f"{key}=range(0,1,0.25)")
@@ -285,13 +285,13 @@ def _check_range(swept: Any, key: str) -> None:
 
 
 def _too_many(count: int, hint: str = "split it over several calls") -> tuple[str, str, str, str]:
-    """(because, hint, code, title) of JC1113."""
+    """Return (because, hint, code, title) for JC1113."""
     shown = f"{count:,}" if count < 10**9 else "a billion or more"
     because = f"one call compiles at most {MOST_POINTS:,} points, because each takes about 1 MB of memory"
     return because, hint, "JC1113", f"a sweep of {shown} points"
 
 
-# What Hydra's grammar is sure to read as itself; most overrides are such, and parsing costs milliseconds.
+# Text that Hydra's grammar parses as itself: most overrides, and parsing one costs milliseconds.
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*((\.[A-Za-z_]\w*)*|(/[A-Za-z_]\w*)*)", re.ASCII)
 _PLAIN_VALUE = re.compile(r"(?!(?i:null)$)[\w.:/-]+", re.ASCII)
 _MARK = re.compile(r"[,:\[\]{}()]")
@@ -321,7 +321,7 @@ def _leaf_keys(key: str, value: Any) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """The text quoted; refused where OmegaConf would stumble over it later, or drop it."""
+    """Return the text quoted. Raises _Unreadable for text that OmegaConf would later drop or fail to parse."""
     if text == "???":
         because = "??? marks a value to be set later, and is ignored if the key already has a value"
         raise _Unreadable(because, "null, or remove the key", "JC1008", "??? is not a value")

@@ -1,8 +1,8 @@
-"""Which files a spec may name: those of the project and of its config folders.
+"""Decide which files a config may name: files in the project and in its config folders.
 
-In   a path that a config file names, the folders it may lie in
-Out  nothing, or OutsideProject. A spec may come from anybody; files elsewhere, and hidden ones such as .env or .ssh,
-     are read only when the caller names them on the command line.
+In   a path from a config file, and the folders that may contain it
+Out  nothing, or OutsideProject. A config may come from anyone, so other files, and hidden ones such as .env or .ssh,
+     are read only if they are named on the command line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class OutsideProject(Exception):
 
 
 def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
-    """Raise OutsideProject unless the file, symbolic links resolved, lies in one of the folders and is not hidden."""
+    """Raise OutsideProject unless the file (symlinks resolved) is in one of the folders and is not hidden."""
     real = os.path.realpath(path)
     below = [os.path.relpath(real, root) for folder in folders if is_inside(real, root := os.path.realpath(folder))]
     if not below:
@@ -27,11 +27,11 @@ def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
 
 
 def working_folder() -> list[Path]:
-    """The current folder as a project; [] for / and folders above a home, which hold everybody's files."""
+    """Return [current directory] as the project; [] for / and for parents of the home, which hold everyone's files."""
     current, home = os.path.realpath(os.getcwd()), os.path.realpath(Path.home())
     return [] if current == os.sep or (current != home and is_inside(home, current)) else [Path(current)]
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Return True when a normalized path is the folder or lies in it."""
+    """Return whether a normalized path is the folder or is inside it."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

@@ -1,7 +1,7 @@
-"""The points of a sweep such as `nodes=2,4`: the overrides of each, and what folders and messages call it.
+"""Expand a sweep such as `nodes=2,4` into points: the overrides of each, and its name in folders and messages.
 
-In   the words of a command line; what was found in each point
-Out  SweepPoints, the last word varying fastest; the findings, each with the point that it hits
+In   the words of a command line; the diagnostics of each point
+Out  SweepPoints, the last word varying fastest; the diagnostics, each with its point
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .overrides import Override, read_sweep, set_key
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """overrides: of this point, its label among them; words: those that give it alone; varied: the overrides in which
-    points differ, () when there is one point only.
+    """One point of a sweep. overrides: all of this point, with its label; words: the words that compile only this
+    point; varied: the overrides in which points differ, () if there is only one point.
     """
 
     overrides: tuple[Override, ...]
@@ -30,16 +30,16 @@ class SweepPoint:
     varied: tuple[Override, ...]
 
     def shown(self, private_keys: Collection[str] = ()) -> str:
-        """`backend=slurm nodes=8`, for people; a value that may be a secret is `…`."""
+        """Return `backend=slurm nodes=8` for people, with `…` for a value that may be a secret."""
         return " ".join(_shown(override, private_keys) for override in self.varied)
 
 
 def sweep_points(
     words: Sequence[str], open_keys: Sequence[str], loader: Any, aside: Sequence[str] | None
 ) -> Iterator[SweepPoint]:
-    """aside: keys that the label does not name, None for no label; the others as of read_sweep().
+    """Yield the points of a sweep. Raises as read_sweep() does, and JC1112 for a key that is swept and set again.
 
-    Raises as it, and for JC1112.
+    aside: keys that the label does not name, None for no label; the other parameters as in read_sweep()
     """
     points = read_sweep(words, open_keys, loader)
     varied = [i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)]
@@ -53,7 +53,7 @@ def sweep_points(
 
 
 def _set_again(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> Iterator[Diagnostic]:
-    """JC1112 for a word that sets what an earlier one sweeps."""
+    """Yield JC1112 for a word that sets a key that another word sweeps."""
     choices = [set(alternatives) for alternatives in zip(*points, strict=True)] if varied else []
     sets = [set().union(*(override.keys for override in alternatives)) for alternatives in choices]
     for i, j in itertools.combinations(range(len(sets)), 2):
@@ -66,19 +66,19 @@ def _set_again(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> I
 
 
 def at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
-    """Return the diagnostic with this point of the sweep added."""
+    """Return the diagnostics with this point of the sweep added."""
     return [replace(d, points=(where,)) if where else d for d in found]
 
 
 def at_points(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
-    """Yield the findings of each point. A value that any point must redact is redacted in all."""
+    """Return the diagnostics of all points. A value that any point must redact is redacted in all."""
     private_keys = {d.key for _, diagnostics in told for d in diagnostics if d.private}
     placed = ((_with_all_hosts(diagnostics, point), point) for point, diagnostics in told)
     return [d for diagnostics, point in placed for d in at_point(diagnostics, point.shown(private_keys))]
 
 
 def _with_all_hosts(diagnostics: Iterable[Diagnostic], point: SweepPoint) -> list[Diagnostic]:
-    """JC2005 of `hosts=a,b`, which is a list elsewhere and makes a point of each host here: how both stay together."""
+    """Return the diagnostics; for `hosts=a,b`, the hint of JC2005 shows how to write one list instead of a sweep."""
     typed = next((override.typed for override in point.varied if override.key == "hosts"), "")
     if not re.fullmatch(r"hosts=[\w.,@\[\]-]+", typed):
         return list(diagnostics)
@@ -97,7 +97,7 @@ def _shown(override: Override, private_keys: Collection[str]) -> str:
 
 
 def _masked(word: str) -> str:
-    """`NAME=…` of a word that seems to hold a secret."""
+    """Return the word, or `NAME=…` if it may hold a secret."""
     words = re.split(r"[\s\[\]{},]+", re.sub("[\"']", "", word))
     return f"{word.partition('=')[0]}=…" if secret_scan.secret_in_words(words) else secret_scan.shown(word)
 
@@ -107,6 +107,6 @@ def _is_within(key: str, section: str) -> bool:
 
 
 def _label(override: Override) -> str:
-    """`nodes=8` for a folder name; of a list the words, `command=train.py_--lr_0.1`."""
+    """Return `nodes=8` for a folder name; for a list its words, such as `command=train.py_--lr_0.1`."""
     value = re.sub(r"[^\w.=-]+", "_", override.canonical.partition("=")[2]).strip("_")
     return f"{override.key}={value}"[:60]

@@ -1,7 +1,7 @@
 """Locate the parts of a YAML document: the key above a value, and the lines of each value.
 
-In   the text of a document that can be read
-Out  places and lines, counted from 1
+In   the text of a valid document
+Out  positions and lines, counted from 1
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .yaml_reader import Loader
 
 
 def key_above(text: str, value: Origin, levels: int) -> Origin:
-    """The key of the mapping that `levels` mappings, and lists of mappings, around a value make up; of an item of a
-    list the item. The value's own place where the text has none, as for the values of an alias.
+    """Return the position of the mapping key (or list item) that is `levels` mappings and lists of mappings above a
+    value. Returns the value's own position if the text has none, as for the values of an alias.
     """
 
     def keys(node: yaml.Node, above: tuple[yaml.Mark, ...]) -> Iterator[tuple[yaml.Mark, ...]]:
@@ -41,23 +41,23 @@ def key_above(text: str, value: Origin, levels: int) -> Origin:
 
 
 def value_lines(text: str) -> Iterator[tuple[range, int]]:
-    """The lines of each value without keys of its own, from its key to its end; and that of the key of the mapping
-    it is in, 0 at the top."""
+    """Yield for each value without nested keys its lines, from its key to its end, and the line of the key of the
+    enclosing mapping, 0 at the top."""
 
     def end(node: yaml.Node) -> int:
         if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
-            return end(node.value[-1])  # the mark of the list is where the next key begins
+            return end(node.value[-1])  # the list's end mark is where the next key begins
         return int(node.end_mark.line + (node.end_mark.column > 0))
 
     def values(node: yaml.Node, first: int, above: int, is_item: bool = False) -> Iterator[tuple[range, int]]:
         if node.start_mark.line + 1 < first:
-            yield range(first, first + 1), above  # an alias, whose node is where the anchor is
+            yield range(first, first + 1), above  # an alias: its node is where the anchor is
         elif isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 yield from values(value, key.start_mark.line + 1, 0 if is_item else first)
         elif isinstance(node, yaml.SequenceNode) and _holds_mappings(node):
             for item in node.value:
-                if item.start_mark.line >= node.start_mark.line:  # no alias
+                if item.start_mark.line >= node.start_mark.line:  # not an alias
                     yield from values(item, item.start_mark.line + 1, first, is_item=True)
         else:
             yield range(first, end(node) + 1), above

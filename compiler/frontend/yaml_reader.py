@@ -1,4 +1,4 @@
-"""Reads the text of one YAML config file as a tree of texts with their places; refuses what Hydra would misread."""
+"""Read a YAML config file as a tree of texts with their positions; reject what Hydra would misread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..untrusted_files import MIB
 from .defaults_lists import faults
 from .interpolation import check_syntax
 
-Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 6 times faster; PyYAML wheels carry it
+Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 6 times faster, and PyYAML wheels include it
 
 
 _CORE_TAGS = {f"tag:yaml.org,2002:{t}" for t in ("str", "int", "float", "bool", "null", "timestamp", "value")}
@@ -23,11 +23,11 @@ MOST_BYTES = MIB  # of one config file
 
 
 def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
-    """The mapping in one YAML document.
+    """Return the mapping in one YAML document.
 
     Raises CompileError with every duplicate key (JC1003), unknown tag (JC1004), cyclic alias (JC1005), non-text key
-    (JC1006), broken interpolation (JC1007), `???` (JC1008) and line of a defaults list that Hydra cannot read (JC1105)
-    of the file, or the YAML syntax error (JC1002).
+    (JC1006), invalid interpolation (JC1007), `???` (JC1008) and invalid item of a defaults list (JC1105), or with the
+    YAML syntax error (JC1002).
     """
     try:
         _refuse_deep(text, Origin(root, path))
@@ -49,17 +49,17 @@ def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
     return tree
 
 
-_MOST_VALUES = 10_000  # of one file; nine levels of nine aliases are 400 million
+_MOST_VALUES = 10_000  # in one file; nine levels of nine aliases are 400 million
 
 
-_MOST_FAULTS = 30  # that are reported of one file
+_MOST_FAULTS = 30  # faults reported for one file
 
 
 _DEEPEST = 100  # libyaml's composer recurses in C and overruns the stack near 30,000 levels
 
 
 def _refuse_deep(text: str, origin: Origin) -> None:
-    """CompileError JC1002 for a document of more than 100 levels; the events of a parser are no recursion."""
+    """Raise CompileError JC1002 for a document nested deeper than _DEEPEST. Parser events need no recursion."""
     depth = 0
     for event in yaml.parse(text, Loader=Loader) if len(text) > 2 * _DEEPEST else ():
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -73,7 +73,7 @@ def _refuse_deep(text: str, origin: Origin) -> None:
 
 
 def _tag(tag: str) -> str:
-    """A tag as the file spells it: `!!binary`, `!mine`."""
+    """Return a tag as spelt in the file, such as `!!binary` or `!mine`."""
     core = "tag:yaml.org,2002:"
     return f"!!{tag.removeprefix(core)}" if tag.startswith(core) else tag
 
@@ -84,14 +84,14 @@ def _syntax_error(because: str, origin: Origin) -> Diagnostic:
 
 
 class _Reader:
-    """One pass over the node graph of one document; collects diagnostics instead of stopping."""
+    """Reader of one document in one pass over its node graph; collects diagnostics instead of stopping."""
 
     def __init__(self, root: str, path: str) -> None:
         self.root, self.path = root, path
         self.diagnostics: list[Diagnostic] = []
         self.open: set[int] = set()  # ids of the collections being read: meeting one again is a cycle
         self.values = self.characters = 0
-        self.key: yaml.Mark | None = None  # where the last key of the text began, those of an alias aside
+        self.key: yaml.Mark | None = None  # start of the latest key in the text, ignoring keys of aliases
 
     def origin(self, node: yaml.Node) -> Origin:
         """Return the position of a node; for an alias, that of its key instead of the anchor."""
@@ -113,7 +113,7 @@ class _Reader:
             )
             return {}
         tree = self.mapping(node, top=True)
-        if "hydra" in tree:  # also where << brings it
+        if "hydra" in tree:  # also if << merges it in
             del tree["hydra"]
             key_node = next((key for key, _ in node.value if key.value == "hydra"), node)
             because = "jobc only composes with Hydra and does not start a Hydra job, so this has no effect"
@@ -190,7 +190,7 @@ class _Reader:
             if key_node.tag == "tag:yaml.org,2002:merge":
                 merged = self.value(value_node)
                 for source in merged if isinstance(merged, list) else [merged]:
-                    if source is not None:  # or it is refused already
+                    if source is not None:  # None: already rejected
                         self.merge(out, source, value_node)
                 continue
             if key in first:
@@ -213,7 +213,7 @@ class _Reader:
         self.refuse("JC1002", node, "<< must merge a mapping", because, hint)
 
     def plain(self, node: yaml.Node) -> Any:
-        """The defaults list, which Hydra itself reads, with YAML's ordinary types."""
+        """Return the defaults list with YAML's ordinary types, because Hydra itself reads it."""
         try:
             entries = yaml.constructor.SafeConstructor().construct_document(node)
         except (yaml.MarkedYAMLError, ValueError) as error:

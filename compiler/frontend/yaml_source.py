@@ -1,7 +1,7 @@
-"""Config files as Hydra sees them, but with every scalar's text and place kept.
+"""Give config files to Hydra with the text and position of every scalar kept.
 
 In:  a YAML file of a known root.   Out: nested dicts and lists whose scalars are `Text`.
-`JobcSource` is a Hydra ConfigSource (scheme `jobc:`), public plugin API of hydra-core 1.3; nothing of Hydra is patched.
+`JobcSource` is a Hydra ConfigSource (scheme `jobc:`), public plugin API of hydra-core 1.3; Hydra is not patched.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .project_files import OutsideProject, require_inside, working_folder
 from .yaml_reader import MOST_BYTES, read_tree
 
 USER_ROOTS = ("input", "project", "user")
-FOREIGN_ROOTS = ("input", "project")  # whose symbolic links somebody else may have made
-_OURS = "jobc_config"  # conf/config.yaml by a name that a user's config.yaml does not hide
+FOREIGN_ROOTS = ("input", "project")  # roots whose symlinks somebody else may have made
+_OURS = "jobc_config"  # name of jobc's conf/config.yaml that a user's config.yaml does not hide
 
-# Hydra makes the sources, so they can report only here.
+# Hydra instantiates the sources, so they can report only through globals.
 read_files: dict[str, str] = {}  # `root:path` -> text
-config_folders: list[str] = []  # of the compose under way, absolute
+config_folders: list[str] = []  # of the current compose, absolute paths
 asked: dict[tuple[str, str], Any] = {}  # (question, absolute path) -> the file system's answer
 
 
 class JobcSource(ConfigSource):
     """One folder of config files.
 
-    provider: names the root for origins: `user`, `project`, `input`, `plugin:NAME`, or `jobc:FOLDER` for our own
+    provider: root for origins: `user`, `project`, `input`, `plugin:NAME`, or `jobc:FOLDER` for jobc's own folders
     path:     `jobc://` + the absolute folder
     """
 
@@ -45,7 +45,7 @@ class JobcSource(ConfigSource):
         return "jobc"
 
     def _file(self, config_path: str) -> str:
-        """Absolute path. Raises CompileError JC1115 for one that leads out of the folder."""
+        """Return the absolute path. Raises CompileError JC1115 for a path that leads out of the folder."""
         _require_relative(config_path)
         file = os.path.join(self.path, config_path)
         if self.provider in FOREIGN_ROOTS and os.path.lexists(file):
@@ -123,7 +123,7 @@ _FILE = "a file"
 
 
 def _kind(path: str) -> str:
-    """Return the kind of thing at a config file's path; "" if nothing exists. It hides files of that name elsewhere."""
+    """Return what exists at a config file's path, "" for nothing. It hides files of that name in later folders."""
     if not os.path.lexists(path):
         return ""
     if os.path.isfile(path):
@@ -164,10 +164,10 @@ def same_answers(before: Mapping[tuple[str, str], Any]) -> bool:
 
 
 class NoHydraJob(ConfigSource):
-    """Empty options for the groups of Hydra that configure a Hydra job: jobc composes and starts none.
+    """Source of empty options for the Hydra groups that configure a Hydra job, which jobc never starts.
 
-    They save reading eight of Hydra's own files, a tenth of a compile. It is the first source that Hydra asks, so it
-    refuses paths out of a folder for all of them, Hydra's own packages included.
+    It avoids reading eight of Hydra's own files (10% of a compile). Hydra asks this source first, so it rejects paths
+    that lead out of a folder for all sources, including Hydra's own packages.
     """
 
     _EMPTY = frozenset(
@@ -200,13 +200,13 @@ class NoHydraJob(ConfigSource):
 
 
 def _lay_over_ours(tree: dict[str, Any]) -> None:
-    """A user's own config.yaml says what differs from ours: ours comes first in its defaults list."""
+    """Put jobc's config.yaml first in the defaults list of a user's own config.yaml, which then overrides it."""
     entries = tree.setdefault("defaults", [])
     tree["defaults"] = [_OURS, *entries, *([] if "_self_" in entries else ["_self_"])]
 
 
 def origin_root(provider: str, file: str) -> tuple[str, str]:
-    """(root, path) of a file for its origins; our own folders lie below one root, `jobc`."""
+    """Return (root, path) of a file for its origins. All of jobc's own folders share the root `jobc`."""
     root, _, folder = provider.partition(":")
     if root == "jobc" and folder:
         return root, f"{folder}/{file}"
@@ -214,10 +214,10 @@ def origin_root(provider: str, file: str) -> tuple[str, str]:
 
 
 def read_text(file: str, origin: Origin) -> str:
-    """The file's text, or CompileError JC1001 when it cannot be read as UTF-8."""
+    """Return the file's text. Raises CompileError JC1001 if it cannot be read as UTF-8."""
     kind, hint = _kind(file), "save the file as UTF-8 and make it readable"
     try:
-        if kind in (_FILE, ""):  # "": gone since somebody looked
+        if kind in (_FILE, ""):  # "": deleted in the meantime
             return _text(file)
         because, hint = f"it is {kind}", "replace it with a regular file"
     except Unreadable as error:

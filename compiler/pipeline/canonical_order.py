@@ -1,7 +1,7 @@
 """Sort everything that has no fixed order, so that the order of overrides does not change the artifact.
 
 In   the composed tree, and where in it the order of keys has a meaning
-Out  the same tree, each mapping sorted by its keys, but for those; and the words of a command line likewise
+Out  the same tree with all other mappings sorted by key; the words of a command line, sorted likewise
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KeepsOrder = Callable[[At], bool]
 
 
 def arranged(tree: Any, keeps: KeepsOrder, at: At = ()) -> Any:
-    """keeps: whether the keys of the mapping at a path stay as they are"""
+    """Return the tree with sorted mappings. keeps: returns whether the mapping at a path keeps its order"""
     if isinstance(tree, dict):
         names = tree if keeps(at) else sorted(tree, key=str)
         return {name: arranged(tree[name], keeps, (*at, str(name))) for name in names}
@@ -29,7 +29,9 @@ def arranged(tree: Any, keeps: KeepsOrder, at: At = ()) -> Any:
 
 
 def meaningful(tree: Mapping[str, Any], backend: Backend) -> KeepsOrder:
-    """The arguments of a user's own class, for Python hands them over in order; and what the backend says."""
+    """Return `keeps` for arranged(): True for arguments of a user's own class, which Python passes in order, and
+    where the backend requires it.
+    """
     sections = {name for name in TARGETS if isinstance(section := tree.get(name), dict) and target.KEY in section}
 
     def keeps(path: At) -> bool:
@@ -43,11 +45,11 @@ def meaningful(tree: Mapping[str, Any], backend: Backend) -> KeepsOrder:
 def arranged_words(
     words: Iterable[str], overrides: Sequence[Override], groups: Mapping[str, bool], keeps: KeepsOrder
 ) -> list[str]:
-    """The words that compile to the same, in one order: options of groups first, all by key.
+    """Return the words in canonical order, which compile to the same job: group options first, all sorted by key.
 
-    overrides: of each word; groups: those that the job chooses an option of, and whether each has a default, and so its
-    place. Words keep the order they have to each other where it counts: of groups without a place, of one key, of a
-    mapping and what is below it, and where `keeps` says so.
+    overrides: one for each word; groups: groups with a chosen option -> whether the group has a default, so a position.
+    Words keep their relative order where it counts: for groups without a position, for one key, for a mapping and the
+    keys in it, and where `keeps` says so.
     """
     set_keys = {o.key for o in overrides if not _is_option(o, groups)}
 

@@ -1,7 +1,7 @@
 """The files that every backend has: node.sh, spec.yaml, README.md, and train.json for the bundled trainer.
 
-A backend's emit() brings the engine's files and the verbs; these complete them. train.json and node.sh are
-byte-identical over backends.
+A backend's emit() returns the engine's files and the verbs; these files complete them. train.json and node.sh are
+identical for all backends.
 """
 
 from __future__ import annotations
@@ -28,17 +28,15 @@ from ..spec.job_spec import JobSpec
 from ..spec.type_hints import type_at, value_type
 
 JOB = ".jobc/job.json"
-PLACE = ".jobc/place"  # NAME/BACKEND, for scripts that want to know whether they were moved
+PLACE = ".jobc/place"  # NAME/BACKEND, so that scripts can detect that they were moved
 
 
 def neutral_files(
     plan: LaunchPlan, backend: Backend, left_out: Iterable[LeftOut], emitted: Sequence[Artifact], render: Render
 ) -> Iterator[Artifact]:
-    """node.sh, spec.yaml and README.md; setup.sh, prefetch.sh and the trainer's train.json when the job has them.
+    """Yield node.sh, spec.yaml and README.md; setup.sh, prefetch.sh and train.json if the job needs them.
 
-    render sees the views plan, spec and options.
-
-    emitted: the backend's files
+    emitted: the backend's files; render: has the views plan, spec and options
     """
     names = {"sourced_file": sourced_file, "path_variables": PATH_VARIABLES}
     yield render.template("node.sh.j2", "node.sh", executable=True, **names)
@@ -58,13 +56,13 @@ def neutral_files(
 
 
 def _own_files(backend: Backend, emitted: Iterable[Artifact]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """(path, what it is, plan keys that chose it) of the files that only this backend has."""
+    """Return (path, description, plan keys that chose it) of the files that only this backend has."""
     descriptions = backend.files if isinstance(backend, DescribedBackend) else {}
     return [(a.path, descriptions.get(a.path, "the backend's own"), a.chosen) for a in emitted if a.path not in VERBS]
 
 
 def _said(text: str, plan: Any, keys: Iterable[str]) -> str:
-    """The text; the line that it is on depends on the keys."""
+    """Return the text, and make its line depend on the keys."""
     for key in keys:
         node = plan
         for part in key.split("."):
@@ -76,7 +74,7 @@ def _said(text: str, plan: Any, keys: Iterable[str]) -> str:
 
 
 def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
-    """The tree with every leaf as a function of the views, so that each line knows its plan key."""
+    """Return the tree with every leaf as a function of the views, so that each line has its plan key."""
 
     def leaf(keys: tuple[str, ...]) -> Any:
         def read(views: Any) -> Any:
@@ -114,7 +112,7 @@ def _spec_yaml(render: Render) -> Artifact:
 
 
 def _spec_section(section: Any, view: str, keys: tuple[str | int, ...]) -> dict[str, Any]:
-    """A dataclass or mapping as data whose leaves read the view; text with `${` is escaped for reading back."""
+    """Return a dataclass or mapping as data whose leaves read the view; `${` in text is escaped."""
     names = [f.name for f in dataclasses.fields(section)] if dataclasses.is_dataclass(section) else list(section)
     section_data: dict[str, Any] = {}
     for name in names:
@@ -142,7 +140,7 @@ def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
 
 
 def _unit_text(key: str) -> Callable[[Any], str] | None:
-    """Return a value as text with its unit; None for a value without one."""
+    """Return the function that shows a key's value as text with its unit; None for a key without a unit."""
     scalar = value_type(type_at(JobSpec, key))
     return scalar.show if scalar is not None and scalar.units else None
 
@@ -165,7 +163,7 @@ def _readable(value: Any) -> Any:
 def job_file(plan: LaunchPlan, backend: Backend, options: Any, sweep: bool = False) -> Artifact:
     """Return job.json, which jobctl reads: the job's name, its run root and settings of its engine.
 
-    sweep: of the folder that starts several points at once
+    sweep: whether it is for the folder that starts several points at once
     """
     settings = backend.engine_settings(plan, options) if isinstance(backend, EngineBackend) else {}
     job = {
@@ -181,8 +179,8 @@ def job_file(plan: LaunchPlan, backend: Backend, options: Any, sweep: bool = Fal
 
 
 def identity_files(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) -> Iterator[Artifact]:
-    """Return the files that a resume and `jobc diff` compare, as `key = json` lines: the identity keys, the spec (null:
-    derived) and the plan.
+    """Yield the files that a resume and `jobc diff` compare, as `key = json` lines: the identity keys, the spec
+    (null: derived) and the plan.
     """
     identity = identity_of(train_json.parse(thaw(plan.train))) if plan.uses_trainer else {}
     yield Artifact(".jobc/identity.txt", flat_text.to_text(identity))

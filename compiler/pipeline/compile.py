@@ -2,7 +2,7 @@
 
     words -> overrides -> compose -> convert -> check -> lower -> check backend -> emit -> (write)
 
-Only compose, and host_file for it, read files; nothing here reads the clock, the user, the environment or a cluster.
+Only compose and host_file read files; nothing here reads the clock, the user, the environment or a cluster.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ def with_unused_suppressions(made: list[Compiled]) -> list[Compiled]:
 
 
 def write_job(compiled: Compiled | SweepFolder, out: Path, force: bool = False) -> Path:
-    """Write the artifact directory below `out` and return its path. Raises what artifact_dir.write() raises."""
+    """Write the artifact directory below `out` and return its path. Raises as artifact_dir.write() does."""
     target = out / compiled.place
     artifact_dir.write(target, compiled.artifacts, force)
     return target
 
 
 def search_path(request: Request) -> list[Folder]:
-    """Config folders, the first wins: the user's, then plugins', then ours."""
+    """Return the config folders, the first wins: the user's, then plugins', then jobc's."""
     folders = [Folder(root, str(path)) for root, path in request.config_dirs]
     for backend_plugin in find_plugins().values():
         if backend_plugin.conf.is_dir():
@@ -126,7 +126,7 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
 
 
 def _mistyped(composed: Composed, request: Request) -> list[Diagnostic]:
-    """Type errors beside rejected overrides. Missing keys are not reported: those overrides may set them."""
+    """Return type errors besides the rejected overrides. Missing keys are left out: those overrides may set them."""
     try:
         typed(composed, request.command, dict(request.config_dirs), request.recorded)
     except CompileError as error:
@@ -139,7 +139,7 @@ def compile_point(request: Request, overrides: Sequence[Override], loader: Any) 
     spec, plan, table, composed = planned.spec, planned.plan, planned.table, planned.composed
     chosen, backend, _, options, values, host_files, keeps = planned.typed
     missing = capabilities.left_out(plan, backend, table, values)
-    required = site_policy.asked_keys()  # of these nobody needs to be told: only the README of the artifact names them
+    required = site_policy.asked_keys()  # ignored without a note, except in the artifact's README
     chosen_values = {key: value for key, value in values.items() if key not in required}
     reported = capabilities.left_out(plan, backend, table, chosen_values)
     core_diagnostics, failure = rules.gathered(

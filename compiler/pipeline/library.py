@@ -1,8 +1,8 @@
-"""The files that are the same in every artifact of a kind: jobctl, which is a packed program, and the shell library.
+"""The files that are the same in every artifact of a kind: jobctl, a packed program, and the shell library.
 
-jobctl has the whole trainer when the bundled trainer runs. For a command of the user it has what such a job can start:
-the supervisor, the smoke test and script.py, with all that these import.
-Needs Python with torch, and bash; not jobc.
+jobctl contains the whole trainer if the bundled trainer runs. For a user's command it contains what such a job can
+start: the supervisor, the smoke test and script.py, with their imports.
+On the nodes it needs Python with torch, and bash, but not jobc.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ..plugins.registry import PACKAGE, Plugin
 PROGRAM, SCRIPTS = "jobctl", "lib"  # their paths in an artifact
 _TRAINER = PACKAGE / "trainer"
 _PACKED = (".py", ".b85", ".txt")
-_FROM_TRAINER = re.compile(rb"^from (?:\.\.\.|jobc\.)trainer\.", re.MULTILINE)  # packed, it is called jobc_trainer
+_FROM_TRAINER = re.compile(rb"^from (?:\.\.\.|jobc\.)trainer\.", re.MULTILINE)  # packed as jobc_trainer in jobctl
 _FOR_A_COMMAND = re.compile(r"rt/|__init__.py|smoke.py|script.py")
-# Also of an import in a function. ast.parse() finds the same (tests/compiler/pipeline/test_library.py) in 100 ms.
+# Includes imports in functions. ast.parse() finds the same (tests/compiler/pipeline/test_library.py) in 100 ms.
 _IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 
 
 def library(uses_trainer: bool, plugin: Plugin | None = None) -> tuple[Artifact, ...]:
-    """The packed program, with the engine.py of the backend if it brings one, and the scripts.
+    """Return the packed program, with the backend's engine.py if it has one, and the scripts.
 
     uses_trainer: the job runs the bundled trainer, not a command of the user
     """
@@ -52,19 +52,19 @@ def _library(uses_trainer: bool, backend: Path | None) -> tuple[Artifact, ...]:
 
 
 def is_library(path: str) -> bool:
-    """Is this one of the files that are the same in every artifact?"""
+    """Return whether this is one of the files that are the same in every artifact."""
     return path == PROGRAM or path.startswith(f"{SCRIPTS}/")
 
 
 def packed_files(uses_trainer: bool) -> dict[str, Path]:
-    """Return the files of the trainer that are packed, by their paths in its folder, which use slashes."""
+    """Return the files of the trainer to pack, by their paths in its folder, which use slashes."""
     found = {file.relative_to(_TRAINER).as_posix(): file for file in _TRAINER.rglob("*") if file.suffix in _PACKED}
     files = {path: found[path] for path in sorted(found) if "__pycache__" not in path}
     return files if uses_trainer else _with_imports(files, [path for path in files if _FOR_A_COMMAND.match(path)])
 
 
 def _with_imports(files: Mapping[str, Path], unread: list[str]) -> dict[str, Path]:
-    """Return the modules in `unread`, which is emptied, and all that they import."""
+    """Return the modules in `unread`, which is emptied, and everything that they import."""
     needed: set[str] = set()
     while unread:
         path = unread.pop()
@@ -75,7 +75,7 @@ def _with_imports(files: Mapping[str, Path], unread: list[str]) -> dict[str, Pat
 
 
 def _imports(path: str, file: Path) -> Iterator[str]:
-    """Paths that `from ..package.module import name` may mean: the module, the package, or a module called `name`."""
+    """Yield paths that `from ..package.module import name` may mean: the module, the package, or a module `name`."""
     for dots, module, names in _IMPORT.findall(file.read_text(encoding="utf-8")):
         base = "/".join([*path.split("/")[: -len(dots)], *filter(None, module.split("."))])
         yield from (f"{base}.py", f"{base}/__init__.py", *(f"{base}/{name}.py" for name in re.findall(r"\w+", names)))

@@ -19,7 +19,7 @@ from .library import is_library
 
 
 def emit_files(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, render: Render) -> list[Artifact]:
-    """The backend's files; JC9003 when they are not those that a backend emits. Raises TextRefused as well."""
+    """Return the backend's files. Raises CompileError JC9003 if a file is not allowed or missing, and TextRefused."""
     with plugin_step(chosen, "emit", TextRefused):
         files = list(backend.emit(plan, options, render))
     paths = [file.path for file in files]
@@ -51,7 +51,7 @@ def plugin_step(chosen: Plugin, step: str, passed: type[Exception] | tuple[()] =
 
 
 def plugin_failure(chosen: Plugin, step: str, error: BaseException) -> CompileError:
-    """JC9002, caused by `error`."""
+    """Return CompileError JC9002, caused by `error`."""
     because = f"{type(error).__name__}: {error}"
     hint = "this is a bug in the backend: fix it there, or report it with the command line"
     failure = CompileError([Diagnostic("JC9002", f"backend {chosen.name} failed to {step}", because, hint)])
@@ -69,7 +69,7 @@ def render_for(chosen: Plugin, plan: LaunchPlan, options: Any, spec: JobSpec) ->
 def backends_able(backend: Backend) -> Callable[[Demand], list[str]]:
     """Return a function that names other backends supporting a demand, the most similar ones first.
 
-    A plugin that cannot be imported is passed over.
+    Plugins that cannot be imported are skipped.
     """
 
     def able(demand: Demand) -> list[str]:

@@ -1,6 +1,6 @@
-"""The composed tree as typed values: the job's spec, the options of its backend, and where each value was written.
+"""Convert the composed tree to typed values: the job's spec, its backend's options, and the position of each value.
 
-In   what compose.py made, the words after ` -- `, the folders in which files of hosts may lie
+In   the result of compose.py, the words after ` -- `, the folders that may contain host files
 Out  Typed; or CompileError with all type errors of spec, options and host files together
 """
 
@@ -25,9 +25,9 @@ Command = tuple[str, ...] | None
 
 
 class Typed(NamedTuple):
-    """values: spec key -> what it is, as typed, and where. options: of the backend's own type.
+    """Result of typed(). values: spec key -> value as typed, with its position; options: the backend's own type.
 
-    keeps: where the order of keys has a meaning, as of arranged.py
+    keeps: where the order of keys has a meaning, see canonical_order.py
     """
 
     plugin: Plugin
@@ -40,9 +40,9 @@ class Typed(NamedTuple):
 
 
 def typed(composed: Composed, command: Command, folders: Folders, recorded: bool = False) -> Typed:
-    """The composed tree as typed values; all type errors of spec, options and host files together.
+    """Return the composed tree as typed values. Raises CompileError with the type errors of spec, options and hosts.
 
-    command: the words after ` -- `, None when there is no ` -- `; folders: the user's config folders, by root name
+    command: the words after ` -- `, None without ` -- `; folders: the user's config folders, by root name
     recorded: the words of the command line come from an artifact, see Request
     """
     chosen = plugin(composed.choices.get("backend", ""))
@@ -85,8 +85,8 @@ def blamed(composed: Composed, values: Mapping[str, SpecValue], key: str) -> boo
 
 
 def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
-    """Find keys that the composed tree hides: a section removed with its group, keys of a preset below its own group,
-    or options of a different backend.
+    """Improve the diagnostic for keys hidden by the composed tree: a section removed with its group, keys of a preset
+    below its own group, or options of a different backend.
     """
     group = diagnostic.key
     if diagnostic.code == "JC1203" and diagnostic.origin is None and (gone := _removed_group(composed)):
@@ -118,7 +118,7 @@ def _in_preset(origin: Origin | None) -> bool:
 
 
 def origins(composed: Composed, command: Command) -> Callable[[str], Origin | None]:
-    """key -> where it was written; the words after ` -- ` stand above every config file."""
+    """Return a function key -> position where it was written; the words after ` -- ` override every config file."""
 
     def origin_of(key: str) -> Origin | None:
         if command is not None and (key == "command" or key.startswith("command.")):

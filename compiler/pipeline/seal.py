@@ -1,4 +1,4 @@
-"""Files of .jobc/ in an artifact: path and manifest."""
+"""Add the files of .jobc/ to an artifact: its path and the manifest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .types import Request
 
 
 def recorded_request(request: Request, words: list[str]) -> dict[str, Any]:
-    """Arguments that repeat this compile, without the config folders, which are the user's own."""
+    """Return arguments that repeat this compile, without the user's own config folders."""
     return {
         "words": words,
         "command": None if request.command is None else list(request.command),
@@ -32,9 +32,9 @@ def seal(
     read: Mapping[str, str],
     asked: Mapping[str, Any],
 ) -> tuple[Artifact, ...]:
-    """All files of an artifact directory: the emitted files, and .jobc/ with the path and digests.
+    """Return all files of an artifact directory: the emitted files, and .jobc/ with the path and digests.
 
-    read: digests of the files that the spec names, such as hosts=@FILE; asked: as recorded_request()
+    read: digests of files named by the spec, such as hosts=@FILE; asked: see recorded_request()
     """
     artifacts = [*files, Artifact(common_files.PLACE, f"{place}\n")]
     artifacts.append(artifact_dir.manifest(artifacts, __version__, {**input_digests(), **read}, asked))

@@ -26,7 +26,7 @@ class Request:
     """One compile request.
 
     words:       overrides as typed
-    command:     the words after ` -- `, None when there is no ` -- `
+    command:     the words after ` -- `, None without ` -- `
     config_dirs: the user's config folders by root name (`input`, `project`, `user`), the first wins
     strict:      warnings and notes that no comment allows are errors
     recorded:    the words come from an untrusted artifact, so they must not name files outside the project
@@ -43,7 +43,7 @@ class Request:
 @dataclass(frozen=True)
 class Compiled:
     """One job compiled for one backend. artifacts: every file of the directory; place: NAME/BACKEND below the output
-    folder; origin_of, levels, unsaid, where: as in Planned; sweep: the request whose point it is
+    folder; origin_of, levels, unsaid, where: as in Planned; sweep: the request of the sweep that it is a point of.
     """
 
     spec: JobSpec
@@ -63,7 +63,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """Directory that starts several points at once. artifacts: empty when the points cannot be started together."""
+    """Directory that starts several points at once. artifacts: empty if the points cannot be started together."""
 
     artifacts: tuple[Artifact, ...]
     diagnostics: tuple[Diagnostic, ...]

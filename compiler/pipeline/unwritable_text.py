@@ -1,7 +1,7 @@
-"""Diagnostics for texts of a job that cannot be written into a file as they are: JC4303.
+"""Report texts of a job that cannot be written into a file unchanged: JC4303.
 
-In   the texts, with the plan keys that a template or a table read them from; the source map, for the spec keys
-Out  one diagnostic for each spec key; JC9002 for a text that no key holds, which is a bug of the backend
+In   the texts, with the plan keys that they were read from; the source map, for the spec keys
+Out  one diagnostic for each spec key; JC9002 for a text that comes from no key, a bug in the backend
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def diagnostics(refused: Iterable[Refused], source_map: SourceMap, backend: str)
 
 
 def _key(refusal: Refused, source_map: SourceMap) -> str:
-    """The spec key whose value, or a piece of it, is the text that is refused; the first key behind it if none is."""
+    """Return the spec key whose value contains the rejected text or a piece of it; else the first key behind it."""
     keys = source_map.spec_keys(refusal.keys)
     pieces = [piece for piece in (refusal.text, *re.split("[,:]", refusal.text)) if not DIRECTIVE.fullmatch(piece)]
     values = {key: str(source_map.spec[key].value) for key in keys}

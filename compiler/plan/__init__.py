@@ -1,1 +1,1 @@
-"""The launch plan (who runs what where) and its derivation from a spec, independent of backends."""
+"""The launch plan (which processes run where) and its derivation from a spec, independent of backends."""

@@ -1,6 +1,6 @@
-"""Derive values from a spec: each function is a rule, described in its first line. lower.py builds the plan.
+"""Derive values from a spec. Each function is a rule, described by its first line, which `jobc why` prints.
 
-In: a JobSpec, whole or watched.   Out: what the plan holds, or a check asks; nothing is read but the spec.
+In: a JobSpec, plain or watched.   Out: values for the plan (see lower.py) and for checks. Only the spec is read.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from .launch_plan import Download, Secret
 from .shell_quoting import ShellCode, sh
 
 TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
-# only login shells have it
+# non-login shells do not define `module`
 _MODULE_COMMAND = 'command -v module >/dev/null || . "${MODULESHOME:-/usr/share/modules}/init/bash"'
-_NO_CODE = ("torch.", "jobc_trainer.")  # what a node has without the user's code
+_NO_CODE = ("torch.", "jobc_trainer.")  # targets that nodes have without the user's code
 
 
 def procs(spec: JobSpec) -> int:
@@ -32,7 +32,7 @@ def world_size(spec: JobSpec) -> int:
 
 
 def inventory(spec: JobSpec, hosts: Sequence[str]) -> tuple[str, ...]:
-    """The hosts of a list that the job may use, in order; it takes the first `nodes` of them."""
+    """Return the hosts of a list that the job may use, in order; it uses the first `nodes` of them."""
     avoided = set(spec.queue.exclude or ())
     return tuple(host for host in hosts if host not in avoided)
 
@@ -151,7 +151,7 @@ def user_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
 
 
 def sourced_file(line: ShellCode) -> ShellCode:
-    """The file that a line of activation() sources, as one shell word."""
+    """Return the file that a line from activation() sources, as one shell word."""
     return ShellCode(line.removeprefix(". "))
 
 
@@ -179,22 +179,22 @@ def secret_kinds(spec: JobSpec) -> tuple[str, ...]:
 
 
 def secret(reference: str) -> Secret:
-    """`env:HF_TOKEN` as a Secret; values.py saw to the form."""
+    """Return `env:HF_TOKEN` as a Secret. value_types.py has validated the format."""
     kind, _, ref = reference.partition(":")
     return Secret(cast(Literal["env", "file", "k8s"], kind), ref)
 
 
 def download(text: str) -> Download:
-    """`model:ORG/NAME@REVISION` as a Download; values.py saw to the form."""
+    """Return `model:ORG/NAME@REVISION` as a Download. value_types.py has validated the format."""
     kind, _, reference = text.partition(":")
     name, _, revision = (reference, "", "") if kind == "run" else reference.partition("@")
     return Download(kind, name, revision)
 
 
-_MOST_TRIED = 100_000  # candidates, a few milliseconds
+_MOST_TRIED = 100_000  # candidates, which take a few milliseconds
 
 
 def divisors(number: int) -> list[int]:
-    """Divisors of a number, ascending. Above 10**10 some in the middle may be missing."""
+    """Return the divisors of a number, ascending. Above 10**10, some in the middle may be missing."""
     small = [n for n in range(1, min(math.isqrt(number), _MOST_TRIED) + 1) if number % n == 0]
     return sorted({*small, *(number // n for n in small)})

@@ -1,4 +1,4 @@
-"""Nested data as `key = value` lines, a line a leaf, values as JSON: what scripts and people compare in .jobc/."""
+"""Write nested data as `key = value` lines, one per leaf, values as JSON. Scripts and people compare them (.jobc/)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SCALARS = (str, int, float, bool, type(None))
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON types. A run-time word is written as `$JOBC_NODE_RANK`."""
-    if type(value) in _SCALARS:  # first, for there may be 10,000 hosts
+    """Return a value as JSON types. A runtime variable becomes `$JOBC_NODE_RANK`."""
+    if type(value) in _SCALARS:  # checked first, because there may be 10,000 hosts
         return value
     if isinstance(value, RuntimeVar):
         return f"${value.variable}"
@@ -34,9 +34,9 @@ def plain(value: Any) -> Any:
 def leaves(
     value: Any, key: str, show: Callable[[str, Any], Any] = lambda _, leaf: plain(leaf)
 ) -> Iterator[tuple[str, Any]]:
-    """Return every leaf by dotted key, descending into dataclasses and mappings; lists and empty mappings are leaves.
+    """Yield every leaf by dotted key, descending into dataclasses and mappings. Lists and empty mappings are leaves.
 
-    show: (key, leaf) -> what JSON can hold
+    show: returns a JSON value for (key, leaf)
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
@@ -49,12 +49,12 @@ def leaves(
 
 
 def to_text(values: Mapping[str, Any]) -> str:
-    """Sorted lines."""
+    """Return the values as sorted lines."""
     return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in sorted(values.items()))
 
 
 def read(text: str) -> dict[str, Any]:
-    """The values of such lines by key. Raises Unreadable for others."""
-    lines = text.removesuffix("\n").split("\n") if text else []  # as to_text() made them: a value may hold U+0085
+    """Return the values of such lines by key. Raises Unreadable for other text."""
+    lines = text.removesuffix("\n").split("\n") if text else []  # split at \n only, because a value may contain U+0085
     pairs = (line.partition(" = ") for line in lines)
     return {key: parsed("", value) for key, _, value in pairs}

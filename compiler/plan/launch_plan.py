@@ -1,10 +1,10 @@
-"""LaunchPlan: who runs what where. Backend-neutral; every derived number exists once, here.
+"""LaunchPlan: which processes run where. Independent of backends; every derived number is here, once.
 
-The fields come from four hand-written artifacts (docs/decisions/0001-four-targets). Each is a *must* (it changes what
-the job is: a backend that cannot honour it stops the compile) or a *wish* (queueing and comfort: named on screen and
-in the artifact's README, an error with --strict). A field at its neutral value asks nothing of a backend.
-Fields may be added freely; a backend that does not know a new one does not list it in `honours`, and the generic check
-in capabilities.py refuses what asks for it.
+The fields come from four hand-written artifacts (docs/decisions/0001-four-targets). A *must* changes what the job is:
+a backend that does not support it fails the compile. A *wish* is about queueing and comfort: if ignored, it is listed
+on screen and in the artifact's README, and is an error with --strict. Neutral values need no support from a backend.
+New fields may be added freely: backends without the field in `honours` are rejected by the generic check in
+capabilities.py if the job uses it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ def _wish(neutral: Any = None) -> Any:
 
 
 def _given(*neutral: Any) -> Any:
-    """Honoured by the neutral files (node.sh, train.json, jobctl) on every backend. neutral: what asks for nothing"""
+    """Return a field that the neutral files (node.sh, train.json, jobctl) support on every backend.
+
+    neutral: value that needs no support
+    """
     return dataclasses.field(metadata={"given": True, **({"neutral": neutral[0]} if neutral else {})})
 
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """`nodes` machines that are alike. gpus, procs: per node."""
+    """Identical nodes. nodes: their number; gpus, procs: GPUs and processes per node."""
 
     nodes: int
     gpus: int
@@ -41,7 +44,7 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class Topology:
-    """The machines, node rank order. Every backend honours it; one group until heterogeneous jobs are asked for."""
+    """The nodes, in node rank order. Every backend supports it. There is one group, as all nodes are alike for now."""
 
     groups: tuple[NodeGroup, ...] = _given()
 
@@ -55,20 +58,22 @@ class Topology:
 
     @property
     def procs(self) -> int:
-        """Processes per node; only for one group."""
+        """Return the processes per node; requires one group."""
         (group,) = self.groups
         return group.procs
 
     @property
     def gpus(self) -> int:
-        """GPUs per node; only for one group."""
+        """Return the GPUs per node; requires one group."""
         (group,) = self.groups
         return group.gpus
 
 
 @dataclass(frozen=True)
 class Resources:
-    """Per node. cpus: cores; mem_bytes, shm_bytes: bytes; hosts: where, in rank order, () = the engine decides."""
+    """Resources of one node. cpus: cores; mem_bytes, shm_bytes: bytes; hosts: all hosts in rank order, () = the
+    engine decides.
+    """
 
     gpu_type: str | None = _must()
     cpus: int | None = _wish()
@@ -79,14 +84,14 @@ class Resources:
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """backend: of torchrun; port: on node 0, 0 = chosen at run time; timeout_s: for all nodes to arrive."""
+    """Rendezvous of nodes. backend: of torchrun; port: on node 0, 0 = chosen at run time; timeout_s: for all nodes."""
 
     backend: Literal["static", "c10d"] = _given()
     port: int = _given()
     timeout_s: int = _given()
 
 
-# variables of `env` that are put before what modules and environments have set, not in its place
+# variables of `env` that are prepended to what modules and environments set
 PATH_VARIABLES = (
     "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "PYTHONPATH", "MANPATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH",
 )  # fmt: skip
@@ -94,7 +99,9 @@ PATH_VARIABLES = (
 
 @dataclass(frozen=True)
 class Secret:
-    """kind: env (variable `ref` of the submitting or node environment), file (path `ref`), k8s (`NAME/KEY`)."""
+    """Source of a secret. kind: env (variable `ref` where it is submitted, or on the node), file (path `ref`), k8s
+    (`NAME/KEY`).
+    """
 
     kind: Literal["env", "file", "k8s"]
     ref: str
@@ -104,10 +111,10 @@ class Secret:
 class Setup:
     """The Python environment of the ranks.
 
-    modules: complete bash lines that load environment modules: on the node, before its container is entered
-    lines:   those that activate it, where the ranks start: in the container, if there is one
-    user_lines: the user's own, which run after those
-    python:  the interpreter
+    modules:    bash lines that load environment modules on the node, before the container starts
+    lines:      bash lines that activate the environment where the ranks start: in the container, if there is one
+    user_lines: the user's own lines, which run after those
+    python:     the interpreter
     """
 
     kind: str = _must("none")
@@ -119,7 +126,9 @@ class Setup:
 
 @dataclass(frozen=True)
 class Container:
-    """kind: none | docker | apptainer | pyxis | pod; image: as that runtime spells it; workdir, options: for it."""
+    """Container of the ranks. kind: none | docker | apptainer | pyxis | pod; image: as that runtime spells it;
+    workdir: working directory inside; options: extra options of the runtime.
+    """
 
     kind: str = _must("none")
     image: str | None = _must()
@@ -128,13 +137,15 @@ class Container:
 
     @property
     def is_entered(self) -> bool:
-        """node.sh starts on the node and enters it; the others are there when node.sh starts."""
+        """Return whether node.sh runs on the node and enters the container. Otherwise node.sh runs inside it."""
         return self.kind in ("docker", "apptainer")
 
 
 @dataclass(frozen=True)
 class Mount:
-    """kind: host (a path of the node), claim, nfs, empty, volume or bucket; source: its name; target: in the job."""
+    """One mount. kind: host (a path on the node), claim, nfs, empty, volume or bucket; source: its name;
+    target: path in the job.
+    """
 
     kind: str
     source: str
@@ -144,10 +155,10 @@ class Mount:
 
 @dataclass(frozen=True)
 class Code:
-    """Delivery of the user's code; kind "lib" when jobc's trainer runs without user code.
+    """Delivery of the user's code; kind "lib" if jobc's trainer runs without user code.
 
-    root: its folder, inside the repository if there is one; max_bytes: of what is copied of it
-    script: the file of it that the command runs, relative to root; "" when that is not known
+    root: folder of the code, inside the repository if there is one; max_bytes: limit for copying it
+    script: file that the command runs, relative to root; "" if unknown
     repository, commit: for kind "git"
     """
 
@@ -161,7 +172,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Setting:
-    """A variable of the ranks; reason: why, for the reader of node.sh."""
+    """An environment variable of the ranks. reason: why it is set, for readers of node.sh."""
 
     name: str
     value: str
@@ -170,9 +181,9 @@ class Setting:
 
 @dataclass(frozen=True)
 class Network:
-    """Between nodes. profile: fabric, auto = the libraries choose; interface: None = found at run time.
+    """Network between nodes. profile: fabric, auto = the libraries choose; interface: None = found at run time.
 
-    settings: variables that make NCCL use the fabric, and nothing else
+    settings: variables that make NCCL use the fabric
     """
 
     profile: str = _must("auto")
@@ -183,9 +194,9 @@ class Network:
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """Shutdown of an attempt: ranks get SIGTERM and are killed after grace_s.
+    """End of an attempt: ranks get SIGTERM and are killed after grace_s.
 
-    time_limit_s: of one attempt, 0 = none; keep_s: how long what ended stays; None: as the engine does
+    time_limit_s: of one attempt, 0 = none; keep_s: seconds that the engine keeps finished jobs, None: its default
     """
 
     grace_s: int = _given()
@@ -196,13 +207,13 @@ class Lifecycle:
 
     @property
     def kill_after_s(self) -> int:
-        """Return how long an engine must wait before it kills: the grace, plus time for the supervisor to exit."""
+        """Return how long an engine must wait before it kills: the grace period plus the supervisor's exit."""
         return self.grace_s + 10
 
 
 @dataclass(frozen=True)
 class Queue:
-    """Scheduler wishes, in the site's own names."""
+    """Scheduler options, in the site's own names."""
 
     name: str | None = _wish()
     account: str | None = _wish()
@@ -219,9 +230,9 @@ class Queue:
 class Run:
     """The run folders of a job: ROOT/FOLDER/RUN_ID.
 
-    root: relative = beside artifacts/; folder: the job's name, with the point of a sweep behind it
-    storage: shared | node | object; keep: finished runs kept; data: JOBC_DATA_DIR
-    endpoint, region, scratch: of storage=object, whose root is s3://BUCKET/PREFIX; scratch is a folder of each node
+    root: a relative path starts beside artifacts/; folder: the job's name, followed by the point of a sweep
+    storage: shared | node | object; keep: number of finished runs kept; data: JOBC_DATA_DIR
+    endpoint, region, scratch: for storage=object, where root is s3://BUCKET/PREFIX; scratch: folder on each node
     """
 
     root: str = _given()
@@ -236,7 +247,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Download:
-    """One download of prefetch.sh. kind: model or dataset (what: its name on the Hugging Face hub), run (a command)."""
+    """One download of prefetch.sh. kind: model or dataset (what: name on the Hugging Face hub), or run (a command)."""
 
     kind: str
     what: str
@@ -245,7 +256,7 @@ class Download:
 
 @dataclass(frozen=True)
 class Caches:
-    """Folders of what libraries download and compile, None = their own; `$UID` and `~/` in them are of the node."""
+    """Cache folders of libraries. None = the library's default; `$UID` and `~/` are expanded on the node."""
 
     downloads: str | None = _given()
     compiled: str | None = _given()
@@ -257,16 +268,16 @@ class Caches:
 class LaunchPlan:
     """One job, ready to be emitted for any backend.
 
-    name:      of the job
-    launcher:  how ranks start on a node; node.sh holds them all
-    command:   the program of every rank, without launcher
-    uses_trainer: command is our trainer, so train.json is used
-    env:       variables of every rank
-    secret_kinds: the kinds that occur in secrets; not every engine can deliver each
-    parallel:  what ranks share (ddp, …); launchers such as accelerate need to know
+    name:      name of the job
+    launcher:  how ranks start on a node; node.sh contains every launcher
+    command:   program of every rank, without the launcher
+    uses_trainer: whether command is jobc's trainer, which reads train.json
+    env:       environment variables of every rank
+    secret_kinds: kinds that occur in secrets, because not every engine can deliver each
+    parallel:  parallelism (ddp, …), which launchers such as accelerate need
     accelerate_extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json
     threads_per_rank: OMP_NUM_THREADS and torch threads
-    train:     train.json as data, byte-identical over backends
+    train:     train.json as data, identical for all backends
     """
 
     name: str = _given()
@@ -306,14 +317,14 @@ class Demand:
 
 
 def demands(plan: LaunchPlan) -> Iterator[Demand]:
-    """Everything this plan asks of a backend beyond the neutral files."""
+    """Yield everything that this plan needs from a backend beyond the neutral files."""
     for key, value, field in _honourable(plan, ""):
         if value != field.metadata["neutral"]:
             yield Demand(key, value, field.metadata["must"])
 
 
 def honourable_keys(plan: LaunchPlan) -> list[str]:
-    """The keys that a backend may list in `honours`: the musts and the wishes."""
+    """Return the keys that a backend may list in `honours`: the musts and the wishes."""
     return [key for key, _, _ in _honourable(plan, "")]
 
 
@@ -327,7 +338,7 @@ def _honourable(section: Any, prefix: str) -> Iterator[tuple[str, Any, dataclass
 
 
 def thaw(tree: Any) -> Any:
-    """Read-only mappings as plain ones, tuples as lists: what json.loads would give."""
+    """Return read-only mappings as dicts and tuples as lists, like json.loads."""
     if isinstance(tree, Mapping):
         return {key: thaw(value) for key, value in tree.items()}
     return [thaw(item) for item in tree] if isinstance(tree, tuple) else tree

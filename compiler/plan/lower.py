@@ -1,8 +1,8 @@
-"""lower(spec) -> plan, key table, rules: pure arithmetic and naming.
+"""Lower a spec to a plan, a key table and rules, by pure arithmetic and naming.
 
-Every plan leaf is made by one function of a watched spec, so the key table (plan key -> the spec keys it came from)
-is what was really read, never a list that someone keeps. A leaf that is more than a copy is made by a named function
-of derive.py, whose first line says the rule.
+Every plan leaf is computed by one function of a watched spec, so the key table (plan key -> spec keys) records what
+was really read and needs no upkeep. A leaf that is not a copy is computed by a named function of derive.py, whose first
+line is the rule.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _TRAIN_SECTIONS = (
 
 
 class Lowered(NamedTuple):
-    """table: for each plan key the spec keys it was made from; rules: how, in words, for those that are not copied."""
+    """Result of lower(). table: plan key -> spec keys it was computed from; rules: plan key -> rule, for non-copies."""
 
     plan: LaunchPlan
     table: KeyTable
@@ -77,7 +77,7 @@ class Lowered(NamedTuple):
 
 
 def lower(spec: JobSpec) -> Lowered:
-    """The plan of a spec that passed check()."""
+    """Return the plan of a spec that passed check()."""
     low = _Lowering(spec)
     plan = low.make(
         "",
@@ -177,7 +177,7 @@ def lower(spec: JobSpec) -> Lowered:
         deepspeed_extra=low.mapping_of_trees("deepspeed_extra", ("accelerate", "deepspeed_extra")),
         train=low.tree("train", _train_document(spec)),
     )
-    low.rule("topology.world_size", world_size)  # a property of the plan
+    low.rule("topology.world_size", world_size)  # not a field but a property of the plan
     return Lowered(plan, MappingProxyType(low.table), MappingProxyType(low.rules))
 
 
@@ -186,7 +186,7 @@ def _copy(section: str, name: str) -> Leaf:
 
 
 def _train_document(spec: JobSpec) -> dict[str, Any]:
-    """train.json: leaves are functions of the spec; see trainer/config/schema.py for what each means."""
+    """Return train.json with functions of the spec as leaves; trainer/config/schema.py explains the keys."""
     document: dict[str, Any] = {
         "schema": lambda s: SCHEMA,
         "job": lambda s: s.name,
@@ -231,7 +231,7 @@ def _section_leaf(section: str, name: str) -> Leaf:
 
 
 def _whole_list(key: str) -> str:
-    """`mounts.0.kind` is part of the leaf `mounts`."""
+    """Return the leaf that contains a key, such as `mounts` for `mounts.0.kind`."""
     parts = key.split(".")
     cut = next((i for i, part in enumerate(parts) if part.isdigit()), len(parts))
     return ".".join(parts[:cut])
@@ -249,7 +249,7 @@ def _dig(root: tuple[str, str], path: tuple[str, ...], spec: JobSpec) -> Any:
 
 
 class _Lowering:
-    """Evaluates leaves on a watched spec; keeps the key table and the rules."""
+    """Evaluates leaves on a watched spec and collects the key table and the rules."""
 
     def __init__(self, spec: JobSpec) -> None:
         self.spec = spec
@@ -264,14 +264,14 @@ class _Lowering:
         return value
 
     def rule(self, key: str, function: Leaf) -> None:
-        """Return the first line of the function that derives the value, or ""."""
+        """Record the first line of the docstring of the function that derives the value."""
         if isinstance(function, FunctionType) and function.__doc__:
             self.rules[key] = function.__doc__.split("\n", 1)[0]
 
     def make(self, prefix: str, cls: type[T], section: str | None = None, **fields: Any) -> T:
-        """A plan section; a field is a finished section or mapping, or a function of the spec.
+        """Return a plan section. Each field is a finished section or mapping, or a function of the spec.
 
-        section: of the spec, "" = its top: a field that is not given is a copy of the field of the same name there
+        section: spec section, "" = top level, from which fields that are not given are copied by name
         """
         if section is not None:
             names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]  # it is a dataclass
@@ -287,7 +287,7 @@ class _Lowering:
         return MappingProxyType({name: self.leaf(f"{key}.{name}", partial(_entry, entry, name)) for name in source})
 
     def mapping_of_trees(self, key: str, at: tuple[str, str]) -> Mapping[str, Any]:
-        """A mapping of the spec, of any depth, as it is. at: section and name"""
+        """Return a mapping of the spec, of any depth, unchanged. at: section and name"""
         self.table[key] = (".".join(at),)
 
         def leaf(value: Any, path: tuple[str, ...]) -> Any:

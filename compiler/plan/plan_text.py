@@ -1,4 +1,4 @@
-"""A plan as `key = value` lines: what a job means, leaf by leaf, for `.jobc/plan.txt` and for `jobc diff`.
+"""Write a plan as `key = value` lines, the meaning of a job leaf by leaf, for `.jobc/plan.txt` and `jobc diff`.
 
 Units are in the names: `grace_s`, `mem_bytes`.
 """
@@ -13,7 +13,7 @@ from .launch_plan import LaunchPlan
 
 
 def plan_text(plan: LaunchPlan, backend: str, options: Any) -> str:
-    """Sorted lines; options: those of the backend, below `backend`."""
+    """Return the plan as sorted lines. options: the backend's options, written below `backend`."""
     leaves = {**dict(flat_text.leaves(plan, "")), **dict(flat_text.leaves(options, "backend")), "backend.name": backend}
     del leaves["topology.groups"]
     for number, group in enumerate(plan.topology.groups):

@@ -1,8 +1,8 @@
 """Track reads: views of frozen values that record the dotted key of every leaf that is read.
 
-`lower` reads the spec through one, templates and documents read the plan through one. What was read while a piece was
-made is what the piece depends on; so plan keys know their spec keys, and lines their plan keys, without anyone
-writing it down. A tuple counts as one leaf; a mapping has one leaf per entry, and its own key for "is it empty".
+`lower` reads the spec through a view; templates and documents read the plan through one. A piece of output depends on
+what was read to make it. That is how plan keys know their spec keys, and lines their plan keys, without a table to
+maintain. A tuple is one leaf; a mapping has one leaf per entry, and its own key for "is it empty".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Note = Callable[[str], None]
 
 
 def watch(value: Any, key: str, note: Note) -> Any:
-    """A view of a dataclass, a mapping or a tuple of dataclasses; any other value is a leaf, noted and returned."""
+    """Return a view of a dataclass, a mapping or a tuple of dataclasses. Any other value is recorded and returned."""
     if dataclasses.is_dataclass(value):
         return WatchedFields(value, key, note)
     if isinstance(value, Mapping):
@@ -27,13 +27,13 @@ def watch(value: Any, key: str, note: Note) -> Any:
 
 
 class WatchedFields:
-    """A dataclass whose attribute reads are noted."""
+    """A view of a dataclass that records attribute reads."""
 
     def __init__(self, target: Any, key: str, note: Note) -> None:
         self._target, self._key, self._note = target, key, note
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        """Names and values of all fields."""
+        """Yield the names and values of all fields."""
         return ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self._target))
 
     def __getattr__(self, name: str) -> Any:
@@ -42,14 +42,14 @@ class WatchedFields:
             raise AttributeError(name)
         member = getattr(type(target), name, None)
         if isinstance(member, property) and member.fget is not None:
-            return member.fget(self)  # derived from fields: run on the view, so that the fields it reads are noted
+            return member.fget(self)  # derived from fields: run on the view, so that its reads are recorded
         value = getattr(target, name)
         part = name.rstrip("_")
         return watch(value, f"{self._key}.{part}" if self._key else part, self._note)
 
 
 class WatchedMapping(Mapping[str, Any]):
-    """A mapping whose entry reads are noted one by one; its own key is noted only by truth and length."""
+    """A view of a mapping that records each entry read, and its own key for truth and length."""
 
     def __init__(self, target: Mapping[str, Any], key: str, note: Note) -> None:
         self._target, self._key, self._note = target, key, note

@@ -1,6 +1,6 @@
-"""Words of a command or environment: literal text, or a value known only where the job runs.
+"""Words of a command or environment: literal text, or values known only at run time.
 
-Frozen from the first release: backends spell `RuntimeVar`s, `render.sh` quotes everything else.
+Stable since the first release: backends spell `RuntimeVar`s, and shell_quoting.py quotes everything else.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Literal
 
 
 class Scope(IntEnum):
-    """Scope in which text is evaluated; a value known in one scope is known in all later ones.
+    """Scope in which text is evaluated. A value known in one scope is known in all later ones.
 
-    SUBMIT: submit.sh; BATCH: once a job, in the engine's file; NODE: on each node, before node.sh; RANK: in each rank
+    SUBMIT: submit.sh; BATCH: once per job, in the engine's file; NODE: on each node, before node.sh; RANK: in each rank
     """
 
     SUBMIT = 0
@@ -23,7 +23,7 @@ class Scope(IntEnum):
 
 
 class RuntimeVar(Enum):
-    """A value that exists only at run time. Every backend says where it learns it and how it is spelt there.
+    """A value known only at run time. Every backend defines its source and spelling.
 
     It is exported once as `JOBC_<NAME>`; inner scopes read only that variable.
     """
@@ -42,7 +42,7 @@ class RuntimeVar(Enum):
 
 
 class Concat(tuple["Word", ...]):
-    """Several words that make one, such as RUN_DIR + "/data"."""
+    """Several parts that form one word, such as RUN_DIR + "/data"."""
 
 
 Word = str | RuntimeVar | Concat
@@ -52,9 +52,9 @@ Word = str | RuntimeVar | Concat
 class Spelling:
     """Source of a runtime variable in a backend.
 
-    scope: the first scope where it is known
+    scope: the first scope in which it is known
     text:  shell text evaluated there (`$SLURM_NODEID`), a field of the engine's file (`fieldRef` path), or text that
-           the engine expands from variables named before it (Kubernetes `$(NAME)`)
+           the engine expands from variables listed before it (Kubernetes `$(NAME)`)
     form:  which of the three
     """
 
@@ -64,7 +64,7 @@ class Spelling:
 
 
 def runtime_vars(word: Word | tuple[Word, ...]) -> set[RuntimeVar]:
-    """Yield every runtime variable in a word or a sequence of words."""
+    """Return every runtime variable in a word or a sequence of words."""
     if isinstance(word, RuntimeVar):
         return {word}
     if isinstance(word, tuple):

@@ -1,9 +1,9 @@
-"""Filters by place: the only way in which a value becomes text of a file that is not YAML or JSON.
+"""Quote values for their context: the only way for a value to get into a file that is not YAML or JSON.
 
     sh         one shell word, or several
-    directive  the rest of a line that an engine reads before any shell does: `#SBATCH`, `#PBS`
-    comment    the rest of a `#` comment, or a line of Markdown
-    raw        numbers, and shell code that Python wrote (`ShellCode`)
+    directive  rest of a line that an engine reads, not a shell: `#SBATCH`, `#PBS`
+    comment    rest of a `#` comment, or a line of Markdown
+    raw        numbers, and shell code written in Python (`ShellCode`)
 
 Source: sbatch 25.11, src/sbatch/opt.c, _get_argument(): spaces, quotes, backslash and # have a meaning in a directive
 """
@@ -16,24 +16,24 @@ from collections.abc import Iterable
 
 from .runtime_vars import Concat, RuntimeVar, Word
 
-DIRECTIVE = re.compile(r"[\w.,:+=/@%&|*()\[\]-]+", re.ASCII)  # means itself to every engine that reads directives
+DIRECTIVE = re.compile(r"[\w.,:+=/@%&|*()\[\]-]+", re.ASCII)  # read literally by every engine that has directives
 PLACES = ("sh", "directive", "comment", "raw")
 
 
 class ShellCode(str):
-    """Shell code that Python wrote, in which every value of the job has passed sh()."""
+    """Shell code written in Python, in which every value of the job has passed sh()."""
 
     __slots__ = ()
 
 
 class Inexpressible(ValueError):
-    """Raised for text that cannot be quoted for its place."""
+    """Raised for text that cannot be quoted for its context."""
 
 
 def sh(value: Word | int | Iterable[Word], indent: int = 0) -> str:
-    """Shell text of one word, or of several joined by spaces. Literals are quoted, runtime variables expanded.
+    """Return one shell word, or several joined by spaces. Literals are quoted, runtime variables expanded.
 
-    indent: spaces before each line but the first, in a block of Markdown
+    indent: spaces before each line but the first, for a Markdown block
     """
     if indent:
         return sh(value).replace("\n", f"\n{' ' * indent}")
@@ -47,7 +47,7 @@ def sh(value: Word | int | Iterable[Word], indent: int = 0) -> str:
 
 
 def directive(value: object) -> str:
-    """Text that an engine takes as it is in one of its directives. Raises Inexpressible for any other."""
+    """Return text that engines read literally in a directive. Raises Inexpressible for any other."""
     text = str(value)
     if not DIRECTIVE.fullmatch(text):
         raise Inexpressible("it would be split or cut: use only letters, digits and .,:+=/@%&|*()[]-_")
@@ -55,19 +55,19 @@ def directive(value: object) -> str:
 
 
 def comment(value: object) -> str:
-    """User text inside a `#` comment: one line, no control characters."""
+    """Return user text for a `#` comment: one line, with control characters replaced by `?`."""
     return "".join(c if c.isprintable() else "?" for c in str(value))
 
 
 def raw(value: object) -> str:
-    """A number or ShellCode as it is. Raises TypeError for any other text: it may come from the job."""
+    """Return a number or ShellCode unchanged. Raises TypeError for other text, which may come from the job."""
     if isinstance(value, (int, float, ShellCode)):
         return str(value)
     raise TypeError(f"| raw accepts numbers and ShellCode, not {type(value).__name__}: use another filter")
 
 
 def table_row(value: object) -> str:
-    """A row of a table that programs read line by line. Raises Inexpressible for several rows, or an option."""
+    """Return a row of a table that programs read line by line. Raises Inexpressible for several rows or an option."""
     text = str(value)
     if not text.isprintable() or not text or text.startswith("-"):
         raise Inexpressible("a row must not have control characters or begin with a dash")

@@ -1,1 +1,1 @@
-"""The interface of a backend, and how backends and site policies are found."""
+"""The interface of a backend, and discovery of backends and site policies."""

@@ -1,7 +1,7 @@
-"""Finds backends: the folders of jobc.backends, then the entry points of other packages. Nobody lists them.
+"""Find backends: the folders of jobc.backends, then the entry points of other packages. There is no list to maintain.
 
-Finding costs no import; a backend's module is imported when it is used, and an error there is one diagnostic (JC4003).
-Policies of sites (policy.py) are found in the same way.
+Finding imports nothing; a backend's module is imported when it is used, and an error there is one diagnostic (JC4003).
+Site policies (site_policy.py) are found in the same way.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ PACKAGE = Path(__file__).parents[2]  # the folder of jobc itself
 
 @dataclass(frozen=True)
 class Plugin:
-    """A backend that was found. root: `jobc` or `plugin:NAME`, as origins say it; folder: holds templates and conf.
+    """A backend that was found. root: `jobc` or `plugin:NAME`, as in origins; folder: contains templates and conf.
 
-    version: of the package that brings it, "" for jobc itself
+    version: of its package, "" for jobc itself
     """
 
     name: str
@@ -45,11 +45,11 @@ class Plugin:
 
     @property
     def label(self) -> str:
-        """The folder in source maps."""
+        """Return the name of the folder in source maps."""
         return f"jobc:backends/{self.name}" if self.root == "jobc" else self.root
 
     def load(self) -> Backend:
-        """Import the backend. CompileError JC4002 to JC4004 when that fails."""
+        """Import the backend. Raises CompileError JC4002 to JC4004 if that fails."""
         try:
             backend = self.load_module()
         except CompileError:
@@ -72,7 +72,7 @@ class Plugin:
         return backend
 
     def check_defaults(self) -> None:
-        """CompileError JC4004 when it lacks the file of its defaults, without which nothing can choose it."""
+        """Raise CompileError JC4004 if the file with its defaults is missing, without which it cannot be chosen."""
         if not (self.conf / "backend" / f"{self.name}.yaml").is_file():
             raise self._no_backend(f"it has no conf/backend/{self.name}.yaml, the defaults of its options")
 
@@ -83,7 +83,7 @@ class Plugin:
 
 @cache
 def find_plugins() -> dict[str, Plugin]:
-    """name -> plugin, built-in ones first. A name that two claim is found, and refused when it is used (JC4002)."""
+    """Return name -> plugin, built-in ones first. A name that two packages use fails when it is loaded (JC4002)."""
     plugins = {
         folder.name: _builtin(folder) for folder in sorted((PACKAGE / "backends").iterdir()) if _is_backend(folder)
     }
@@ -121,7 +121,7 @@ def code_pages() -> dict[str, Path]:
 
 @cache
 def code_names() -> dict[str, tuple[str, ...]]:
-    """Return the codes that have each name: one, unless a plugin repeats a name; those of jobc itself come first."""
+    """Return name -> codes with that name: one, unless a plugin repeats a name; jobc's own come first."""
     names: dict[str, tuple[str, ...]] = {}
     for code, page in sorted(code_pages().items(), key=lambda item: not item[1].is_relative_to(PACKAGE)):
         if name := read_heading(page).name:
@@ -130,13 +130,13 @@ def code_names() -> dict[str, tuple[str, ...]]:
 
 
 def code_name(code: str) -> str:
-    """Return the name of a diagnostic code, "" when its page has none or it has no page."""
+    """Return the name of a diagnostic code, "" if it has no name or no page."""
     page = code_pages().get(code)
     return read_heading(page).name if page else ""
 
 
 def _entry_points(group: str) -> list[EntryPoint]:
-    """Sorted by name. importlib.metadata costs a tenth of a compile: it is asked only when a package may have some."""
+    """Return the entry points sorted by name. Calls importlib.metadata (10% of a compile) only if there may be some."""
     if not any(group in _groups(folder) for folder in dict.fromkeys(sys.path)):
         return []
     from importlib.metadata import entry_points
@@ -146,7 +146,7 @@ def _entry_points(group: str) -> list[EntryPoint]:
 
 @cache
 def _groups(path: str) -> frozenset[str]:
-    """Which of our groups some distribution in a folder of sys.path names; a zip file may name all."""
+    """Return which of jobc's groups occur in a folder of sys.path; a zip file may contain all."""
     folder, groups = Path(path), (ENTRY_POINTS, POLICIES)
     if folder.is_file():
         return frozenset(groups)
@@ -156,7 +156,7 @@ def _groups(path: str) -> frozenset[str]:
 
 
 def plugin(name: str) -> Plugin:
-    """The plugin of that name; CompileError JC4001 with the nearest names when there is none."""
+    """Return the plugin of that name. Raises CompileError JC4001 with the nearest names if there is none."""
     plugins = find_plugins()
     if name in plugins:
         return plugins[name]

@@ -1,18 +1,18 @@
 """Rules, one per file: check a job before it uses a GPU. Found by listing the folder.
 
-A file has one code and one function, `check`, which yields Diagnostics and reads its arguments alone. It may take for
-granted what other rules refuse: an exception of a rule is dropped when an error is reported beside it (gathered()).
-The folder says what these are:
+A file has one code and one function, `check`, which yields Diagnostics and reads only its arguments. It may rely on
+what other rules reject: an exception in a rule is dropped if an error is reported as well (gathered()).
+The folder determines the arguments:
 
     spec/                 check(spec)     before anything is derived from it
     values/               check(values)   each leaf of the spec and of the backend's options, by its key
     plan/                 check(spec, plan)
-    accelerate/           check(plan, extra, deepspeed_extra, section)   what goes into accelerate.yaml, deepspeed.json
+    accelerate/           check(plan, extra, deepspeed_extra, section)   additions to accelerate.yaml, deepspeed.json
     estimate/rules/       check(figures, spec, plan)   one size; yields Findings, a Diagnostic and how bad it is
     backends/NAME/rules/  check(plan, options)
 
-The page of a rule is CODE.md in `codes/`: what one sees, why, wrong and right, a near miss, sources. All rules run, all
-report; files whose names begin with _ are what several of them need.
+The page of a rule is CODE.md in `codes/`: the symptom, the cause, wrong and right, a near miss, sources. All rules run
+and report. Files whose names begin with _ are shared by several rules.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def check_plan(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def findings(folder: str, *arguments: object) -> Iterator[Any]:
-    """Findings of the rules of a folder. folder: as a package, `my_plugin.rules`; arguments: of each of its rules"""
+    """Yield the findings of the rules in a folder. folder: package name, `my_plugin.rules`; arguments: for each rule"""
     return run_all(*(partial(rule, *arguments) for rule in _rules(folder)))
 
 
 def run_all(*checks: Callable[[], Iterable[Any]]) -> Iterator[Any]:
-    """Findings of all checks. The first exception of a check is raised at the end: a later one may report its cause."""
-    failure: Exception | SystemExit | None = None  # SystemExit: of a plugin
+    """Yield the findings of all checks. The first exception is raised at the end: later checks may report its cause."""
+    failure: Exception | SystemExit | None = None  # SystemExit may come from a plugin
     for check in checks:
         try:
             yield from check()
@@ -59,7 +59,7 @@ def run_all(*checks: Callable[[], Iterable[Any]]) -> Iterator[Any]:
 
 
 def gathered(*checks: Callable[[], Iterable[Diagnostic]]) -> tuple[list[Diagnostic], BaseException | None]:
-    """Findings of all checks, and the first exception that one of them raised, for Levels.settle()."""
+    """Return the findings of all checks, and the first exception that one of them raised, for Levels.settle()."""
     diagnostics: list[Diagnostic] = []
     try:
         diagnostics.extend(run_all(*checks))  # keeps what was found before the exception

@@ -1,4 +1,4 @@
-"""Names of job keys in other launch engines, for hints to users of those."""
+"""Map names of other launch engines to jobc's keys, for hints to their users."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ KEYS: Mapping[str, str] = {
     "docker_image": "image",
     "shm_size": "shm",
 }
-IN_WORDS: Mapping[str, str] = {  # where the value is not said in the same way
+IN_WORDS: Mapping[str, str] = {  # names whose value has another form in jobc
     "accelerators": "gpu_type=H100 gpus=8, for H100:8",
     "gres": "gpus=8, for gpu:8",
     "accelerator": "gpus=8, the number on each node",
@@ -157,7 +157,7 @@ IN_WORDS: Mapping[str, str] = {  # where the value is not said in the same way
     "pvc": "'mounts=[{kind: claim, source: shared-data, target: /shared, read_only: false}]'",
     "volumes": "'mounts=[{kind: claim, source: shared-data, target: /shared, read_only: false}]'",
 }
-# What the bundled trainer does not do -> what other tools call it, as a key or a value.
+# What the bundled trainer does not support -> its names in other tools, as keys or values.
 NOT_SUPPORTED: Mapping[str, tuple[str, ...]] = {
     "tensor parallelism": (
         "tp", "tp_size", "tensor_parallel", "tensor_parallel_size", "tensor_model_parallel_size",
@@ -174,7 +174,7 @@ NOT_SUPPORTED: Mapping[str, tuple[str, ...]] = {
         "iterable", "iterable_dataset", "streaming", "stream", "webdataset",
     ),
 }  # fmt: skip
-OPTIONS: Mapping[tuple[str, str], str] = {  # (group, what other tools call an option) -> the option, and keys of it
+OPTIONS: Mapping[tuple[str, str], str] = {  # (group, option name in other tools) -> the option, with further overrides
     ("parallel", "hybrid_shard"): "hsdp",
     ("parallel", "hybridshard"): "hsdp",
     ("parallel", "full_shard"): "fsdp",
@@ -188,7 +188,7 @@ OPTIONS: Mapping[tuple[str, str], str] = {  # (group, what other tools call an o
     ("parallel", "deepspeed_stage_2"): "deepspeed parallel.zero_stage=2",
     ("parallel", "deepspeed_stage_3"): "deepspeed parallel.zero_stage=3",
 }
-VALUES: Mapping[tuple[str, str], str] = {  # (key, what other tools call a value of it) -> the value
+VALUES: Mapping[tuple[str, str], str] = {  # (key, value in other tools) -> the value
     **dict.fromkeys((("loop.precision", word) for word in ("bfloat16", "bf16-mixed", "bf16-true")), "bf16"),
     **dict.fromkeys((("loop.precision", word) for word in ("float16", "half", "16", "16-mixed", "mixed")), "fp16"),
     **dict.fromkeys((("loop.precision", word) for word in ("float32", "float", "32", "32-true", "no")), "fp32"),
@@ -200,7 +200,7 @@ RENAMED_GROUPS: Mapping[str, str] = {"env": "python"}  # config groups of earlie
 
 
 def key_of(typed: str) -> str:
-    """The key for an engine's word, below a section or not, with what stands below it; "" for no such word."""
+    """Return the key for an engine's word, with or without a section, followed by any subkey; "" if unknown."""
     keys = _same(KEYS)
     word, dot, subkey = typed.removeprefix("backend.").partition(".")
     if key := keys.get(_plain(word), ""):
@@ -209,27 +209,25 @@ def key_of(typed: str) -> str:
 
 
 def in_words(typed: str) -> str:
-    """Return the hint for an engine's option that has no direct equivalent, or for what is not supported; "" if
-    unknown.
-    """
+    """Return the hint for an option without a direct equivalent, or for an unsupported feature; "" if unknown."""
     known, names = _same(IN_WORDS), (typed.removeprefix("backend."), typed.rpartition(".")[2])
     said = next((known[_plain(name)] for name in names if _plain(name) in known), "")
     return said or next((f"remove {typed}; {text}" for name in names if (text := not_supported(name))), "")
 
 
 def not_supported(word: str) -> str:
-    """Return what the bundled trainer lacks, and the way out; "" for any other word."""
+    """Return what the bundled trainer lacks and the alternative; "" for any other word."""
     lacks = next((what for what, names in NOT_SUPPORTED.items() if _plain(word) in map(_plain, names)), "")
     return f"the bundled trainer has no {lacks}; a program of your own may: -- train.py" if lacks else ""
 
 
 def value_of(key: str, typed: str) -> str:
-    """The value of a key for another tool's word; "" for no such word."""
+    """Return the value of a key for another tool's word; "" if unknown."""
     return VALUES.get((key, typed.lower()), "")
 
 
 def option_of(group: str, typed: str) -> str:
-    """The option of a config group for another tool's word; "" for no such word."""
+    """Return the option of a config group for another tool's word; "" if unknown."""
     return OPTIONS.get((group, typed.lower()), "")
 
 
@@ -238,5 +236,5 @@ def _same(words: Mapping[str, str]) -> dict[str, str]:
 
 
 def _plain(word: str) -> str:
-    """numNodes, num-nodes and num_nodes are one."""
+    """Return a word without separators and case, so that numNodes, num-nodes and num_nodes are equal."""
     return word.replace("_", "").replace("-", "").lower()

@@ -1,7 +1,7 @@
-"""The one place where text becomes typed values.
+"""Convert text to typed values. No other file does.
 
-In:  a composed tree whose leaves are text, and the dataclass it must fill.   Out: the filled dataclass, the place of
-every leaf, and a diagnostic for every leaf that does not fit. Nothing stops at the first mistake.
+In:  a composed tree whose leaves are text, and the dataclass to fill.   Out: the filled dataclass, every leaf with its
+canonical text, and a diagnostic for every leaf that is invalid. Nothing stops at the first mistake.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ OriginOf = Callable[[str], "Origin | None"]
 
 @dataclass(frozen=True)
 class Converted(Generic[T]):
-    """value: None when there is a diagnostic; leaves: key -> (value, canonical text, a list of them, or None)."""
+    """Result of convert(). value: None if there are diagnostics; leaves: key -> (value, canonical text, a list of
+    texts, or None).
+    """
 
     value: T | None
     leaves: dict[str, tuple[Any, Shown]]
@@ -37,11 +39,11 @@ class Converted(Generic[T]):
 
 
 def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix: str = "") -> Converted[T]:
-    """Type every leaf of `tree` as the fields of the dataclass `into` say.
+    """Convert every leaf of `tree` to the type of its field in the dataclass `into`.
 
     prefix: dotted key of the tree's root, for diagnostics and origins
-    Diagnostics: JC1201 unknown key, JC1202 wrong type, JC1203 missing key, JC1204 null where a value is needed; the
-    first MOST_DIAGNOSTICS
+    Diagnostics: JC1201 unknown key, JC1202 wrong type, JC1203 missing key, JC1204 null where a value is required; at
+    most MOST_DIAGNOSTICS
     """
     run = _Conversion(origin_of)
     try:
@@ -51,11 +53,11 @@ def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix:
     return Converted(None if run.diagnostics else value, run.leaves, tuple(run.diagnostics))
 
 
-MOST_DIAGNOSTICS = 100  # of one tree: each looks for similar keys, which takes 5 ms
+MOST_DIAGNOSTICS = 100  # per tree: finding similar keys takes 5 ms for each
 
 
 class _TooMany(Exception):
-    """MOST_DIAGNOSTICS were reported."""
+    """Raised when MOST_DIAGNOSTICS were reported."""
 
 
 class _Conversion:
@@ -103,7 +105,7 @@ class _Conversion:
         engine = "" if parent else aliases.in_words(key) or aliases.key_of(key)
         outer, _, inner = key.removeprefix(f"{parent}.").partition(".")
         hint = f"did you mean {join(parent, close[0])}?" if close else f"known here: {', '.join(sorted(known))}"
-        if inner:  # a file holds the dot in one key
+        if inner:  # in a file, the dot is part of the key
             hint = f"{outer}: {{{inner}: VALUE}}, because dots only nest on the command line"
         elif engine:
             hint = engine if "=" in engine or " " in engine else f"did you mean {engine}?"
@@ -166,7 +168,7 @@ class _Conversion:
         return None
 
     def target(self, raw: Mapping[str, Any], key: str) -> Any:
-        """`_target_` and its arguments, whose types are the user's."""
+        """Return `_target_` and its arguments, whose types the user's code defines."""
         target_key = join(key, target.KEY)
         if "kind" in raw:
             because = f"kind selects a built-in, {target.KEY} your own class or function"
@@ -201,7 +203,7 @@ class _Conversion:
         return types.MappingProxyType(out)
 
     def untyped(self, raw: Any, key: str) -> Any:
-        """A tree whose keys and types are another program's: mappings, tuples and values.read_untyped."""
+        """Return a tree with another program's keys and types as mappings, tuples and values of read_untyped()."""
         if isinstance(raw, Mapping):
             return types.MappingProxyType({str(k): self.untyped(v, join(key, str(k))) for k, v in raw.items()})
         value = _untyped(raw)
@@ -270,7 +272,7 @@ class _Conversion:
                 values = _in_seconds(text, scalar) if key.endswith("_s") else ()
                 values = values or taken(error.values, nullable)
                 hint_text = sweep or alternatives(f"{key}={value}" for value in values)
-                if not leaf:  # the name of an entry
+                if not leaf:  # the text is the name of an entry
                     hint_text = f"{key.removesuffix(text)}{error.values[0]}=VALUE"
                 is_private = key.startswith("secrets.") and leaf  # it may be a secret
                 shown_text = "the text" if is_private else repr(text)
@@ -284,7 +286,7 @@ class _Conversion:
 
 
 def _word_hint(key: str, text: str, nearest_word: str) -> str:
-    """The hint for a value that is not one of the words of a key; another tool's word leads to ours."""
+    """Return the hint for an invalid word. Words of other tools are mapped to jobc's."""
     word, lacks = aliases.value_of(key, text) or nearest_word, aliases.not_supported(text)
     return f"{key}={word}; {lacks}" if lacks else f"{key}={word}"
 
@@ -310,19 +312,19 @@ def _untyped(raw: Any) -> Any:
 
 
 def _plain(value: Any) -> Shown:
-    """An untyped value as JSON has it."""
+    """Return an untyped value as JSON types."""
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _filled(raw: Any, hint: Any) -> Any:
-    """An item of a mapping or list: no file gives it defaults."""
+    """Return an item of a mapping or list with null for missing optional keys, because no file has defaults for it."""
     return {**_nulls(hint), **raw} if dataclasses.is_dataclass(hint) and isinstance(raw, Mapping) else raw
 
 
 def _nulls(into: Any) -> dict[str, None]:
-    """The keys of a dataclass that may be null."""
+    """Return the keys of a dataclass that may be null, each with None."""
     return {name: None for name, hint in hints(into).items() if type(None) in options_of(hint)}
 
 
@@ -334,7 +336,7 @@ def _kind(raw: Any) -> str:
 
 
 def _flow(raw: Any) -> str:
-    """A value as one would type it on the command line."""
+    """Return a value as it would be typed on the command line."""
     if isinstance(raw, list):
         return "[" + ",".join(_flow(item) for item in raw) + "]"
     if isinstance(raw, Mapping):

@@ -1,4 +1,4 @@
-"""Variables of the environment that no user sets: a launcher's, and jobc's own."""
+"""Environment variables that users cannot set, because a launcher or jobc sets them."""
 
 from __future__ import annotations
 

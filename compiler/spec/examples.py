@@ -1,4 +1,4 @@
-"""Examples for hints: a valid value for a key, and the override that sets it."""
+"""Build examples for hints: a valid value for a key, and the override that sets it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ IMAGE = "pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime"  # has bash, Python and 
 
 
 def example(options: tuple[Any, ...], text: str = "") -> str:
-    """A value of the type: the text where it is one, else what its reader recommends for it.
+    """Return a value of the type: the text if it is valid, else a value that the type's reader recommends.
 
-    text: of a list the items, of a section in a list its first keys
+    text: for a list its items, for a section in a list its first values
     """
     option = next(o for o in options if o is not type(None))
     words = choices(option)
@@ -60,12 +60,12 @@ def _list_example(types_of_items: tuple[Any, ...], typed_items: list[str]) -> st
 
 
 def assignment(key: str, value: str) -> str:
-    """`key=value` as a shell takes it."""
+    """Return `key=value`, quoted for a shell."""
     return f"'{key}={value}'" if "{" in value else f"{key}={value}"
 
 
 def sweep_hint(text: str, key: str, fits: Callable[[str], bool]) -> str:
-    """ "" where one of the values would be refused as well. fits: whether a text is a value of the key"""
+    """Return a hint to use -m, or "" if one of the values is invalid. fits: returns whether a text is valid"""
     is_sweep = "," in text and all(fits(value) for value in text.split(","))
     return f"for a sweep: jobc -m {key}={text}" if is_sweep else ""
 

@@ -1,8 +1,8 @@
-"""JobSpec: the source language. What a user may say about a job, typed.
+"""JobSpec: the typed source language, with everything that a user may set for a job.
 
-Types and docs only: every default, with its unit and meaning, stands in conf/*.yaml and nowhere else. The sections
-that the trainer reads (model, data, optim, …) are the trainer's own dataclasses. A backend's options are not here:
-its folder brings them, below the key `backend`.
+Types and docs only: every default, with its unit and meaning, is in conf/*.yaml and nowhere else. Sections that the
+trainer reads (model, data, optim, …) are the trainer's own dataclasses. The options of a backend are defined in its
+folder and set below the key `backend`.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ from .value_types import (
     TimeLimit,
 )
 
-OPEN_KEYS = (  # mappings whose keys the user invents: no `+` needed
+OPEN_KEYS = (  # mappings with user-defined keys: no `+` needed
     "env", "secrets", "labels", "backend.extra", "backend.srun_extra", "backend.deepspeed_extra", "backend.config",
     "backend.file_mounts", "backend.gpu_labels", "backend.requests", "backend.limits", "accelerate.extra",
     "accelerate.deepspeed_extra", "estimate.prices",
 )  # fmt: skip
-TARGETS = ("model", "data", "loss", "optim")  # sections that may hold a `_target_`, and then any argument
+TARGETS = ("model", "data", "loss", "optim")  # sections that may have a `_target_`, and then any argument
 
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """Samples per step. micro is required, and at most one of the other two: the rest is computed.
+    """Samples per step. micro is required; set at most one of the other two, the rest is computed.
 
-    micro:        samples of one forward pass of one rank
+    micro:        samples per forward pass of one rank
     accumulation: forward passes per optimizer step; null = from global, or 1
     global:       samples per optimizer step over all ranks; null = from accumulation
     """
@@ -79,9 +79,9 @@ class BatchSpec:
 
 @dataclass(frozen=True)
 class HsdpSpec:
-    """FSDP within a node, copies between nodes; as HsdpConfig, but for one key.
+    """FSDP within a node and replicas between nodes: HsdpConfig with an optional `shards`.
 
-    shards: ranks that share one copy of the model; null = those of a node
+    shards: ranks that share one copy of the model; null = the ranks of one node
     reshard_after_forward, auto_wrap_policy, transformer_layer_cls_to_wrap, min_num_params,
     offload_params, state_dict_type, cpu_ram_efficient_loading
     """
@@ -102,8 +102,8 @@ class CodeSpec:
     """Delivery of the user's own code.
 
     kind:     snapshot | shared | none | rsync | image
-    root:     folder
-    max_size: of what is copied
+    root:     folder of the code
+    max_size: limit for copying it
     """
 
     kind: Literal["snapshot", "shared", "none", "rsync", "image"]
@@ -113,10 +113,10 @@ class CodeSpec:
 
 @dataclass(frozen=True)
 class GitCodeSpec:
-    """Code of a repository, at a commit.
+    """Code from a git repository, at a commit.
 
-    root:       folder inside it
-    repository: URL, or a path that the nodes see
+    root:       folder inside the repository
+    repository: URL, or a path that the nodes can read
     commit:     40 hex digits
     """
 
@@ -133,7 +133,7 @@ class PythonSpec:
     kind:        none | venv | conda | uv | modules | image
     path:        folder of the venv, conda environment or uv project
     modules:     environment modules to load, in order
-    interpreter: the command that starts Python once the environment is active
+    interpreter: command that starts Python once the environment is active
     """
 
     kind: Literal["none", "venv", "conda", "uv", "modules", "image"]
@@ -144,8 +144,8 @@ class PythonSpec:
 
 @dataclass(frozen=True)
 class ContainerSpec:
-    """Container runtime for `image`. kind: none | docker | apptainer | pyxis | pod; workdir: inside; options: extra
-    words.
+    """Container runtime for `image`. kind: none | docker | apptainer | pyxis | pod; workdir: working directory
+    inside; options: extra command-line words.
     """
 
     kind: Literal["none", "docker", "apptainer", "pyxis", "pod"]
@@ -155,9 +155,9 @@ class ContainerSpec:
 
 @dataclass(frozen=True)
 class MountSpec:
-    """One folder mounted into the job. target: absolute path in the job; read_only.
+    """One folder mounted into the job. target: absolute path in the job; read_only: whether writing is prevented.
 
-    kind: what source names: host (a path), claim, nfs (SERVER:/PATH), empty (a size, or ""), volume, bucket
+    kind: type of the source: host (a path), claim, nfs (SERVER:/PATH), empty (a size, or ""), volume, bucket
     """
 
     kind: Literal["host", "claim", "nfs", "empty", "volume", "bucket"]
@@ -168,7 +168,7 @@ class MountSpec:
 
 @dataclass(frozen=True)
 class SettingSpec:
-    """One network variable of the ranks. reason: shown in node.sh"""
+    """One network variable of the ranks. reason: shown in node.sh."""
 
     name: EnvName
     value: str
@@ -179,9 +179,9 @@ class SettingSpec:
 class NetworkSpec:
     """Network between the ranks.
 
-    profile:   the fabric, which must be there
+    profile:   the fabric, which must exist on the nodes
     interface: for TCP; null = each node finds the one that leads to node 0
-    debug:     NCCL and torch say what they do
+    debug:     enables the logs of NCCL and torch
     settings:  variables for NCCL, RCCL or libfabric
     """
 
@@ -195,8 +195,8 @@ class NetworkSpec:
 class RendezvousSpec:
     """Rendezvous of nodes and ranks.
 
-    backend: of torchrun; port: 0 = a free one (one node), or of the job id
-    timeout: for all nodes to come, and for all ranks of them unless process_group.init_timeout_s says another
+    backend: torchrun's rendezvous backend; port: 0 = a free one (one node), or derived from the job id
+    timeout: for all nodes, and for all ranks unless process_group.init_timeout_s is set
     """
 
     backend: Literal["static", "c10d"]
@@ -206,7 +206,7 @@ class RendezvousSpec:
 
 @dataclass(frozen=True)
 class ProcessGroupSpec:
-    """Timeouts as in ProcessGroupConfig. init_timeout_s: null = rendezvous.timeout"""
+    """Timeouts as in ProcessGroupConfig. init_timeout_s: null = rendezvous.timeout."""
 
     init_timeout_s: int | None
     step_timeout_s: int
@@ -216,10 +216,10 @@ class ProcessGroupSpec:
 class LifecycleSpec:
     """Shutdown, requeue and restart of an attempt.
 
-    grace:        between the stop signal and the kill; saving must fit
-    keep:         how long an engine keeps what ended (pods, machines); null = its own rule
+    grace:        time between the stop signal and the kill; saving must fit
+    keep:         how long an engine keeps finished jobs (pods, machines); null = its default
     max_requeues: times an engine may start the job again after preemption
-    max_restarts: times all ranks start again in place after a crash or a lost peer
+    max_restarts: times all ranks restart in place after a crash or a lost peer
     """
 
     grace: Duration
@@ -230,16 +230,16 @@ class LifecycleSpec:
 
 @dataclass(frozen=True)
 class QueueSpec:
-    """Wishes to a scheduler; the names are the site's.
+    """Scheduler options, in the site's own names.
 
     name:        partition or queue
-    account:     who pays
+    account:     account that is charged
     qos:         quality of service
     priority:    priority class or number
     reservation: reservation to use
     nodelist, exclude: hosts to prefer, hosts to avoid
     exclusive:   no other job on the nodes
-    after:       jobs that must end first: ID = it ends well; Slurm's KIND:ID and singleton
+    after:       jobs that must end first: ID = successfully; Slurm's KIND:ID and singleton
     """
 
     name: str | None
@@ -258,10 +258,10 @@ class StorageSpec:
     """Storage of runs and data.
 
     run:  shared (all nodes see the run folder) | node (each node its own) | object (a bucket)
-          | auto (shared where the backend's nodes share storage.root, else node; resolved before the spec is checked)
-    root: folder of all runs; relative = beside the folder `artifacts/`; s3://BUCKET/PREFIX when it is a bucket
-    data: folder of data sets on the nodes, given to the ranks as JOBC_DATA_DIR
-    endpoint, region: of the object store; scratch: folder of each node for the runs it takes part in. With run=object
+          | auto (shared if the backend's nodes share storage.root, else node; resolved before the spec is checked)
+    root: folder of all runs; a relative path starts beside the folder `artifacts/`; s3://BUCKET/PREFIX for a bucket
+    data: folder of data sets on the nodes, which the ranks get as JOBC_DATA_DIR
+    endpoint, region: of the object store; scratch: folder on each node for its runs. All three with run=object
     """
 
     run: Literal["auto", "shared", "node", "object"]
@@ -274,13 +274,13 @@ class StorageSpec:
 
 @dataclass(frozen=True)
 class CachesSpec:
-    """Cache folders of libraries; null = the library's default, below the home folder.
+    """Cache folders of libraries; null = the library's default, in the home folder.
 
-    downloads: folder for models and data sets, best one that all nodes see
-    compiled:  folder for compiled kernels, best on the node's own disk
-    offline:   the ranks ask no hub on the internet
+    downloads: folder for models and data sets, preferably one that all nodes see
+    compiled:  folder for compiled kernels, preferably on the node's own disk
+    offline:   whether the ranks make no requests to hubs on the internet
     prefetch:  what prefetch.sh downloads beforehand: model:ORG/NAME, dataset:ORG/NAME@REVISION, run:COMMAND
-    In both folders `$UID` stands for the number of the user on the node, `~/` for the home folder.
+    In both folders `$UID` is the user's number on the node, and `~/` the home folder.
     """
 
     downloads: Path | None
@@ -291,7 +291,7 @@ class CachesSpec:
 
 @dataclass(frozen=True)
 class AccelerateSpec:
-    """More of the files of launcher=accelerate and of DeepSpeed, on any backend. extra: of accelerate.yaml."""
+    """More entries for the files of launcher=accelerate and DeepSpeed, on any backend. extra: for accelerate.yaml."""
 
     extra: Mapping[str, Any]
     deepspeed_extra: Mapping[str, Any]
@@ -352,6 +352,6 @@ class JobSpec:
 
 
 def open_keys(words: Iterable[str]) -> tuple[str, ...]:
-    """The mappings that take new keys without `+` on a command line: a section with a `_target_` does too."""
+    """Return the mappings that accept new keys without `+` on a command line, and sections with a `_target_`."""
     chosen = {match[1] for word in words if (match := re.match(r"(\w+)(?:=target$|\._target_=)", word))}
     return (*OPEN_KEYS, *(section for section in TARGETS if section in chosen))

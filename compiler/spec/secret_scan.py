@@ -1,13 +1,13 @@
-"""Detect passwords and tokens, which must not be in an artifact: everyone who sees the run can read it.
+"""Detect passwords and tokens, which must not be in an artifact, because everyone who sees the run can read it.
 
 Refer to a secret instead: secrets.NAME=env:NAME, file:PATH or k8s:SECRET/KEY. Messages do not repeat the value.
 
-What tells is how tokens of known issuers look, wherever they stand; a name that has no other meaning; or one that may
-have, with a long random value. Which names count, by the shape of what is read:
+A text is a secret if it has the format of a known issuer's tokens (anywhere), if its name has no other meaning, or if
+its name may mean a secret and its value is long and random. The names that count depend on the context:
 
-    shape                                     no other meaning       another meaning
+    context                                   no other meaning       another meaning
     env.NAME                                  _OF_VARIABLE           _OTHER
-    NAME=value, in the text of a shell        _OF_VARIABLE, as NAME  _OTHER, and these in small letters
+    NAME=value, in shell text                 _OF_VARIABLE, as NAME  _OTHER, and _OF_VARIABLE in lower case
     --name value, --a.name=value, +a.name=v   _OF_PROGRAM            _OTHER
     wandb login value                         all
 """
@@ -20,32 +20,32 @@ from functools import cache
 
 from ..diagnostics.diagnostic import nearest
 
-# Variables that hold nothing else, by their usual names; and how tokens look (GitHub, GitLab, Hugging Face, AWS and
-# others document what they put in front, so that it can be found). Longer than the words of a path or a package:
-# `hf_transfer` and `sk-learn-tools` are none, and what follows `$` is a variable's name.
+# Usual names of variables that only hold secrets, and formats of tokens (GitHub, GitLab, Hugging Face, AWS and
+# others document their prefixes for scanners). They are longer than the words of a path or a package:
+# `hf_transfer` and `sk-learn-tools` are not tokens, and `$` starts a variable's name.
 _OF_VARIABLE = re.compile(
     r"(^|_)(PASSWORD|PASSWD|SECRET|SECRET_KEY|API_KEY|ACCESS_KEY|SECRET_ACCESS_KEY|PRIVATE_KEY)$"
     r"|(^|_)(HF|HUB|GH|GITHUB|GITLAB|GIT|AUTH|ACCESS|SESSION|BEARER|API|WANDB|NGC)_TOKEN$"
 )
 _TOKEN = re.compile(
-    r"(?<![\w.+-])("  # where a word begins
+    r"(?<![\w.+-])("  # at the start of a word
     r"[a-z][a-z0-9+.-]*://[^/\s:@]*:(?![${<%])[^/\s@\"']+@|"  # a URL with a password
     r"(hf_|gh[oprsu]_)[A-Za-z0-9]{16,}(?!\w)|(github_pat_|glpat-|nvapi-)[\w-]{16,}|"
     r"sk-(?=[\w-]*[0-9])[\w-]{20,}|xox[bp]-[0-9][\w-]{12,}|(AKIA|ASIA)[A-Z0-9]{16}(?!\w)|"
     r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.|"  # a JSON Web Token
-    r"(?i:authorization: *basic +[a-z0-9+/]{8,}|"  # in a header of HTTP
+    r"(?i:authorization: *basic +[a-z0-9+/]{8,}|"  # in an HTTP header
     r"((authorization|(x-)?(api-key|auth-token)|private-token): *(token +)?|bearer +)"
     r"(?=[a-z._~+/-]*\d)\w[\w.~+/-]{15,})"
     r")|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
-# What is said instead of a secret: a switch, that there is none, or where it lies. Servers with the interface of OpenAI
-# (vLLM, llama.cpp) want a key and take any, for which their manuals write EMPTY and sk-no-key-required.
+# Values in place of a secret: a boolean, a word for "none", or a location. Servers with OpenAI's interface
+# (vLLM, llama.cpp) require a key and accept any; their manuals use EMPTY and sk-no-key-required.
 _NO_SECRET = re.compile(
     r"true|false|yes|no|on|off|auto|[01]|none|null|nil|n/?a|empty|dummy|fake|unused|not[-_]needed|(sk-)?no-key-required"
     r"|(?P<one>.)(?P=one)*|<.*|(env|file|k8s):.*|@?(~|\.{1,2})?/[\w.-]+/.*|@?(~|\.{1,2})/.+",
     re.I,
 )
-# The last part of an option's name. A key of a cache or a public one is none, however random.
+# Last part of an option's name. A cache key or a public key is not a secret, even if random.
 _OF_PROGRAM = re.compile(
     r"(password|passwd|api[-_]?key|secret[-_]?(access[-_]?)?key|(access|auth|hf)[-_]?token)$", re.I
 )
@@ -55,21 +55,21 @@ _RANDOM = re.compile(
     r"(?=(?:\D*\d){3})((?=.*[a-f])[0-9a-f]{32,}|(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9+/]{32,}=*)"  # hexadecimal, base64
 )
 _VALUE = r"[^\s\"'`$<{();&|][^\s\"';&|)]*"
-_GIVEN = re.compile(rf"(?<![\w$])([A-Za-z_]\w*)=[\"']?({_VALUE})")  # of a shell, or of `docker run -e`
+_GIVEN = re.compile(rf"(?<![\w$])([A-Za-z_]\w*)=[\"']?({_VALUE})")  # in a shell, or in `docker run -e`
 _OPTION = re.compile(r"--?([\w.-]+)(?:=(.+))?")
-_OF_HYDRA = re.compile(rf"(?!.*[,()[\]])[+~]{{0,2}}([\w./@-]+)=[\"']?({_VALUE})[\"']?[;&|]*")  # no code of Python
+_OF_HYDRA = re.compile(rf"(?!.*[,()[\]])[+~]{{0,2}}([\w./@-]+)=[\"']?({_VALUE})[\"']?[;&|]*")  # not Python code
 _LOGIN = re.compile(
     r"\bwandb\s+login(?:\s+--?[\w-]+(?:[=\s]\s*https?://\S+)?)*\s+[\"']?(?=(?:[a-zA-Z_-]*\d){3})[\w-]{32,}(?![\w/.])"
 )
 
-_REFERENCES = re.compile(  # what `secrets` takes: one, or a mapping or a sweep of them
+_REFERENCES = re.compile(  # valid values of `secrets`: a reference, or a mapping or a sweep of them
     r"""(?:[\s,{}"']|null|(?:\w+\s*:\s*)?(?:env:[A-Za-z_]\w*|(?:file|k8s):[^\s,{}"']+))*"""
 )
 
 
 def shown(override: str) -> str:
-    """A word of the command line as messages repeat it, which end up in logs: `secrets.NAME=…` where `secrets`, or a
-    section that is spelled nearly so, is given more than references."""
+    """Return an override as messages and logs may show it: `secrets.NAME=…` if `secrets`, or a section with a similar
+    name, is set to anything but references."""
     head, equals, value = override.partition("=")
     section = re.split(r"[^\w-]", head.lstrip("+~"))[0]
     is_safe = not equals or not _like_secrets(section) or _REFERENCES.fullmatch(value)
@@ -87,7 +87,7 @@ def looks_like_token(text: str) -> bool:
 
 
 def names_secret(name: str) -> bool:
-    """A variable that holds a password or a token, by its name."""
+    """Return whether the variable's name says that it holds a password or a token."""
     return bool(_OF_VARIABLE.search(name.upper()))
 
 

@@ -1,6 +1,6 @@
-"""Facts about the site's machines (section `site`, set by a profile in cluster/).
+"""Look up facts about the site's machines (section `site`, set by a profile in cluster/).
 
-What a site does not say is unknown, and refuses nothing. A job with several partitions, `queue.name=a,b`, must fit one.
+Facts that a site leaves out are unknown and not checked. A job with several partitions (`queue.name=a,b`) must fit one.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from .job_spec import JobSpec
 
 
 def partitions(spec: JobSpec) -> tuple[str, ...]:
-    """The partitions that the job may run in, as far as it or the site says."""
+    """Return the partitions that the job may run in, as far as the job or the site names them."""
     names = spec.queue.name or spec.site.partition
     return tuple(names.split(",")) if names else ()
 
 
 def place(spec: JobSpec) -> str:
-    """These, for people."""
+    """Return those partitions for messages."""
     return f"partition {','.join(partitions(spec))}" if partitions(spec) else "this site"
 
 
@@ -29,15 +29,15 @@ def fact(spec: JobSpec, name: str, partition: str | None) -> Any:
 
 
 def most(spec: JobSpec, name: str) -> Any:
-    """The largest value of a fact over the partitions the job may run in; None when it is unknown for one of them."""
+    """Return the largest value of a fact over the job's possible partitions; None if it is unknown for one of them."""
     values = [fact(spec, name, partition) for partition in partitions(spec) or (None,)]
     return None if None in values else max(values)
 
 
 def share_of_cores(spec: JobSpec) -> int | None:
-    """Return the cores of a node in proportion to its GPUs that the job uses, the same number for each process.
+    """Return the job's share of a node's cores, in proportion to its GPUs, rounded down to a multiple of its processes.
 
-    None without GPUs, or if the site does not give both numbers of one kind of machine.
+    None without GPUs, or if the site does not define both numbers for one kind of machine.
     """
     shares = []
     for partition in partitions(spec) or (None,):

@@ -1,4 +1,4 @@
-"""Facts for checks and estimates: about the machines of a site, and about a job."""
+"""Facts for checks and estimates, about the machines of a site and about a job."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .value_types import (
 class PartitionSpec:
     """Facts about one partition or queue; null = as for the site, or unknown.
 
-    nodes:     machines in it
-    gpus:      GPUs of a machine
-    gpu_types: kinds of GPU, as `gpu_type` names them
+    nodes:     number of machines
+    gpus:      GPUs per machine
+    gpu_types: kinds of GPU, as in the key `gpu_type`
     cpus, mem: cores and memory of the largest machine
     time:      longest time limit
     """
@@ -39,11 +39,11 @@ class PartitionSpec:
 
 @dataclass(frozen=True)
 class SiteSpec:
-    """Facts about the machines, for checks before anything starts; null = unknown, and nothing is refused for it.
+    """Facts about the machines, for checks before anything starts; null = unknown and not checked.
 
-    nodes, gpus, gpu_types, cpus, mem, time: as of a partition, where it does not say
+    nodes, gpus, gpu_types, cpus, mem, time: as in PartitionSpec, for partitions that leave them out
     partitions: by name; empty = unknown
-    partition:  the one that a job without `queue.name` gets
+    partition:  partition of a job without `queue.name`
     requires:   keys that a job must set here, such as queue.account
     torch:      version of torch on the nodes
     """
@@ -64,19 +64,19 @@ class SiteSpec:
 class EstimateSpec:
     """Inputs of `jobc plan` in addition to the job; no emitted file depends on them. null = unknown.
 
-    samples:           training samples of an epoch
-    parameters:        numbers that a model of your own learns
-    largest_unit:      of these, in the largest module that is gathered at once
+    samples:           training samples per epoch
+    parameters:        number of trainable parameters of your own model
+    largest_unit:      parameters in the largest module that is gathered at once
     tokens_per_sample: null = as the built-in model reads them
-    sample_size:       bytes of a sample of your own data, as the data set gives it
-    step_s:            seconds of one optimizer step at the first size; others by their samples of a rank
-    run:               run folder whose metrics say how long a step takes
+    sample_size:       bytes per sample of your own data, as the data set returns it
+    step_s:            seconds per optimizer step at the first size; scaled by the samples per rank for others
+    run:               run folder whose metrics give the time per step
     gpu_mem:           memory of one GPU
-    disk:              bytes that are free where runs lie
-    write_rate:        bytes that a checkpoint writes in one second
-    prices:            of one GPU hour, by gpu_type; `any` for others
-    mtbf:              mean time between two failures of one node
-    restart:           from a failure to the next new step
+    disk:              free bytes where runs are stored
+    write_rate:        bytes per second when a checkpoint is written
+    prices:            price of one GPU hour, by gpu_type; `any` for others
+    mtbf:              mean time between failures of one node
+    restart:           time from a failure to the next new step
     """
 
     samples: Count | None

@@ -1,4 +1,4 @@
-"""Questions about type hints of the spec: keys, choices, is it a list or a mapping."""
+"""Answer questions about type hints of the spec: its keys, choices, and whether a hint is a list or a mapping."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def spec_keys(into: type, prefix: str = "") -> list[str]:
 
 
 def type_at(into: type, key: str) -> Any:
-    """The type of a dotted key, None when there is no such key. Open mappings give their value's type."""
+    """Return the type of a dotted key, None if there is no such key. Keys of open mappings have their values' type."""
     current: Any = into
     for part in key.split("."):
         if dataclasses.is_dataclass(current):
@@ -40,7 +40,7 @@ def type_at(into: type, key: str) -> Any:
 
 
 def choices(hint: Any) -> tuple[str, ...]:
-    """The words a Literal or a switch accepts, empty for other types."""
+    """Return the words that a Literal or a boolean accepts, () for other types."""
     words: list[str] = []
     for option in options_of(hint):
         if option is bool:
@@ -52,7 +52,7 @@ def choices(hint: Any) -> tuple[str, ...]:
 
 @cache
 def hints(cls: type) -> dict[str, Any]:
-    """key -> type of a dataclass's fields. A key that is a Python keyword has a field name with `_` behind it."""
+    """Return key -> type of a dataclass's fields. Fields named after Python keywords end in `_`, their keys do not."""
     field_types = get_type_hints(cls, include_extras=True)
     return {field.name.rstrip("_"): field_types[field.name] for field in dataclasses.fields(cls)}
 
@@ -67,7 +67,7 @@ def join(prefix: str, name: str) -> str:
 
 
 def options_of(hint: Any) -> tuple[Any, ...]:
-    """The members of a union, or the type itself."""
+    """Return the members of a union, or the type itself."""
     if get_origin(hint) in (Union, types.UnionType):
         return tuple(option for member in get_args(hint) for option in options_of(member))
     return (hint,)
@@ -78,7 +78,7 @@ def _variants(hint: Any) -> list[type]:
 
 
 def is_list(hint: Any) -> bool:
-    """Return whether a type is written in brackets. A list of hosts is one text (Annotated)."""
+    """Return whether a type is written in brackets. A host list is not: it is one text (Annotated)."""
     return any(get_origin(option) is tuple for option in options_of(hint))
 
 

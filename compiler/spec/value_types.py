@@ -1,7 +1,7 @@
 """The value types of a spec: how each is read from text and written back.
 
-Each type is an `Annotated` alias of a plain Python type, so a spec field reads `time: Duration | None` and holds an
-int of seconds. A reader takes the text exactly as the user wrote it and returns the value or raises `Refused`.
+Each type is an `Annotated` alias of a plain Python type, so a spec field reads `time: Duration | None` and holds
+seconds as int. A reader takes the text exactly as the user wrote it and returns the value or raises `Refused`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 
 class Refused(Exception):
-    """The text is not a value of the type. because: why; values: some that are, the likeliest first."""
+    """Raised for text that is not a value of the type. because: reason; values: valid ones, the likeliest first."""
 
     def __init__(self, because: str, *values: str) -> None:
         super().__init__(because)
@@ -25,10 +25,10 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class ValueType:
-    """name: as diagnostics say it; read: text to value; show: value to the text that reads back to it.
+    """A scalar type. name: in diagnostics; read: text to value; show: value to a text that reads back to it.
 
-    units: the text says what the value does not, a unit, or is far shorter, so only the text is written into files
-    example: for hints, where what is recommended for empty text says too little
+    units: the text has a unit that the value lacks, or is far shorter, so files show the text
+    example: for hints, if the value recommended for empty text is not helpful
     """
 
     name: str
@@ -38,12 +38,12 @@ class ValueType:
     example: str = ""
 
 
-MOST_HOSTS = 100_000  # of a job; files hold a line for each
-MOST_OF_A_NODE = 10_000  # GPUs or processes
+MOST_HOSTS = 100_000  # hosts of a job; files have a line for each
+MOST_OF_A_NODE = 10_000  # GPUs or processes of one node
 
 
 def read_int(text: str, example: str = "2", least: int | None = None) -> int:
-    """example: some value of the type, for who typed a word; least: of those that are offered for a fraction"""
+    """Return a 64-bit integer. example: valid value for hints; least: lower bound of the value hinted for a fraction"""
     if re.fullmatch(r"[+-]?(0|[1-9](_?[0-9])*)", text):
         if len(text) > 40 or abs(int(text)) >= 2**63:
             raise Refused("engines use 64-bit numbers", example)
@@ -54,7 +54,7 @@ def read_int(text: str, example: str = "2", least: int | None = None) -> int:
         )
     if re.fullmatch(r"[+-]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?", text) and abs(Decimal(text)) < 10**18:
         number = Decimal(text)
-        integer = int(number) or int(number != 0)  # a part of one is not none
+        integer = int(number) or int(number != 0)  # a fraction below 1 becomes 1, not 0
         fitting = integer if least is None else max(integer, least)
         raise Refused("it has a fraction or an exponent", str(fitting))
     raise Refused("only digits are allowed", example)
@@ -82,9 +82,9 @@ def read_bool(text: str) -> bool:
 
 
 def read_untyped(text: str, quoted: bool = False) -> Any:
-    """A scalar of a tree that has no types of its own, such as backend.extra: by the core schema of YAML 1.2.
+    """Return a scalar of an untyped tree, such as backend.extra, by the core schema of YAML 1.2.
 
-    So `true`, `8` and `1e-3` are what they look like, and `on`, `0755` and `1_000` are text; quotes make text of all.
+    `true`, `8` and `1e-3` are a boolean and numbers; `on`, `0755`, `1_000` and anything in quotes are text.
     """
     if not quoted and text in ("true", "false"):
         return text == "true"
@@ -138,7 +138,7 @@ def read_name(text: str) -> str:
 
 
 def _text_or(fitting: str, fallback: str) -> str:
-    """The first where a key takes it for text: not nothing, and not `null`."""
+    """Return the first unless a key would not read it as text (empty or `null`), else the fallback."""
     return fitting if fitting not in ("", "null") else fallback
 
 
@@ -173,7 +173,7 @@ def _duration(text: str) -> int:
 
 
 def part_of_seconds(text: str) -> str:
-    """`0.1` for 100ms, `90` for 1.5m: a number with a fraction, or of less than seconds; "" for any other text."""
+    """Return the seconds of a duration with a fraction or a unit below 1 s: `0.1` for 100ms, `90` for 1.5m; else ""."""
     match = re.fullmatch(r"([0-9]{1,9})(\.[0-9]{1,9})?(ms|us|s|min|m|h|d|w)", text)
     if match is None or not (match[2] or match[3] in _PARTS_S):
         return ""
@@ -189,7 +189,7 @@ def _limit(text: str) -> int:
 
 
 def show_duration(seconds: int) -> str:
-    """1h30m, the largest units first; 0s for none."""
+    """Return 1h30m, the largest units first; 0s for zero."""
     parts = []
     for unit in ("d", "h", "m", "s"):
         count, seconds = divmod(seconds, _UNITS_S[unit])
@@ -224,7 +224,7 @@ def _bytes(text: str) -> int:
 
 
 def show_bytes(size: int) -> str:
-    """64GiB where the unit divides evenly, else a smaller unit; bytes as a fraction never occur."""
+    """Return 64GiB, in the largest binary unit that divides evenly; if none does, the size in KB."""
     for i, prefix in reversed(list(enumerate("KMGTP", 1))):
         if size and size % 1024**i == 0:
             return f"{size // 1024**i}{prefix}iB"
@@ -257,10 +257,10 @@ def machine_of(host: str) -> str:
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.ASCII)
 
 
-@lru_cache(maxsize=4)  # a compile shows its hosts in several files, and ten thousand take a while
+@lru_cache(maxsize=4)  # a compile writes its hosts into several files, and 10,000 take a while
 def fold_hostlist(hosts: tuple[str, ...]) -> str:
-    """The shortest text that expands to these hosts in this order, but for runs that are apart: `node[1-4],gpu07`."""
-    runs: list[tuple[str, str, str, int, int]] = []  # before the last number, behind it, its first text, value, count
+    """Return a short text that expands to these hosts in this order, folding ranges: `node[1-4],gpu07`."""
+    runs: list[tuple[str, str, str, int, int]] = []  # head, tail, first number's text, its value, count
     for host in hosts:
         match = _NUMBERED.fullmatch(host)
         head, number, tail = match.groups() if match else (host, "", "")
@@ -277,7 +277,7 @@ def fold_hostlist(hosts: tuple[str, ...]) -> str:
 
 
 def expand_hostlist(text: str) -> list[str]:
-    """`gpu[01-03,7],login` to names, zeros kept (the syntax of Slurm and pdsh)."""
+    """Return the names in `gpu[01-03,7],login`, keeping leading zeros (the syntax of Slurm and pdsh)."""
     hosts: list[str] = []
     if re.search(r",\s*(,|$)|^\s*,", text.strip()):
         raise Refused(
@@ -318,7 +318,7 @@ def _expand_word(word: str) -> list[str]:
             raise Refused(f"[{ranges}] is not a range of numbers", "node[1-4]", "node[01-16,20]")
         width = len(bounds[1])
         numbers += [f"{n:0{width}d}" for n in range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1)]
-    if "[" not in tail and "]" not in tail:  # the numbers are digits, so one name speaks for all
+    if "[" not in tail and "]" not in tail:  # the names differ only in digits, so checking one suffices
         _expand_word(f"{head}{numbers[0]}{tail}")
         return [f"{head}{n}{tail}" for n in numbers]
     hosts: list[str] = []
@@ -359,7 +359,7 @@ def _label(text: str) -> str:
 
 
 def _interface(text: str) -> str:
-    """Parse interface names; NCCL_SOCKET_IFNAME patterns are rejected, because Gloo does not support them."""
+    """Return interface names; NCCL_SOCKET_IFNAME patterns are rejected, because Gloo does not support them."""
     names = text.split(",")
     if all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", name) for name in names):
         return text
@@ -367,7 +367,7 @@ def _interface(text: str) -> str:
 
 
 def _shell_line(text: str) -> str:
-    """A command for setup.sh. A NUL or another control character has no meaning in a script."""
+    """Return a command for setup.sh. Raises Refused for empty text and control characters."""
     if not text.strip():
         raise Refused("it is empty", "ulimit -l unlimited")
     if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text):

@@ -1,7 +1,7 @@
 """Test the scripts of a job: status.sh shows its state, preflight.sh checks the nodes, not the submit host.
 
-In   artifacts of a backend, run beside the stand-ins of its engine
-Out  problems in words; none when all is well
+In   artifacts of a backend, run with stand-ins for its engine
+Out  problems as sentences; none if everything works
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ until = time.monotonic() + 120
 while not (run / "release").exists() and time.monotonic() < until:
     time.sleep(0.05)
 """
-PATIENCE_S = 120.0  # for an engine to start a job, to end one, to take one from its queue
+PATIENCE_S = 120.0  # for an engine to start, end or dequeue a job
 
 
 class Trial:
@@ -45,11 +45,11 @@ class Trial:
 
     @property
     def submit_returned(self) -> bool:
-        """True at an engine with a queue, while the job waits or runs."""
+        """Return whether submit.sh has returned. True with a queue, while the job waits or runs."""
         return self.submit.poll() is not None
 
     def status(self) -> str:
-        """The first line of status.sh, without names and numbers, which differ between two jobs in the same state."""
+        """Return the first line of status.sh, without names and numbers, which differ between jobs in one state."""
         done = call(self.artifact / "status.sh", self.project, self.environment)
         line = (done.stdout or done.stderr).partition("\n")[0]
         for run in self.runs():
@@ -105,7 +105,7 @@ class Trial:
 
 @contextmanager
 def submitted(compiled: Compiled, project: Path, environment: Mapping[str, str]) -> Iterator[Trial]:
-    """A job that is stopped at the end, whatever happened."""
+    """Submit a job and yield its Trial. The job is stopped at the end in any case."""
     trial = Trial(compiled, project, environment)
     try:
         yield trial
@@ -117,7 +117,7 @@ def submitted(compiled: Compiled, project: Path, environment: Mapping[str, str])
 
 
 def alike_states(states: Mapping[str, str]) -> list[str]:
-    """Yield each pair of states that status.sh prints alike. states: state -> its line"""
+    """Return a problem for each pair of states with the same output of status.sh. states: state -> its line"""
     told_apart = [pair for pair in combinations(states, 2) if set(pair) != {"stopped", "stopped in the queue"}]
     return [
         f"status.sh prints the same for {first} and {second}: {states[first]!r}"
@@ -131,7 +131,7 @@ def alike_states(states: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Look:
-    """One node checked by preflight.sh. variables: names in the environment of the checks"""
+    """One node checked by preflight.sh. variables: names in the environment of the checks."""
 
     node: int
     host: str
@@ -146,7 +146,7 @@ with open({folder!r} + f"/{{os.uname().nodename}}-{{os.getpid()}}.json", "w") as
 
 
 class Witness:
-    """A Python interpreter that records where it runs the checks of a node. command: for the key python.interpreter
+    """A Python interpreter that records where it runs the checks of a node. command: for the key python.interpreter.
 
     seen: the project folder as the nodes see it
     """
@@ -169,7 +169,7 @@ class Witness:
 def problems_of_preflight(
     compiled: Compiled, looks: Sequence[Look], received: Sequence[Received], here: str
 ) -> list[str]:
-    """Yield signs that preflight.sh checked the submit host. here: its name; received: the ranks of the same job"""
+    """Return signs that preflight.sh checked the submit host. here: its name; received: the ranks of the same job"""
     nodes = range(compiled.plan.topology.nodes)
     unseen = [node for node in nodes if node not in {look.node for look in looks}]
     if unseen:
@@ -188,7 +188,7 @@ def problems_of_preflight(
 
 
 def engine_variables(compiled: Compiled) -> set[str]:
-    """Variables of the engine in the spellings of the backend that exist only inside a job, such as SLURM_NODEID."""
+    """Return the engine's variables in the backend's spellings that exist only inside a job, such as SLURM_NODEID."""
     inside = [spelling.text for spelling in compiled.backend.spellings.values() if spelling.scope is not Scope.SUBMIT]
     names = {name for text in inside for name in re.findall(r"\$[{(]?([A-Z][A-Z0-9_]*)", text)}
     return {name for name in names if not name.startswith("JOBC_")}

@@ -1,6 +1,6 @@
-"""Runs an artifact as a user would; its program records what each rank receives, and the plan says what it should be.
+"""Run an artifact as a user would; its program records what each rank receives, for comparison with the plan.
 
-In:  a compiled job whose command is `record.py …`.   Out: what each rank received; what of it is not as promised.
+In:  a compiled job whose command is `record.py …`.   Out: what each rank received; differences from the plan.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Received:
 
 
 def submit(compiled: Compiled, project: Path, environment: Mapping[str, str], timeout_s: float = 180) -> list[Received]:
-    """Write the artifact into a project folder, run its submit.sh, give what each rank of `record.py` received.
+    """Write the artifact into a project folder, run submit.sh, and return what each rank of `record.py` received.
 
-    submit.sh may return when the job is queued: then this waits until state/ of the run says that all nodes have ended.
+    If submit.sh returns when the job is queued, wait until state/ of the run shows that all nodes have ended.
     """
     until = time.monotonic() + timeout_s
     (project / "record.py").write_text(RECORD, encoding="utf-8")
@@ -56,7 +56,7 @@ def submit(compiled: Compiled, project: Path, environment: Mapping[str, str], ti
 def call(
     script: Path, project: Path, environment: Mapping[str, str], *words: str, timeout_s: float = 180
 ) -> subprocess.CompletedProcess[str]:
-    """Run one script of an artifact in its project folder, which is HOME as well."""
+    """Run one script of an artifact in its project folder, which is also HOME."""
     return subprocess.run(
         [str(script.absolute()), *words],
         cwd=project,
@@ -71,7 +71,7 @@ def call(
 
 
 def start(script: Path, project: Path, environment: Mapping[str, str], output: Path) -> Process:
-    """Start one script as call() does, and do not wait for it. output: the file that stdout and stderr go to"""
+    """Start one script as call() does, without waiting. output: file for stdout and stderr"""
     with output.open("wb") as file:
         return subprocess.Popen(
             [str(script.absolute())],
@@ -89,7 +89,7 @@ def _variables(project: Path, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def wait_for_end(run: Path, nodes: int, until: float) -> None:
-    """Wait until all nodes of a run have ended, each with 0. until: as time.monotonic()"""
+    """Wait until all nodes of a run have ended, each with exit code 0. until: deadline on time.monotonic()"""
     files = [run / "state" / f"node_{rank:02}" for rank in range(nodes)]
     while True:
         states = {file.name: file.read_text() if file.exists() else "not started" for file in files}
@@ -109,7 +109,7 @@ def broken_contract(compiled: Compiled, received: list[Received]) -> list[str]:
     if len(received) != plan.topology.world_size:
         return [f"{len(received)} ranks recorded something, the plan has {plan.topology.world_size}"]
     needed = [row.name for row in contract.TABLE if row.setter in ("launcher", "backend", "node.sh")]
-    needed.remove("JOBC_TRAIN_JSON")  # record.py is no bundled trainer
+    needed.remove("JOBC_TRAIN_JSON")  # record.py is not the bundled trainer
     if plan.parallel != "deepspeed":
         needed.remove("JOBC_DEEPSPEED_JSON")
     for rank, record in enumerate(received):

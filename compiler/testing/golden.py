@@ -1,9 +1,9 @@
-"""Golden cases: what an artifact must look like, as text.
+"""Golden cases: the expected text of an artifact.
 
-A case is a directory: CASE/overrides.txt (one override a line, then `--` and the command's words if any; `-m` in the
+A case is a directory: CASE/overrides.txt (one override per line, then `--` and the command's words if any; `-m` in the
 first line makes it a sweep, whose own folder is compared); CASE/expected/… or, for a compile that must fail,
-CASE/expected.txt with its diagnostics; CASE/project/… for files that lie beside artifacts/ when the case runs;
-CASE/files.txt, one path a line, when the case is about these files alone.
+CASE/expected.txt with its diagnostics; CASE/project/… for files beside artifacts/ when the case runs;
+CASE/files.txt, one path per line, if the case compares only these files.
 suite.py runs them.
 """
 
@@ -26,7 +26,7 @@ NEUTRAL = ("node.sh", "setup.sh", "prefetch.sh", "train.json", "spec.yaml", "REA
 
 
 def read_case(case: Path) -> Request:
-    """The request of one golden case."""
+    """Return the request of one golden case."""
     words = _lines(case)
     if is_sweep(case):
         words = words[1:]
@@ -52,7 +52,7 @@ def _compiled(case: Path) -> Compiled | SweepFolder:
 
 
 def golden_files(compiled: Compiled | SweepFolder, neutral: bool) -> dict[str, Artifact]:
-    """path -> artifact, as goldens hold them: no library, no .jobc/, and jobc's own files only with `neutral`."""
+    """Return path -> artifact for a golden: no library, no .jobc/, and jobc's own files only with `neutral`."""
     sweep = isinstance(compiled, SweepFolder)  # all of its files are the backend's
     return {
         a.path: a
@@ -75,7 +75,7 @@ def golden_differences(case: Path, neutral: bool = False, update: bool = False) 
         files = _chosen(case, golden_files(_compiled(case), neutral))
         failure = None
     except CompileError as error:
-        if any(d.code.startswith("JC9") for d in error.diagnostics):  # a bug is no result that one may accept
+        if any(d.code.startswith("JC9") for d in error.diagnostics):  # a bug must not be accepted as a golden
             raise
         # without the names of codes, so that a renamed code changes no golden
         files, failure = {}, format_text(error.diagnostics) + "\n"

@@ -1,7 +1,7 @@
-"""Headings of the pages in a plugin's codes/: each code needs a name, and shares neither code nor name with another.
+"""Check the headings of the pages in a plugin's codes/: each code needs a name, and code and name must be unique.
 
-In   the folder codes/ of a backend or policy that is installed
-Out  one sentence for each problem, with the line to write; nothing for a folder that does not exist
+In   the folder codes/ of an installed backend or policy
+Out  one sentence for each problem, with the line to write; nothing if the folder does not exist
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..plugins.registry import code_names, code_pages
 
 
 def broken_headings(folder: Path) -> Iterator[str]:
-    """Problems of the pages of a folder, sorted by code."""
+    """Yield the problems of the pages in a folder, sorted by code."""
     for page in sorted(folder.glob("*.md")):
         code, heading = page.stem, read_heading(page)
         if code_pages()[code] != page:

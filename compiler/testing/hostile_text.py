@@ -1,7 +1,7 @@
-"""Hostile text for every key of a job that takes text, and whether it stays text in the files of an artifact.
+"""Hostile text for every text key of a job, and a check that it stays text in the files of an artifact.
 
-In   the options of a backend, for words of the command line; an artifact that was compiled from one of them
-Out  the places where the text left its quotes, its comment or its line
+In   the options of a backend, to build command lines; an artifact that was compiled from one of them
+Out  the places where the text escaped its quotes, its comment or its line
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..pipeline.library import is_library
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import spec_keys, type_at
 
-MARK = "zqx"  # every piece of hostile text that matters has it
+MARK = "zqx"  # marker in every relevant piece of hostile text
 LINES = f"a\n#PBS -W {MARK}\n#SBATCH --{MARK}\n{MARK}=1\n- {MARK}: 1"
 INLINE = f"""-o{MARK} it's "$({MARK})" `{MARK}` ${{{MARK}}} %{MARK} ]] ; {MARK} # {MARK}"""
 TEXTS = (LINES, INLINE)
-_COMPANIONS = {  # keys that reach a file only beside another one
+_COMPANIONS = {  # keys that reach a file only with another override
     "python.path": "python.kind=venv",
     "python.modules": "python.kind=modules",
     "container.workdir": "image=x",
@@ -32,7 +32,7 @@ _COMPANIONS = {  # keys that reach a file only beside another one
     "backend.image": "image=x",
 }
 CODE = ("setup",)  # keys whose text is meant to run
-_BEYOND_TYPES = (  # of keys whose type is a mapping or a section
+_BEYOND_TYPES = (  # overrides of keys whose type is a mapping or a section
     "env.{mark}={text}",
     "secrets.{mark}=file:{text}",
     "labels={{{text}: a}}",
@@ -45,7 +45,7 @@ _BEYOND_TYPES = (  # of keys whose type is a mapping or a section
 
 
 def hostile_words(options: type) -> Iterator[tuple[str, ...]]:
-    """Words of a command line, with each text for each key of the job, and of the options of a backend."""
+    """Yield command lines with each text for each key of the job and of a backend's options."""
     keys = [(key, type_at(JobSpec, key)) for key in spec_keys(JobSpec) if key not in CODE]
     keys += [(key, type_at(options, key.removeprefix("backend."))) for key in spec_keys(options, "backend")]
     forms = [form for key, hint in keys for form in _forms(key, hint)]
@@ -55,7 +55,7 @@ def hostile_words(options: type) -> Iterator[tuple[str, ...]]:
 
 
 def _forms(key: str, hint: Any) -> Iterator[tuple[str, str]]:
-    """Return how a key accepts text, and the override without which nothing reads it."""
+    """Yield the forms in which a key accepts text, and the override without which nothing reads it."""
     companion = _COMPANIONS.get(key, "")
     kinds = {get_origin(kind) or kind for kind in (hint, *get_args(hint))}
     if str in kinds and Mapping not in kinds and not _is_tuple(hint):
@@ -77,7 +77,7 @@ def _leaves(hint: Any) -> set[Any]:
 
 
 def quoted(text: str) -> str:
-    """Text as the right side of an override; `${` is escaped, because it would be an interpolation."""
+    """Return the text as the value of an override, with `${` escaped, which would start an interpolation."""
     return spell(re.sub(r"(\\*)\$\{", lambda match: match[1] * 2 + "\\${", text))
 
 
@@ -96,7 +96,7 @@ def broken_places(artifact: Artifact) -> Iterator[str]:
 
 
 def _in_shell(text: str) -> Iterator[str]:
-    """Marks outside single quotes and comments; the end of a script inside quotes."""
+    """Yield marks outside single quotes and comments, and a script that ends inside quotes."""
     places = ShellPlaces()
     for number, row in enumerate(text.split("\n"), 1):
         for piece in re.split(f"({MARK})", row):
@@ -109,7 +109,7 @@ def _in_shell(text: str) -> Iterator[str]:
 
 
 def _in_document(artifact: Artifact) -> Iterator[str]:
-    """Marks that are in no string of the document, and in no comment; strings that are shell code."""
+    """Yield marks outside the strings and comments of a document, and marks in strings that are shell code."""
     try:
         trees = [json.loads(artifact.text)] if artifact.path.endswith(".json") else [*yaml.safe_load_all(artifact.text)]
     except (ValueError, yaml.YAMLError) as error:
@@ -126,7 +126,7 @@ def _in_document(artifact: Artifact) -> Iterator[str]:
 
 
 def _strings(tree: Any) -> Iterator[str]:
-    """Strings of a document, keys as well."""
+    """Yield the strings of a document, including keys."""
     if isinstance(tree, str):
         yield tree
     elif isinstance(tree, Mapping):

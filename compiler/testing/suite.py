@@ -1,4 +1,4 @@
-"""The public conformance suite: what every backend must pass, ours and a stranger's alike.
+"""The public conformance suite, which every backend must pass, built-in or not.
 
 In a plugin's tests/conftest.py, for the option --update-golden and asserts that explain themselves:
 
@@ -13,9 +13,9 @@ and in tests/test_acme.py:
         golden = Path(__file__).parent / "golden"
         stand_ins = Path(__file__).parent / "bin"
 
-golden.py says what a golden case is. Text equality is not enough: each case whose command is `record.py …` is
-submitted too (execute.py), and every rank must receive what the case says. behaviour.py says what status.sh and
-preflight.sh must show. The tests of a plugin import from this file alone, and its code from jobc.compiler.api.
+golden.py explains golden cases. Text equality is not enough: each case whose command is `record.py …` is also submitted
+(execute.py), and every rank must receive what the case specifies. behaviour.py checks what status.sh and preflight.sh
+print. The tests of a plugin import from this file alone, and its code from jobc.compiler.api.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Goldens are accepted by a person who looks at the difference: not in CI, and by one process."""
+    """Reject --update-golden in CI and with several processes: a person must review the differences."""
     if not config.getoption("--update-golden"):
         return
-    import pytest  # here, because jobc itself does not depend on it
+    import pytest  # imported here, because jobc itself does not depend on it
 
     if os.environ.get("CI"):
         raise pytest.UsageError("--update-golden: not in CI; run it where you can read the difference")
@@ -75,14 +75,14 @@ def pytest_configure(config: Any) -> None:
 class BackendSuite:
     """Subclass it as `TestNAME`; pytest collects the methods.
 
-    backend:       the name behind `backend=`
-    golden:        the folder of golden cases
-    overrides:     what a plain job needs to compile for the backend
-    launcher:      what starts the ranks where the launcher does not matter
-    neutral_files: goldens also hold what jobc adds to every artifact (ours do; a plugin need not follow our changes)
-    stand_ins:     folder of programs that take the engine's place, first on PATH when an artifact is run
-    queued:        overrides of a job that the engine keeps in its queue; for an engine that has a queue
-    several_nodes: overrides of a job on two nodes, for the test of preflight.sh; if refused, it takes one node
+    backend:       the name after `backend=`
+    golden:        folder of golden cases
+    overrides:     overrides that a plain job needs to compile for the backend
+    launcher:      launcher of jobs in tests that need no specific one
+    neutral_files: goldens also contain the files that jobc adds to every artifact (not for plugins: jobc changes them)
+    stand_ins:     folder of programs in place of the engine's, first on PATH when an artifact is run
+    queued:        overrides for a job that stays in the engine's queue; for an engine that has a queue
+    several_nodes: overrides for a job on two nodes, for the test of preflight.sh; if rejected, it uses one node
     """
 
     backend: ClassVar[str]
@@ -98,7 +98,7 @@ class BackendSuite:
         return compile_job(Request((f"backend={self.backend}", *self.overrides, *words), command))
 
     def environment(self, project: Path) -> dict[str, str]:
-        """Variables of the shell that calls submit.sh, beside those of the caller; a subclass may add some."""
+        """Return additional variables for the shell that calls submit.sh; a subclass may add more."""
         python_folder = os.path.dirname(sys.executable)
         return {
             "PATH": os.pathsep.join(
@@ -107,7 +107,7 @@ class BackendSuite:
         }
 
     def seen_by_nodes(self, project: Path) -> Path:
-        """The project folder as the nodes see it; a subclass whose nodes mount it elsewhere says where."""
+        """Return the project folder as the nodes see it; override it if the nodes mount it elsewhere."""
         return project
 
     def cases(self) -> list[Path]:
@@ -137,7 +137,7 @@ class BackendSuite:
             assert not problems, f"{case.name}:\n" + "\n".join(problems)
 
     def _silent_verbs(self, artifact: Path) -> list[str]:
-        """Verbs that have nothing to say about a run that has ended."""
+        """Return problems of verbs that fail or print nothing for a finished run."""
         problems = []
         for verb in ("status.sh", "logs.sh"):
             command = [str((artifact / verb).absolute())]
@@ -160,7 +160,7 @@ class BackendSuite:
             _parse(artifact, tmp_path)
 
     def test_text_of_no_key_becomes_structure(self) -> None:
-        """Hostile text, for each key that takes text, stays text in every file, or is refused."""
+        """Hostile text, for each key that accepts text, stays text in every file, or is rejected."""
         for words in hostile_words(plugin(self.backend).load().Options):
             try:
                 compiled = self.compile(*words, command=("record.py", *TEXTS))
@@ -183,7 +183,7 @@ class BackendSuite:
                 assert sorted(tmp_path.rglob("*")) == before, f"{verb} {option} does more than answer"
 
     def test_options_refuse_what_they_do_not_mean(self, tmp_path: Path) -> None:
-        """The help explains every option of its usage line; a value is wanted where it has one, a number for `N`."""
+        """The help explains every option in its usage line; options with a value require it, and a number for `N`."""
         artifact = write_job(self.compile(f"launcher={self.launcher}", command=("true",)), tmp_path / "artifacts")
         for verb in VERBS:
             help_text = call(artifact / verb, tmp_path, self.environment(tmp_path), "--help").stdout
@@ -197,7 +197,7 @@ class BackendSuite:
                     assert done.returncode == 2 and (option in done.stderr or len(words) == 2), problem
 
     def test_status_tells_the_states_of_a_job_apart(self, tmp_path: Path) -> None:
-        """Queued, running, ended and stopped: the first line of status.sh differs from one to another."""
+        """The first line of status.sh differs between a queued, running, ended and stopped job."""
         states = {}
 
         def trial(name: str, *words: str) -> AbstractContextManager[Trial]:
@@ -229,7 +229,7 @@ class BackendSuite:
         assert not problems, "\n".join([*problems, *(f"{state}: {line}" for state, line in states.items())])
 
     def test_preflight_looks_at_the_nodes(self, tmp_path: Path) -> None:
-        """The checks of preflight.sh run where the ranks run: on every node, and started by the engine."""
+        """The checks of preflight.sh run where the ranks run: on every node, started by the engine."""
         project = tmp_path / "project"
         witness = Witness(project, self.seen_by_nodes(project))
         compiled = self._on_several_nodes(f"launcher={self.launcher}", f"python.interpreter={witness.command}")
@@ -241,7 +241,7 @@ class BackendSuite:
         assert not problems and done.returncode in (0, 1), "\n".join([*problems, outcome])
 
     def _on_several_nodes(self, *words: str) -> Compiled:
-        """A job of `several_nodes`, or of one node where the backend has no more."""
+        """Return a job with `several_nodes`, or on one node if the backend rejects that."""
         try:
             return self.compile(*self.several_nodes, *words, command=("record.py",))
         except CompileError:
@@ -275,7 +275,7 @@ class BackendSuite:
             assert files[verb].text.startswith("#!"), f"{verb} has no interpreter line"
 
     def test_the_readme_says_what_every_file_is(self) -> None:
-        """A backend that describes its own files leaves none out."""
+        """A backend that describes its own files describes all of them."""
         compiled = self.compile()
         readme = next(a.text for a in compiled.artifacts if a.path == "README.md")
         undescribed = [line for line in readme.splitlines() if line.endswith("| the backend's own |")]
@@ -291,7 +291,7 @@ class BackendSuite:
             assert not lacking, f"{path}: lines {lacking} have no source; make the file with `render`"
 
     def test_compiling_is_pure(self, tmp_path: Path) -> None:
-        """Other folder, home, locale, time zone, user, hash seed: the same bytes."""
+        """The digest does not depend on folder, home, locale, time zone, user or hash seed."""
         digests = set()
         for i, (locale, zone, seed) in enumerate((("C.UTF-8", "UTC", "1"), ("C", "Asia/Kolkata", "2"))):
             home = tmp_path / str(i) / "home"

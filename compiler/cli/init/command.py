@@ -1,7 +1,7 @@
-"""`jobc init`: writes a cluster profile by looking and by asking.
+"""`jobc init`: write a cluster profile from detected facts and the user's answers.
 
-In:  a name, KEY=VALUE words, what the machine's own commands say (probe.py), answers on a terminal.
-Out: ~/.config/jobc/cluster/NAME.yaml, complete and known to compile, or nothing
+In:  a name, KEY=VALUE words, the output of the machine's own commands (probe.py), answers on a terminal.
+Out: ~/.config/jobc/cluster/NAME.yaml, complete and tested by a compile, or nothing
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OPTIONS = ("--yes", "--force", "--project")
 
 @dataclass(frozen=True)
 class Wanted:
-    """The words of the command line. given: what KEY=VALUE says."""
+    """Parsed command line. given: facts from KEY=VALUE words."""
 
     name: str
     given: tuple[Fact, ...]
@@ -41,7 +41,7 @@ class Wanted:
 
 
 def init_command(arguments: Arguments) -> int:
-    """jobc init [NAME] [--project] [--yes] [--force] [KEY=VALUE …]"""
+    """Run jobc init [NAME] [--project] [--yes] [--force] [KEY=VALUE …]."""
     requested = _wanted(arguments.words)
     asking = "--yes" not in requested.options and sys.stdin.isatty()
     facts = find(requested.given, os.environ)
@@ -135,7 +135,7 @@ def questions(name: str, facts: list[Fact], ask: Ask) -> tuple[str, list[Fact]]:
         if key == "backend":
             backend = answer
             remaining += _questions_of(backend)
-    if backend != "slurm":  # its own facts
+    if backend != "slurm":  # facts about Slurm
         facts_by_key = {
             key: fact for key, fact in facts_by_key.items() if not key.startswith(("backend.", "site.partition"))
         }
@@ -206,22 +206,22 @@ def _that_compiles(name: str, facts: Sequence[Fact], given: Sequence[Fact], fold
 
 
 def _of_init(diagnostic: Diagnostic, given: Sequence[Fact]) -> Diagnostic:
-    """A finding about a file that is not written yet: its place is the word that was typed, or none."""
+    """Return a finding about the unwritten profile with the word that was typed as its source, if any."""
     word = next((f"{fact.key}={fact.value}" for fact in given if fact.key == diagnostic.key), "")
     return replace(diagnostic, origin=None, title=diagnostic.title + (f" (from {word})" if word else ""))
 
 
 def _try(name: str, text: str, folders: Sequence[tuple[str, Path]]) -> None:
-    """Compile the smallest job with the profile. CompileError when it cannot be used."""
+    """Compile the smallest job with the profile. Raises CompileError if that fails."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "cluster").mkdir()
         (Path(folder) / "cluster" / f"{name}.yaml").write_text(text, encoding="utf-8")
-        words = (f"cluster={name}", "site.requires=[]", "command=[true]")  # what a job must bring is not the site's
+        words = (f"cluster={name}", "site.requires=[]", "command=[true]")  # the profile lacks values that jobs must set
         compile_job(Request(words, None, (("input", Path(folder)), *folders)))
 
 
 def _write(target: Path, text: str) -> None:
-    """Whole or not at all."""
+    """Write the profile atomically."""
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = target.with_name(f".{target.name}.{os.getpid()}")
     try:

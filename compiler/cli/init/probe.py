@@ -1,6 +1,6 @@
 """Detect facts about a cluster for `jobc init`. No other module of the compiler inspects the machine.
 
-In:  `run`, which runs a command here, or on a host.   Out: `Facts`, each with the command that said it.
+In:  `run`, which runs a command here or on a host.   Out: `Facts`, each with the command that reported it.
 Sources: sinfo, sbatch, scontrol (Slurm 22.05 to 25.11), nvidia-smi, rocm-smi (ROCm 5 to 7), ip (iproute2 5 or newer)
 """
 
@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 from ...spec.value_types import show_duration
 
-Run = Callable[..., "str | None"]  # words of a command -> what it prints; None when there is none, or it fails
-PATIENCE_S = 10  # for one look-up: a scheduler that does not answer is none
+Run = Callable[..., "str | None"]  # words of a command -> stdout; None if it does not exist or fails
+PATIENCE_S = 10  # timeout of one look-up: a scheduler that does not answer counts as absent
 
 
 @dataclass(frozen=True)
 class Fact:
-    """key: of the profile, "" for what is shown only; value: as the profile spells it; by: the command that said it."""
+    """A detected or given fact. key: in the profile, "" = only shown; value: as in the profile; by: its source."""
 
     key: str
     value: str
@@ -30,7 +30,7 @@ class Fact:
 
 
 def here(*words: str) -> str | None:
-    """Run a command on this machine."""
+    """Run a command on this machine and return its stdout, None if it does not exist or fails."""
     if shutil.which(words[0]) is None:
         return None
     try:
@@ -44,7 +44,7 @@ def here(*words: str) -> str | None:
 
 
 def on(host: str) -> Run:
-    """Run a command on a host, when it lets us in without a password; no host says nothing."""
+    """Return a runner for commands on a host with passwordless ssh. Without a host, it returns None."""
     options = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=5")
 
     def run(*words: str) -> str | None:
@@ -76,7 +76,7 @@ def _config(text: str) -> list[Fact]:
     by, facts = "scontrol show config", []
     if name := settings.get("ClusterName"):
         facts.append(Fact("name", name, f"{by}: ClusterName"))
-    if settings.get("SelectType") not in (None, "select/cons_tres"):  # the only one that knows --gpus-per-node
+    if settings.get("SelectType") not in (None, "select/cons_tres"):  # cons_tres: the only one with --gpus-per-node
         facts.append(Fact("backend.gpus_as", "gres", f"{by}: SelectType={settings['SelectType']}"))
     if "associations" in settings.get("AccountingStorageEnforce", ""):
         facts.append(Fact("site.requires", "[queue.account]", f"{by}: AccountingStorageEnforce"))
@@ -98,7 +98,7 @@ def partitions(rows: str) -> list[Fact]:
 
 
 def _partition(columns: Mapping[str, Sequence[str]]) -> str:
-    """The facts of one partition as YAML; of nodes that differ the largest."""
+    """Return the facts of one partition as YAML; for different nodes the largest values."""
     gpus = [_gpus(gres) for gres in columns["gres"]]
     types = sorted({kind for kinds, _ in gpus for kind in kinds})
     fields = {
@@ -117,13 +117,13 @@ def _numbers(texts: Sequence[str]) -> list[int]:
 
 
 def _gpus(gres: str) -> tuple[list[str], int]:
-    """(kinds, how many) of a node: `gpu:a100:4(S:0-1),gpu:v100:2` is ([a100, v100], 6)."""
+    """Return (kinds, count) of a node's GPUs: `gpu:a100:4(S:0-1),gpu:v100:2` is ([a100, v100], 6)."""
     matches = re.findall(r"(?:^|,)gpu(?::([^:(),]+))??:(\d+)", gres)
     return [kind for kind, _ in matches if kind], sum(int(count) for _, count in matches)
 
 
 def limit(text: str) -> str:
-    """Slurm's [DAYS-]HOURS:MINUTES:SECONDS, or MINUTES:SECONDS, as ours; "" for none."""
+    """Convert Slurm's [DAYS-]HOURS:MINUTES:SECONDS or MINUTES:SECONDS to jobc's format; "" for no limit."""
     match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
     if not match:
         return ""
@@ -135,7 +135,7 @@ def limit(text: str) -> str:
 
 
 def machine(run: Run) -> list[Fact]:
-    """GPUs, cores and memory of one machine; all of a site are taken to be like it."""
+    """Return GPUs, cores and memory of one machine; all nodes of a site are assumed to be alike."""
     facts = []
     if (names := run("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")) is not None:
         kinds = [line.strip() for line in names.split("\n") if line.strip()]
@@ -150,7 +150,7 @@ def machine(run: Run) -> list[Fact]:
 
 
 def interfaces(run: Run) -> list[Fact]:
-    """Network interfaces with an address: `ip -oneline -family inet address show up scope global`."""
+    """Return the network interfaces with an address: `ip -oneline -family inet address show up scope global`."""
     rows = run("ip", "-oneline", "-family", "inet", "address", "show", "up", "scope", "global") or ""
     return [
         Fact("", f"{name} {address}", "ip address") for name, address in re.findall(r"\d+: (\S+) +inet (\S+)", rows)
@@ -158,7 +158,7 @@ def interfaces(run: Run) -> list[Fact]:
 
 
 def python(environment: Mapping[str, str]) -> list[Fact]:
-    """Return the active Python environment; loaded modules are only reported: not all concern Python."""
+    """Return the active Python environment. Loaded modules are only shown, because not all concern Python."""
     facts = []
     for variable, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
         if path := environment.get(variable):
@@ -170,7 +170,7 @@ def python(environment: Mapping[str, str]) -> list[Fact]:
 
 
 def torch(run: Run, interpreter: str) -> list[Fact]:
-    """The version of torch that an interpreter has; torch itself is not imported, which takes seconds."""
+    """Return an interpreter's version of torch without importing torch, which takes seconds."""
     program = "from importlib.metadata import version; print(version('torch').partition('+')[0])"
     version = (run(interpreter, "-c", program) or "").strip()
     return [Fact("site.torch", version, interpreter)] if version else []

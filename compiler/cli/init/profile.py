@@ -1,6 +1,6 @@
-"""The text of a cluster profile: facts and answers as YAML that a person reads and edits.
+"""Write the text of a cluster profile: facts and answers as YAML that people can read and edit.
 
-In:  (key, value, who said it) in any order.   Out: text whose lines are in the order of the sections below.
+In:  facts (key, value, source) in any order.   Out: text with its lines in the order of the sections below.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 from ...plan.shell_quoting import comment
 from .probe import Fact
 
-_SECTIONS = {  # in the file's order, with the comment above; any other key comes between
+_SECTIONS = {  # in the file's order, with the comment above; other keys come between
     "backend": "Backend options for this site.",
     "queue": "",
     "storage": "",
     "site": "Facts about the cluster, which jobc checks before a job starts. Facts you leave out are not checked.",
 }
-_COLUMN = 26  # where comments begin
+_COLUMN = 26  # column where comments begin
 
 
 def profile(name: str, facts: Sequence[Fact], groups: Sequence[str], dropped: Sequence[Fact]) -> str:
-    """The file of site NAME. groups: keys whose value is an option to choose; dropped: said, but not understood."""
+    """Return the profile of site NAME. groups: keys whose value is an option; dropped: facts that do not compile."""
     chosen = [fact for fact in facts if fact.key in groups]
     tree: dict[str, Any] = {}
     for fact in facts:
@@ -45,7 +45,7 @@ def profile(name: str, facts: Sequence[Fact], groups: Sequence[str], dropped: Se
 
 
 def _rank(key: str, value: Any) -> tuple[bool, float]:
-    """Single keys first, then sections: those of _SECTIONS in its order, any other behind the queue."""
+    """Return the sort key: single keys first, then sections in the order of _SECTIONS, others after the queue."""
     order = list(_SECTIONS)
     return isinstance(value, dict), order.index(key) if key in order else order.index("queue") + 0.5
 
@@ -65,7 +65,7 @@ def _lines(key: str, value: Any, depth: int) -> list[str]:
     if isinstance(value, Fact):
         return [_line(f"{head} {_scalar(value.value)}", value.by)]
     sources = {inner.by if isinstance(inner, Fact) else None for inner in value.values()}
-    if len(value) > 1 and len(sources) == 1 and None not in sources:  # one look-up said them all
+    if len(value) > 1 and len(sources) == 1 and None not in sources:  # all from one look-up
         value = {name: Fact(inner.key, inner.value, "") for name, inner in value.items()}
         head = _line(head, sources.pop() or "")
     return [head, *(line for name, inner in value.items() for line in _lines(name, inner, depth + 1))]
@@ -76,7 +76,7 @@ def _line(text: str, by: str) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Text as YAML: a list or mapping in brackets as it is, plain where that is safe, else in quotes."""
+    """Return text for YAML: lists and mappings in brackets unchanged, plain where that is safe, else in quotes."""
     if re.fullmatch(r"\[[^\[\]]*\]|\{.*\}", text) or re.fullmatch(r"[\w./][\w./+:@=-]*(?<!:)", text, re.ASCII):
         return text
     return json.dumps(text, ensure_ascii=False)

@@ -1,1 +1,1 @@
-"""jobc why: where a line, a key or a variable of an artifact came from."""
+"""jobc why: explain where a line, a key or a variable of an artifact comes from."""

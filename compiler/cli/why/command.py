@@ -1,10 +1,10 @@
-"""jobc why: where a line, a key or a variable of the ranks came from, and what a key has an effect on.
+"""jobc why: explain where a line, a key or a variable of the ranks comes from, and what a key affects.
 
 jobc why FILE:LINE …                     a line of an artifact; FILE:FIRST-LAST for each of several
-jobc why DIR NAME …                      a key of the spec or of the plan, or an environment variable, there
-jobc why [KEY=VALUE …] NAME … [-- …]     the same of what these words would give; nothing is written
-`--rank N` says for a variable where that rank runs; `--config-dir FOLDER` as DIR was compiled with. A written directory
-is compiled again, in memory, from the words that its manifest keeps, and compared with what is there.
+jobc why DIR NAME …                      a key of the spec or of the plan, or an environment variable, in DIR
+jobc why [KEY=VALUE …] NAME … [-- …]     the same for a compile of these overrides; nothing is written
+`--rank N` shows where that rank runs; `--config-dir FOLDER` as in DIR's compile. A written directory is compiled again
+in memory, from the command line in its manifest, and compared with its files.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def why_command(arguments: Arguments) -> int:
 
 
 def _of_line(place: str, jobs: dict[Path, Job], arguments: Arguments) -> list[str]:
-    """Output lines for FILE:LINE. jobs: cache of recompiled directories, extended here."""
+    """Return the output lines for FILE:LINE. jobs: cache of recompiled directories, extended here."""
     name, _, number = place.rpartition(":")
     directory = artifact_of(Path(name))
     if directory not in jobs:
@@ -83,7 +83,7 @@ def _tell(job: Job, names: Sequence[str], rank: int | None) -> None:
 
 
 def _each_line(place: str) -> Iterator[str]:
-    """FILE:8, FILE:9 and FILE:10 of FILE:8-10."""
+    """Return FILE:8, FILE:9 and FILE:10 for FILE:8-10."""
     name, _, numbers = place.rpartition(":")
     first, _, last = numbers.partition("-")
     if last and int(last) < int(first):
@@ -92,7 +92,7 @@ def _each_line(place: str) -> Iterator[str]:
 
 
 def _refuse_options(words: Sequence[str]) -> None:
-    """CompileError JC1110 for an option beside --rank."""
+    """Raise CompileError JC1110 for an option other than --rank."""
     option = next((word for word in words if word.startswith("-") and word != "--"), None)
     if option in ("-m", "--multirun"):
         of_one = [re.sub(r"^([\w.+]+=[^,\[{(\"']+),.*", r"\1", word) for word in words if word != option]
@@ -105,7 +105,7 @@ def _refuse_options(words: Sequence[str]) -> None:
 
 
 def _rank(words: list[str]) -> tuple[list[str], int | None]:
-    """The words without `--rank N`, and N."""
+    """Return the words without `--rank N`, and N."""
     if "--rank" not in words:
         return words, None
     index = words.index("--rank")
@@ -128,7 +128,7 @@ def _is_variable(word: str) -> bool:
 
 
 def _job(words: Sequence[str], arguments: Arguments) -> Job:
-    """The artifact directory among the words, else what the overrides among them give."""
+    """Return the job of the artifact directory among the words, else the job that the overrides compile to."""
     folders = [Path(word) for word in words if _is_path(word) and not is_override(word)]
     if not folders:
         return compiled_job(tuple(word for word in words if not _is_name(word)), arguments)
@@ -148,7 +148,7 @@ def _job(words: Sequence[str], arguments: Arguments) -> Job:
 
 
 def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
-    """The answer for a key or a variable. CompileError JC5030 when nothing there has that name, JC5031 for the rank."""
+    """Yield the answer for a key or a variable. CompileError JC5030 for an unknown name, JC5031 for an invalid rank."""
     plan_keys = [key for key in job.source_map.table if _alike(key, name)] or [key for key in job.plan if key == name]
     spec_keys = [key for key in job.source_map.spec if key == name or key.startswith(f"{name}.")]
     if _is_variable(name):
@@ -165,7 +165,7 @@ def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
         spec_keys = list(job.source_map.spec_keys(keys_of(tuple(plan_keys), f"data at {name}")))
         for key in spec_keys:
             yield from spec_key(job.source_map, key)
-        of_lines = [key for key in plan_keys if key in job.source_map.table]  # else it is made of others in plan.txt
+        of_lines = [key for key in plan_keys if key in job.source_map.table]  # other plan keys are derived in plan.txt
         yield from _dependent(job, spec_keys, of_lines)
     else:
         all_keys = [*job.source_map.spec, *job.source_map.table, *job.plan]
@@ -177,7 +177,7 @@ def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
 
 
 def _alike(key: str, name: str) -> bool:
-    """Return whether a plan key matches or is inside the given key. plan.txt omits `groups.0` of a single group."""
+    """Return whether a plan key is the given key or inside it. plan.txt omits `groups.0` of a single group."""
     return any(
         candidate == name or candidate.startswith(f"{name}.")
         for candidate in (key, key.replace("topology.groups.0", "topology"))
@@ -185,7 +185,7 @@ def _alike(key: str, name: str) -> bool:
 
 
 def _dependent(job: Job, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()) -> Iterator[str]:
-    """Return every line that depends on one of the spec keys, or on one of the plan keys if these are given."""
+    """Yield every line that depends on one of the spec keys, or on one of the plan keys if these are given."""
     if plan_keys:
         rows = [
             job.show_written(path, number)
@@ -210,7 +210,7 @@ def _dependent(job: Job, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()
 
 
 def _a_line_of(path: Path) -> str:
-    """A FILE:LINE there is: of the file, of the artifact directory, else of the README's example."""
+    """Return an existing FILE:LINE in the file or artifact directory, else the README's example."""
     if path.is_file():
         return f"{path}:1"
     return f"{path}/submit.sh:1" if (path / MANIFEST).is_file() else "artifacts/hello/local/submit.sh:12"

@@ -12,7 +12,7 @@ VISIBLE_GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEV
 
 
 def chosen_by(plan: Mapping[str, Any], path: str) -> str:
-    """A sentence. plan: with values; path: of a file of the job that sets the variable, "" = none does"""
+    """Return a sentence about what sets it. plan: with values; path: file of the job that sets it, "" = none"""
     if path:
         return f"{path} sets it"
     if not plan["topology.gpus"]:

@@ -29,7 +29,7 @@ class Job:
 
     @cached_property
     def lines(self) -> dict[str, list[str]]:
-        """Spec key -> `PATH:LINE  text` of every line that depends on it."""
+        """Return spec key -> `PATH:LINE  text` of every line that depends on it."""
         lines_by_key: dict[str, list[str]] = {}
         behind: dict[tuple[str, ...], tuple[str, ...]] = {}
         for path, rows in sorted(self.source_map.files.items()):
@@ -43,7 +43,7 @@ class Job:
 
     @cached_property
     def numbers(self) -> dict[str, dict[int | None, tuple[int, bool]]]:
-        """Path -> number of a line that jobc wrote -> its number now, and whether it is as it was; gone: not there."""
+        """Return path -> line number as compiled -> (current number, is it unchanged). Removed lines are missing."""
         numbers_by_path = {}
         for path, lines in self.files.items():
             written = enumerate(as_written(self.written.get(path, ()), lines), 1)
@@ -51,14 +51,14 @@ class Job:
         return numbers_by_path
 
     def show_written(self, path: str, was: int) -> str:
-        """A line that jobc wrote, as it is now."""
+        """Return a line that jobc wrote, in its current form."""
         if was not in self.numbers.get(path, {}):
             return f"{self.folder}{path}  edited: a line that depended on it was removed"
         number, is_same = self.numbers[path][was]
         return self.show(path, number) + ("" if is_same else "  (edited after the compile)")
 
     def show(self, path: str, number: int) -> str:
-        """`PATH:LINE  text` of a line as it is now."""
+        """Return `PATH:LINE  text` of a current line."""
         return f"{self.folder}{path}:{number}  {self.files[path][number - 1].strip()}".rstrip()
 
 
@@ -79,7 +79,7 @@ def as_written(written: Sequence[str], now: Sequence[str]) -> list[tuple[int | N
 
 
 def keys_of(keys: tuple[str, ...], template: str) -> tuple[str, ...]:
-    """The plan keys of a line. backend.name in spec.yaml is the selected group, not a field of the spec."""
+    """Return the plan keys of a line. backend.name in spec.yaml is the selected group, not a field of the spec."""
     return ("spec.backend",) if template == "data at backend.name" else keys
 
 

@@ -16,8 +16,8 @@ NODE, ACCELERATE = "node.sh", "accelerate.yaml"
 
 @dataclass(frozen=True)
 class Made:
-    """how: a sentence; words: (file, pattern of its line) that says it to the launcher; reads: variables that the
-    launcher makes it from; files: of the runtime library, that set it."""
+    """How a launcher sets a variable. how: a sentence; words: (file, line pattern) of the launcher's options; reads:
+    variables from which it is computed; files: files of the runtime library that set it."""
 
     how: str
     words: tuple[tuple[str, str], ...] = ()

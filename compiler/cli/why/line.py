@@ -16,7 +16,7 @@ from .job import Job, as_written, keys_of
 
 
 def artifact_of(file: Path) -> Path:
-    """The artifact directory that a file is in. CompileError JC5004."""
+    """Return the artifact directory that contains a file. Raises CompileError JC5004."""
     directory = next((parent for parent in file.absolute().parents if (parent / MANIFEST).is_file()), None)
     if not file.is_file() or directory is None:
         because = f"no {MANIFEST} above it" if file.is_file() else "the file does not exist"
@@ -26,7 +26,7 @@ def artifact_of(file: Path) -> Path:
 
 
 def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
-    """Output lines for FILE:LINE, typed as `place`. CompileError JC5006 when the file has no such line."""
+    """Yield the output lines for FILE:LINE, typed as `place`. CompileError JC5006 if the file has no such line."""
     lines = job.files[path]
     if path == PROGRAM:
         yield place
@@ -71,7 +71,7 @@ def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
 
 
 def spec_key(source_map: SourceMap, key: str, told: set[str] | None = None) -> Iterator[str]:
-    """Print a key: its value, where it was written and why that file is used; then the keys it refers to."""
+    """Yield lines about a key: its value, its position and why that file is used; then the keys it refers to."""
     told = set() if told is None else told
     told.add(key)
     value = source_map.spec.get(key)
@@ -94,7 +94,7 @@ def _shown(value: SpecValue) -> str:
 
 
 def _option(source_map: SourceMap, origin: Origin | None) -> Iterator[str]:
-    """Return who chose the option of a config group in whose file a value was written."""
+    """Yield who chose the config group option whose file contains a value."""
     if origin is None or not origin.line:
         return
     for group, (option, chosen) in source_map.options.items():

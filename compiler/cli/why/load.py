@@ -28,7 +28,7 @@ def compiled_job(words: tuple[str, ...], arguments: Arguments) -> Job:
 
 
 def written_job(folder: Path, arguments: Arguments, shown: str = "") -> Job:
-    """Compile an artifact directory again. CompileError JC5004, with the reasons, when that is not possible."""
+    """Compile an artifact directory again. CompileError JC5004, with the reasons, if that is not possible."""
     from ...artifacts.recompile import NotHere, drift
 
     again: Recompiled | None = None
@@ -46,5 +46,5 @@ def written_job(folder: Path, arguments: Arguments, shown: str = "") -> Job:
     existing = {path: folder / path for path in again.texts if (folder / path).is_file()}
     files = {path: lines_of(text_of(file)) for path, file in existing.items()}
     written = {path: lines_of(text) for path, text in again.texts.items()}
-    plan = flat_text.read(again.texts[PLAN]) if PLAN in again.texts else {}  # a sweep's directory has none
+    plan = flat_text.read(again.texts[PLAN]) if PLAN in again.texts else {}  # a sweep's directory has no plan
     return Job(again.source_map, plan, written, files, shown, changes)

@@ -1,4 +1,4 @@
-"""jobc why NAME for an environment variable of the ranks: where it is set, and what that line reads."""
+"""jobc why NAME for an environment variable of the ranks: where it is set, and which variables that line reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .line import column_lines, plan_key_lines, spec_key
 
 
 def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
-    """Find where an environment variable is set: first in files of this artifact, then in the trainer's files."""
+    """Yield where an environment variable is set: first in files of this artifact, then in the trainer's files."""
     from ....trainer.dist.env import LAUNCHER_NAMES, TABLE
 
     yield name
@@ -39,7 +39,7 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
         and job.plan.get("launcher") == "accelerate"
         and name in LAUNCHER_NAMES
     ):
-        settings = []  # those lines are for a single process
+        settings = []  # those lines apply to a single process
     yield from _all(job, "set", name, settings, printed)
     for path, pattern in assignment.words if assignment is not None else ():
         lines = _lines(job, path)
@@ -50,7 +50,7 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
     if name == "JOBC_RUN_DIR":
         rows = [("submit.sh", n) for n, line in enumerate(_lines(job, "submit.sh"), 1) if line.startswith("this_job ")]
         by_submit = "run.root" in {key for keys, _ in job.source_map.files.get("submit.sh", ()) for key in keys}
-        yield from _all(job, "through", "", rows if by_submit else (), printed)  # else the nodes make the folder
+        yield from _all(job, "through", "", rows if by_submit else (), printed)  # otherwise the nodes create the folder
     yield from _all(job, "through", "", _saving(job, name), printed)
     if name == "WORLD_SIZE":
         yield from plan_key_lines(job, ["topology.world_size"])
@@ -77,7 +77,7 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
 
 
 def _library() -> dict[str, list[str]]:
-    """File name -> lines, for the runtime files that every job shares."""
+    """Return file name -> lines, for the runtime files that every job shares."""
     files = sorted(file for file in (PACKAGE / "trainer/rt").iterdir() if file.suffix in (".py", ".sh"))
     return {file.name: lines_of(file.read_text(encoding="utf-8")) for file in files}
 
@@ -96,7 +96,7 @@ def _settings(job: Job, name: str) -> list[tuple[str, int]]:
 
 
 def _saving(job: Job, name: str) -> list[tuple[str, int]]:
-    """Lines with which submit.sh and its like take the variable of the shell that a secret is made from."""
+    """Return the lines in which scripts such as submit.sh save the shell variable from which a secret is read."""
     secret = job.source_map.spec.get(f"secrets.{name}")
     kind, _, ref = str(secret.value if secret else "").partition(":")
     paths = [path for path in sorted(job.source_map.files) if path not in _ASIDE and kind == "env"]
@@ -106,7 +106,7 @@ def _saving(job: Job, name: str) -> list[tuple[str, int]]:
 def _all(
     job: Job, title: str, name: str, places: Sequence[tuple[str, int]], told: set[tuple[str, int]]
 ) -> Iterator[str]:
-    """Lines that give `name` its value ("": that have words of a launcher), and those of the variables they read."""
+    """Yield the lines that set `name` ("": lines with a launcher's options), and those of the variables they read."""
     for path, number in places:
         if (path, number) in told:
             continue
@@ -126,7 +126,7 @@ def _all(
 
 
 def _value_below(lines: Sequence[str], number: int) -> Iterator[int]:
-    """Numbers of the lines that give an entry of a YAML list its value: `value: …`, or those below `valueFrom:`."""
+    """Yield the numbers of the lines with the value of a YAML list entry: `value: …`, or those below `valueFrom:`."""
     if number >= len(lines) or not re.match(r"\s*value", lines[number]):
         return
     depth = len(lines[number]) - len(lines[number].lstrip())
@@ -138,7 +138,7 @@ def _value_below(lines: Sequence[str], number: int) -> Iterator[int]:
 
 
 def _read_in(line: str, name: str) -> list[str]:
-    """Variables in what `name` is set to, or in the whole line; of the environment only jobc's."""
+    """Return the variables in the value of `name`, or in the whole line; environment variables only if jobc's."""
     value = re.search(rf"\b{name}\+?=((?:\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;])*)", line) if name else None
     names = re.findall(r"\$\{?([a-z][a-z0-9_]*|JOBC_\w+)\b", value[1] if value else line)
     return [variable for variable in dict.fromkeys(names) if variable not in (name, "python", "rt")]
@@ -163,20 +163,20 @@ def _place(job: Job, rank: int, name: str) -> str:
 
 
 def _setting(lines: Sequence[str], name: str) -> list[int]:
-    """Numbers of the lines that give a variable its value: in bash, or in YAML as `name: NAME` or `NAME: …`."""
+    """Return the numbers of the lines that set a variable: in bash, or in YAML as `name: NAME` or `NAME: …`."""
     shell = re.compile(rf"(^|[\s;(])({name}\+?=|secret_(env|file) {name} )")
     data = re.compile(rf"^\s*(- )?(name: \"?{name}\"?$|{name}: )")
-    code = [re.sub(r"'[^']*'|\"[^\"]*\"", "''", line) for line in lines]  # no text, such as that of a message
+    code = [re.sub(r"'[^']*'|\"[^\"]*\"", "''", line) for line in lines]  # ignore quoted text such as messages
     return [
         n for n, line in enumerate(lines, 1) if data.search(line) or (shell.search(code[n - 1]) and line[:1] != "#")
     ]
 
 
 def _naming(lines: Sequence[str], name: str, is_python: bool) -> list[int]:
-    """Numbers of the lines of the trainer's own files that set it or make up its value, not of what they print."""
+    """Return the numbers of the lines in the trainer's files that set or build the value, not those that print it."""
     keyword = r"^\s*|[(,]\s*" if is_python else r"^|[\s;(]"
     pattern = re.compile(rf"({keyword}){name}=|\b{name}={{|[\"']{name}[\"'](\s*:|\]\s*=)")
-    aside = re.compile(r'^\s*#|node\.sh" 0 (check|shell)\b')  # not of a start of the ranks
+    aside = re.compile(r'^\s*#|node\.sh" 0 (check|shell)\b')  # these lines do not start ranks
     return [n for n, line in enumerate(lines, 1) if pattern.search(line) and not aside.search(line)]
 
 

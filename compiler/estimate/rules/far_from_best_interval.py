@@ -1,4 +1,4 @@
-"""JC2122: checkpoints are saved far too often, or far too seldom.
+"""JC2122: checkpoints are saved far too often or too rarely.
 
 Source Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, 2006
 """
@@ -12,14 +12,14 @@ from ...spec.job_spec import JobSpec
 from ..figures import Figures
 from ..limits import Finding, warning
 
-_FAR = 3  # times as often, or as seldom
+_FAR = 3  # times as often, or as rarely
 
 
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
     if not figures.goodput or not figures.goodput.interval_s or not figures.step_s:
         return
     configured, best = spec.checkpoint.every_steps, max(round(figures.goodput.best_interval_s / figures.step_s), 1)
-    last = figures.schedule.steps or max(configured, best)  # the end of the training, which is saved in any case
+    last = figures.schedule.steps or max(configured, best)  # the end of training, which is always saved
     every, best = min(configured, last), min(best, last)
     if every > _FAR * best or best > _FAR * every:
         title = f"checkpoint.every_steps={configured} is far from the best"

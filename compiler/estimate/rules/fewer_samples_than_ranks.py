@@ -1,6 +1,6 @@
 """JC2128: too few samples for all ranks, or for one complete batch with loop.drop_last.
 
-The trainer refuses both when it has read its data (trainer/build/data_checks.py, check_enough_samples).
+The trainer rejects both after reading its data (trainer/build/data_checks.py, check_enough_samples).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..pace import samples_of_rank
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
     steps = figures.schedule
     samples, ranks, batch = steps.epoch_samples, steps.world_size, steps.global_batch
-    has_own_data = spec.recipe is not None and spec.estimate.samples is None  # a recipe may read others
+    has_own_data = spec.recipe is not None and spec.estimate.samples is None  # a recipe may read other data
     if not samples or not batch or not plan.uses_trainer or has_own_data:
         return
     if samples < ranks:
@@ -32,7 +32,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
 
 
 def _fewer_ranks(samples: int, figures: Figures, spec: JobSpec, plan: LaunchPlan) -> str:
-    """Suggest as many nodes, or else processes, as there are samples for; only if the batch follows from the ranks."""
+    """Return a hint with as many nodes, or else processes, as there are samples, if the batch follows from ranks."""
     of_node = plan.topology.world_size // plan.topology.nodes
     nodes = max(samples // of_node, 1)
     is_enough = samples >= of_node

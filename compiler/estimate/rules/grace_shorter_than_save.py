@@ -1,4 +1,4 @@
-"""JC2121: a checkpoint takes longer than the grace period, which holds the step under way and the write."""
+"""JC2121: a step and a checkpoint take longer than the grace period."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...spec.value_types import show_duration
 from ..figures import Figures, readable_bytes
 from ..limits import Finding, warning
 
-_AROUND_S = 120  # more than engines take around the grace: 10 s to end, and Slurm's notice up to 60 s early (JC4305)
+_AROUND_S = 120  # more than engines add to the grace: 10 s to end, and Slurm's notice up to 60 s early (JC4305)
 
 
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""JC2127: there are prices, and none is of the job's GPUs, so the cost cannot be estimated."""
+"""JC2127: prices are set, but not for the job's GPUs, so the cost cannot be estimated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC2133: resuming a sharded model needs more CPU memory than the job asks for."""
+"""JC2133: resuming a sharded model needs more CPU memory than the job requests."""
 
 from __future__ import annotations
 

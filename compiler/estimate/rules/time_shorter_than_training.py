@@ -1,4 +1,4 @@
-"""JC2123: the training is not done within its time limit."""
+"""JC2123: training does not finish within its time limit."""
 
 from __future__ import annotations
 

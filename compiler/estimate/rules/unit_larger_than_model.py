@@ -1,4 +1,4 @@
-"""JC2129: the largest unit has more parameters than the model that it is of."""
+"""JC2129: the largest unit has more parameters than the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC2130: a user's own program without the keys from which time or steps are estimated."""
+"""JC2130: a user's own program without the keys that estimates of time or steps need."""
 
 from __future__ import annotations
 

@@ -30,38 +30,38 @@ ON_CPUS: Mapping[tuple[str | int, ...], str] = {
     (0, "distributed_type"): "one process for each rank; MULTI_CPU would leave the starting to mpirun"
 }
 SHARDED = ("fsdp", "hsdp")
-# The keys of a job that these files carry to a program of the user's own.
+# Keys of a job that these files pass to the user's own program.
 READ = ("parallel", "batch", "optim.clip_norm", "loop.precision", "loop.activation_checkpointing")
 
 
 def read_keys(plan: LaunchPlan) -> tuple[str, ...]:
-    """Sections and keys of the spec that are read, though the bundled trainer does not run."""
+    """Return the sections and keys of the spec that have an effect even without the bundled trainer."""
     return READ if plan.launcher == "accelerate" or plan.parallel == "deepspeed" else ()
 
 
 def engine_paths(plan: LaunchPlan) -> list[str]:
-    """Which of the two files this job has."""
+    """Return which of the two files this job has."""
     conditions = {YAML: plan.launcher == "accelerate", JSON: plan.parallel == "deepspeed"}
     return [path for path, is_wanted in conditions.items() if is_wanted]
 
 
 def engine_files(plan: LaunchPlan, render: Render, emitted: Collection[str]) -> Iterator[Artifact]:
-    """The two files, where they are asked for and the backend has not emitted them with something merged in."""
+    """Yield the two files if the job needs them and the backend has not emitted its own versions."""
     make = {YAML: accelerate_yaml, JSON: deepspeed_json}
     yield from (make[path](plan, render) for path in engine_paths(plan) if path not in emitted)
 
 
 def accelerate_yaml(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:
-    """extra: `options.extra`, merged last, over the plan's."""
+    """Return accelerate.yaml. extra: `options.extra`, merged last, after the plan's."""
     comments = COMMENTS if plan.topology.gpus or plan.topology.world_size == 1 else {**COMMENTS, **ON_CPUS}
     document = merge_extra(_yaml_document(plan), plan.accelerate_extra, ("plan", "accelerate_extra"))
     return render.yaml([merge_extra(document, extra or {})], YAML, comments)
 
 
 def deepspeed_json(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:
-    """extra: `options.deepspeed_extra`, merged last, over the plan's."""
+    """Return deepspeed.json. extra: `options.deepspeed_extra`, merged last, after the plan's."""
     document = {key: _of_train(leaf) for key, leaf in DOCUMENT.items()}
-    if not plan.uses_trainer:  # as a program that uses DeepSpeed expects it: bf16 weights, and fp32 ones to update
+    if not plan.uses_trainer:  # as programs that use DeepSpeed expect: bf16 weights with fp32 master copies
         del document["torch_autocast"]
         for name in ("bf16", "fp16"):
             document[name] = _enabled_if_precision(name)
@@ -74,7 +74,7 @@ def _enabled_if_precision(name: str) -> Any:
 
 
 def _of_train(leaf: Any) -> Any:
-    """A leaf of DOCUMENT, or a mapping of some, as Render takes it."""
+    """Convert a leaf of DOCUMENT, or a mapping of leaves, to leaves for Render."""
     if isinstance(leaf, Mapping):
         return {key: _of_train(inner) for key, inner in leaf.items()}
 
@@ -96,7 +96,7 @@ def _yaml_document(plan: LaunchPlan) -> dict[str, Any]:
         "use_cpu": False,
         "debug": False,
     }
-    if plan.parallel == "deepspeed":  # accelerate refuses mixed_precision beside a file that says it as well
+    if plan.parallel == "deepspeed":  # accelerate rejects mixed_precision beside a file that also sets it
         document["deepspeed_config"] = {"deepspeed_config_file": JSON, "deepspeed_multinode_launcher": "standard"}
     else:
         document["mixed_precision"] = _mixed_precision
@@ -122,7 +122,7 @@ def _replicas(views: Any) -> int:
 def _distributed_type(views: Any) -> str:
     """Return accelerate's distributed_type. A single process is NO, which accelerate starts without torchrun.
 
-    The trainer shards its model itself, and takes no more from accelerate than its processes.
+    The trainer shards its model itself, and only uses accelerate to start processes.
     """
     parallel = views.plan.train["parallel"]["kind"]
     if parallel == "deepspeed":
@@ -133,7 +133,7 @@ def _distributed_type(views: Any) -> str:
 
 
 def _fsdp_config(plan: LaunchPlan) -> dict[str, Any]:
-    """Version 2 keys: no sharding_strategy, backward_prefetch, sync_module_states, use_orig_params."""
+    """Return version 2 keys: no sharding_strategy, backward_prefetch, sync_module_states, use_orig_params."""
 
     def said(name: str) -> Any:
         return lambda v: v.plan.train["parallel"][name]

@@ -1,6 +1,6 @@
-"""The keys of accelerate.yaml and deepspeed.json that the plan says, so that no extra may, and those of FSDP 1.
+"""Keys of accelerate.yaml and deepspeed.json that the plan sets, so that no extra may set them, and those of FSDP 1.
 
-Of each a path in the file, and the keys of the spec that say it, for people.
+Each maps a path in the file to a description of the spec keys that set it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...plan.launch_plan import LaunchPlan
 
 Protected = Mapping[Path, str]
 
-_WITH_OR_WITHOUT = ("fsdp_", "")  # accelerate adds it to keys of fsdp_config that lack it
+_WITH_OR_WITHOUT = ("fsdp_", "")  # accelerate adds the prefix to keys of fsdp_config
 OF_THE_PLAN: Protected = {
     ("compute_environment",): "backend",
     ("distributed_type",): "parallel, nodes and procs",
@@ -75,7 +75,7 @@ OF_DEEPSPEED: Protected = {
     ("zero_optimization", "offload_param", "device"): "parallel.offload_param_device",
     ("zero_optimization", "offload_param", "nvme_path"): "parallel.nvme_path",
 }
-# What the bundled trainer takes from train.json, and would refuse to see said otherwise.
+# Values that the bundled trainer reads from train.json; it rejects other values in these files.
 OF_THE_TRAINER: Protected = {
     **{(name,): "loop.precision" for name in ("mixed_precision", "fp16")},
     **{(name,): "loop.compile" for name in ("dynamo_config", "dynamo_backend")},

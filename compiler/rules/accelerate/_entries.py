@@ -1,4 +1,4 @@
-"""Shared by the rules on the two trees: every entry that no job key sets, with its type."""
+"""Shared by the rules on accelerate.yaml and deepspeed.json: every entry that no job key sets, with its type."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Tree = Mapping[str, Any]
 
 
 class Entry(NamedTuple):
-    """path: from the section of the spec on; file: `accelerate` or `deepspeed`; rule: its type or, of a section, its
-    keys, None for an unknown key; known: the keys beside it
+    """One entry. path: starts with the spec section; file: `accelerate` or `deepspeed`; rule: its type, the keys of a
+    section, or None for an unknown key; known: the keys beside it.
     """
 
     path: Path
@@ -30,12 +30,12 @@ class Entry(NamedTuple):
 
     @property
     def inside(self) -> Path:
-        """The path in the file."""
+        """Return the path in the file."""
         return self.path[2:]
 
 
 def entries(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Entry]:
-    """Entries of both trees, without those that the plan says (JC4600), and without sections that have known keys."""
+    """Yield entries of both trees, without those that the plan sets (JC4600) and without sections with known keys."""
     yield from _entries(extra, "accelerate", tables()["accelerate"], of_accelerate(plan), (section, "extra"))
     path = (section, "deepspeed_extra")
     yield from _entries(deepspeed_extra, "deepspeed", tables()["deepspeed"], of_deepspeed(plan), path)

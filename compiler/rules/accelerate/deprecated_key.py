@@ -1,4 +1,4 @@
-"""JC4606: a key that accelerate or DeepSpeed still reads, under a name that it has given up."""
+"""JC4606: a key that accelerate or DeepSpeed still reads under its old name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _deprecated(file: str, path: Path, new: str, value: Any) -> Diagnostic:
     key, above = ".".join(path), ".".join(path[:-1])
     because = f"{engine(file)} still reads it, with a warning; it was renamed to {new}"
     hint = f"rename it to {above}.{new}"
-    if " " in new:  # a choice of sections
+    if " " in new:  # several sections replace it
         hint = f"remove {key}; set it in {new} of {above}"
     elif not isinstance(value, Mapping):
         hint = f"{above}.{new}={str(value).lower()}"

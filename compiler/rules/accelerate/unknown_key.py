@@ -1,4 +1,4 @@
-"""JC4602: a key that accelerate or DeepSpeed does not have, or has no more."""
+"""JC4602: a key that accelerate or DeepSpeed does not have, or no longer has."""
 
 from __future__ import annotations
 

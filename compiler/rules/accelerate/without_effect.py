@@ -1,6 +1,6 @@
 """JC4604: a setting that is not read, or that is set twice.
 
-Such as a section without the parallelism it belongs to, keys of FSDP 1, meshes that are not the world, GPUs of no rank.
+Examples: a section without its parallelism, keys of FSDP 1, a mesh that does not match the world size, unused GPUs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) ->
 
 
 def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
-    """A section without the parallelism it belongs to, keys of FSDP 1, what deepspeed.json says."""
+    """Yield JC4604 for a section without its parallelism, keys of FSDP 1, and values that deepspeed.json sets."""
     required_parallel = {"fsdp_config": SHARDED, "deepspeed_config": ("deepspeed",), "parallelism_config": SHARDED}
     for section, parallel in required_parallel.items():
         if section not in extra:
@@ -61,7 +61,7 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
 
 
 def _gpus(plan: LaunchPlan, ids: Any, at: Path) -> Iterator[Diagnostic]:
-    """Accelerate makes CUDA_VISIBLE_DEVICES of gpu_ids, and each process takes the one of its own number."""
+    """Yield JC4604 for unused gpu_ids: accelerate sets CUDA_VISIBLE_DEVICES to them, a process uses its local rank."""
     key, procs, gpus = ".".join((*at, "gpu_ids")), plan.topology.procs, plan.topology.gpus
     if ids in (None, "all") or not are_gpus(ids):
         return

@@ -1,4 +1,4 @@
-"""JC4603: a value that accelerate or DeepSpeed rejects, or that has another type than the key."""
+"""JC4603: a value that accelerate or DeepSpeed rejects, or whose type differs from the key's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._entries import Entry, Tree, entries
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
     for entry in entries(plan, extra, deepspeed_extra, section):
         rule, value = entry.rule, entry.value
-        if rule is None or value is None or _is_dropped(entry):  # null takes away what is there
+        if rule is None or value is None or _is_dropped(entry):  # null removes the entry
             continue
         if isinstance(rule, Mapping):
             first = next(iter(keys_below(entry.inside, rule, {})), "NAME")

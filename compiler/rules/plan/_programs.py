@@ -11,10 +11,10 @@ TOOLS = (
     "cat", "chmod", "cp", "date", "df", "echo", "env", "free", "hostname", "kill", "ls", "mkdir", "mv", "nvidia-smi",
     "pkill", "printenv", "printf", "rm", "rocm-smi", "rsync", "scp", "tar", "touch", "true", "uname",
 )  # fmt: skip
-_NOT_THE_JOB = ("", "ensurepip", "pip", "setup.py", "venv")  # of Python: no file, or one that only prepares
-# Name, or module of Python -> the words behind it that launch, as a pattern; "" for none. axolotl starts accelerate,
-# llamafactory-cli and torchtune's tune torchrun (the one for several GPUs, the other for an option of torchrun), and
-# fabric and lightning run it as a function.
+_NOT_THE_JOB = ("", "ensurepip", "pip", "setup.py", "venv")  # arguments of Python: no file, or one that only prepares
+# Program or Python module -> pattern of the arguments that launch ranks; "" for any. axolotl starts accelerate,
+# llamafactory-cli (for several GPUs) and torchtune's tune (with a torchrun option) start torchrun, and
+# fabric and lightning call it as a function.
 _LAUNCHERS = {
     "torchrun": "", "deepspeed": "", "mpirun": "", "mpiexec": "", "srun": "", "horovodrun": "",
     "accelerate": "launch", "accelerate-launch": "", "colossalai": "run", "composer": "",
@@ -23,22 +23,22 @@ _LAUNCHERS = {
     "axolotl": r"train(?!.* --(no-accelerate|launcher[= ]python))", "llamafactory-cli": "train", "tune": r"run -\S+",
     "fabric": "run", "lightning": "run model",
 }  # fmt: skip
-_OF_ANYTHING = ("horovodrun", "mpiexec", "mpirun", "srun")  # those that also start what is no training
-_HOLDERS = ("apptainer", "docker", "enroot", "podman", "singularity", "ssh", "strace")  # of another command
+_OF_ANYTHING = ("horovodrun", "mpiexec", "mpirun", "srun")  # launchers that also start other programs
+_HOLDERS = ("apptainer", "docker", "enroot", "podman", "singularity", "ssh", "strace")  # run another command
 _KEYWORDS = ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "(")
 _GIVEN = re.compile(r"\w+=.*", re.DOTALL)
 _BY_NAME = re.compile(r"(\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([\w./-]+)\s*[)`]")  # `$(which torchrun)`
-SEARCHED = 1000  # the program stands in the first words, or none is found: a search takes their number squared
-_SPLIT = re.compile(r"(-[iv0]*)S(.*)|--split-string(?:=(.*))?", re.DOTALL)  # of env, the text in the word or behind it
+SEARCHED = 1000  # words to search for the program; the search is quadratic
+_SPLIT = re.compile(r"(-[iv0]*)S(.*)|--split-string(?:=(.*))?", re.DOTALL)  # env -S, its text in this word or the next
 
 
 @dataclass(frozen=True)
 class _Starter:
-    """A program that starts the one behind its options."""
+    """A program that starts the program after its own options."""
 
     valued: str = ""  # options whose value is the next word
-    sub: str = ""  # it does so only with this word
-    others: int = 0  # words before the program that are no options
+    sub: str = ""  # subcommand with which it does so, "" for none
+    others: int = 0  # arguments before the program that are not options
 
 
 # Manuals of bash 5.2, coreutils 9.1, util-linux 2.38, numactl 2.0, uv 0.13 (its --help), conda 26.1, pixi 0.81,
@@ -98,14 +98,14 @@ _STARTERS: Mapping[str, _Starter] = {
 
 
 def program(command: Sequence[str]) -> str:
-    """The name of the program without its folder, also of `$(which NAME)`; "" for none."""
+    """Return the name of the program without its folder, also for `$(which NAME)`; "" for no words."""
     first = command[0] if command else ""
     match = _BY_NAME.fullmatch(first)
     return (match[2] if match else first).rpartition("/")[2]
 
 
 def started(words: Sequence[str]) -> Sequence[str]:
-    """The words from the program on: without `then`, `X=1`, `env X=1`, `timeout -k 9 1h`, `uv run` and their like."""
+    """Return the words from the program on, without `then`, `X=1`, `env X=1`, `timeout -k 9 1h`, `uv run` and so on."""
     words, tail = words[:SEARCHED], words[SEARCHED:]
     while words:
         if words[0] in _KEYWORDS or _GIVEN.fullmatch(words[0]):
@@ -123,7 +123,7 @@ def started(words: Sequence[str]) -> Sequence[str]:
 
 
 def assigned(words: Sequence[str]) -> Sequence[str]:
-    """The words `X=1` that stand before the program, alone or behind `env`."""
+    """Return the assignments `X=1` before the program, with or without `env`."""
     front = spelled_out(words)
     return [word for word in front[: len(front) - len(started(front))] if _GIVEN.fullmatch(word)]
 
@@ -157,14 +157,14 @@ def _split(option: re.Match[str], rest: Sequence[str]) -> Sequence[str]:
         text, rest = "".join(rest[:1]), rest[1:]
     try:
         return (*shlex.split(text), *rest)
-    except ValueError:  # env refuses it as well
+    except ValueError:  # env rejects it as well
         return ()
 
 
 def launcher(words: Sequence[str]) -> str:
     """Return the launcher in these words that starts its own ranks; "" if there is none."""
     name, arguments = _of_python(words) if _is_python(words) else (program(words), words[1:])
-    name = program((name,))  # of `python $(which torchrun)`
+    name = program((name,))  # for `python $(which torchrun)`
     pattern = _LAUNCHERS.get(name)
     return name if pattern == "" or (pattern and re.match(rf"({pattern})( |$)", " ".join(arguments[:SEARCHED]))) else ""
 
@@ -193,7 +193,7 @@ def _is_python(words: Sequence[str]) -> bool:
 
 
 def _of_python(words: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The file or module that Python runs, and the words behind it; "" for none, such as with `-c`."""
+    """Return the file or module that Python runs, and its arguments; "" if none, such as with `-c`."""
     index = 0 if words[0].startswith("-m") else 1
     while index < len(words) and words[index].startswith("-"):
         if match := re.fullmatch(r"-[bBdEhiIOPqRsSuvx]*m(.*)", words[index]):

@@ -1,10 +1,9 @@
 """Parse the shell text in a user's command, shared by several rules.
 
-shlex of the standard library does not do: it gives `;` and `';'` as one and the same, and loses a newline or a comment.
-
-It reads the text of `bash -c`, also within another: what joins commands, groups, loops and `case`, quotes, comments.
-It does not look into what another reader gets: here-documents, `$(…)`, `<(…)`, the text of `eval` and scripts in files.
-The body of a function counts as if it stood where it is written, and nothing is expanded.
+The standard library's shlex is not enough: it does not distinguish `;` from `';'`, and drops newlines and comments.
+This parser handles nested `bash -c` texts, operators, groups, loops, `case`, quotes and comments. It does not look into
+here-documents, `$(…)`, `<(…)`, the text of `eval` or script files. The body of a function counts where it is defined,
+and nothing is expanded.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ _HIDDEN = re.compile(r"""(?sx)
 _HERE = re.compile(r"""(?x)(?<!<)<<(?!<)(?P<tabs>-?)[ \t]*
     (?P<word>(?: '[^'\n]+' | "[^"\n]+" | \\. | [^\s;&|<>()'"\\] )+)""")  # the start of a here-document
 _OF_ANOTHER = re.compile(r"(?s)\$\(\(.*?\)\)|[$<>=]\([^()]*\)")  # $((1+2)), $(command), <(command), and a list in bash
-_BROKEN = re.compile(r"(?<!\S)\\[ \t\r]+(?:#[^\n]*)?\n")  # `cut -d\ ` ends with a word of its own
-_IN_BRACES = re.compile(r"\$\{[^}]*['\"]")  # `"${x:-"it's"}"`, whose quotes are within quotes
+_BROKEN = re.compile(r"(?<!\S)\\[ \t\r]+(?:#[^\n]*)?\n")  # but not `cut -d\ `, where it is part of a word
+_IN_BRACES = re.compile(r"\$\{[^}]*['\"]")  # quotes within quotes: `"${x:-"it's"}"`
 _PATTERN = re.compile(r"(?:(?<=\sin)|(?<=;;))\s+\(?[^()\s;]+(?:\s*\|\s*[^()\s;]+)*\)")  # of `case`
 _JOIN = re.compile(r";;&?|;&?|\n|&&|\|\||\|&|(?<!>)\||(?<![&<>])&(?![&>])|\(\s*\)")
 _WORD = re.compile(r"\(\(|[()]|[^\s()]+")
@@ -35,7 +34,7 @@ _WORD = re.compile(r"\(\(|[()]|[^\s()]+")
 class Command:
     """One command in a shell text, up to its separator: `;`, `|`, `&&` …, or "" at the end of the text."""
 
-    typed: tuple[str, ...]  # without quotes; a bracket of the shell is a word
+    typed: tuple[str, ...]  # words without quotes; a shell bracket is a word
     join: str
     start: int
     end: int
@@ -59,7 +58,7 @@ def commands(text: str) -> list[Command]:
 
 
 def simple_commands(command: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The words from the program on: of each command in a shell's text, also in a shell's within it; else its own."""
+    """Yield the words from the program on, of each command in a shell's text (nested texts too), or of the command."""
     if text := shell_text(command):
         for inner_command in commands(text):
             yield from simple_commands(inner_command.words)
@@ -68,14 +67,14 @@ def simple_commands(command: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def shell_text(command: Sequence[str] | None) -> str:
-    """The text behind `bash -c`, below a line `set …` with the shell's own options; "" for other commands."""
+    """Return the text after `bash -c`, below a line `set …` with the shell's own options; "" for other commands."""
     words = started(command or ())
     text = _place_of_text(words)
     return f"set {' '.join(words[1:text])}\n{words[text]}" if text else ""
 
 
 def text_of_bash(command: Sequence[str] | None) -> str:
-    """The text behind `-c` alone, of bash and of what bash reads as well; "" for other commands."""
+    """Return the text after `-c` of bash, sh or dash alone; "" for other commands."""
     words = started(command or ())
     text = _place_of_text(words)
     return words[text] if text and program(words) in ("bash", "sh", "dash") else ""
@@ -90,7 +89,7 @@ def texts_of_bash(command: Sequence[str] | None) -> Iterator[str]:
 
 
 def _place_of_text(words: Sequence[str]) -> int:
-    """Which of the words a shell reads as its text, 0 for none, as in `bash run.sh -c x`, whose -c is the script's."""
+    """Return the index of the text that a shell runs; 0 if none, as in `bash run.sh -c x`, whose -c is the script's."""
     if program(words) not in SHELLS:
         return 0
     index, reads_text = 1, False
@@ -114,7 +113,7 @@ def open_quote(text: str) -> int | None:
 
 
 def broken_continuations(text: str) -> list[tuple[int, int]]:
-    """Yield (start, end) of each backslash followed by blanks, or by blanks and a comment, at a line end."""
+    """Return (start, end) of each backslash followed by blanks, or by blanks and a comment, at a line end."""
     matches = (_BROKEN.match(text, start) for start, _, kind in _parts(text) if kind == "hidden")
     return [broken.span() for broken in matches if broken]
 
@@ -126,7 +125,7 @@ def in_one_word(command: Sequence[str] | None) -> bool:
 
 
 def with_option(command: Sequence[str], *option: str) -> str:
-    """The command, whose shell gets one more option, as words of the command line."""
+    """Return the command with one more option for its shell, as text for the command line."""
     words = started(command)
     if tuple(command[-len(words) :]) != tuple(words):
         command = spelled_out(command)
@@ -136,7 +135,7 @@ def with_option(command: Sequence[str], *option: str) -> str:
 
 
 def on_a_line(words: Iterable[str]) -> str:
-    """Words as one types them in bash. A message shows a newline as `\\n`, which only $'…' takes for one."""
+    """Return the words as typed in bash. Newlines are shown as `\\n`, which bash only interprets in $'…'."""
     return " ".join(shlex.quote(word) if word.isprintable() else _with_escapes(word) for word in words)
 
 
@@ -146,7 +145,7 @@ def _with_escapes(word: str) -> str:
 
 
 def _escaped(sign: str) -> str:
-    """Return the text as a bash $'…' literal that is valid in every locale."""
+    """Return a character as an escape for $'…' that is valid in every locale."""
     return r"\n" if sign == "\n" else "".join(f"\\x{byte:02x}" for byte in sign.encode(errors="surrogatepass"))
 
 
@@ -159,7 +158,7 @@ def is_set(option: str, words: Sequence[str], before: bool, letter: str = "-") -
 
 
 def unquoted(text: str) -> str:
-    """The text with what is hidden from the shell blanked out in place, so that the signs left are its own."""
+    """Return the text with everything that the shell does not interpret blanked out, without changing positions."""
     plain = _quotes_blanked(text)
     while plain != (blanked := _OF_ANOTHER.sub(lambda match: match[0][0] + "_" * (len(match[0]) - 1), plain)):
         plain = blanked
@@ -167,7 +166,7 @@ def unquoted(text: str) -> str:
 
 
 def _quotes_blanked(text: str) -> str:
-    """Without quotes, comments and here-documents."""
+    """Return the text with quotes, comments and here-documents blanked out."""
     plain = ""
     for start, end, kind in _parts(text):
         blank = " " if kind in ("comment", "body") or text[start:end] == "\\\n" else "_"
@@ -199,7 +198,7 @@ def _parts(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _end_of(bodies: Sequence[re.Match[str]], text: str, at: int) -> int:
-    """Return where the here-documents that begin on a line end; an unterminated one counts as a shift, as in
+    """Return where the here-documents that begin on a line end. An unterminated one counts as a shift, as in
     `((1<<n))`.
     """
     for body in bodies:

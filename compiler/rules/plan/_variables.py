@@ -1,8 +1,8 @@
-"""The variables that a job gives to its program by hand: those of `env`, and those that the command's own shell sets.
+"""Find the variables that a job sets for its program by hand, in `env` or in the shell text of its command.
 
-Of the command: `export NAME=value`, `NAME=value program` and `env NAME=value program`, before or at the last program
-that trains. What happens under a condition, in a group or a function is left out, and so is what is made of the
-variable itself (`RANK=${RANK:-0}`), for then it may be right.
+In the command: `export NAME=value`, `NAME=value program` and `env NAME=value program`, before or at the last program
+that trains. Assignments in a condition, a group or a function are ignored, as are those that use the variable itself
+(`RANK=${RANK:-0}`), because they may be right.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TESTS = ("[", "[[", "((", "test", "grep", "command", "type")
 class Variable:
     name: str
     value: str
-    key: str  # of the spec: where it is set
+    key: str  # spec key that sets it
 
     @property
     def is_of_command(self) -> bool:
@@ -41,14 +41,14 @@ class Variable:
         return not (self.is_of_command and re.search(r"[$`]", self.value))
 
     def without(self, instead: str = "") -> str:
-        """The hint to leave it out. instead: words of env that take its place"""
+        """Return the hint to remove it. instead: assignment in env that replaces it"""
         if not self.is_of_command:
             return f"~{self.key}" + f" {instead}" * bool(instead)
         return f"{instead.removeprefix('env.')} in its place" if instead else f"the command without {self.name}"
 
 
 def variables(spec: JobSpec) -> Iterator[Variable]:
-    """Return the variables of `env`, overridden by assignments in the command."""
+    """Yield the variables of `env`, then those of the command."""
     yield from (Variable(name, value, f"env.{name}") for name, value in spec.env.items())
     yield from (Variable(name, value, "command") for name, value in of_command(spec.command or ()).items())
 

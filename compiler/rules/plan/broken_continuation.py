@@ -1,4 +1,4 @@
-"""JC3014: `train.py \\ # all GPUs` in a shell's text: a backslash before a blank continues no line."""
+"""JC3014: `train.py \\ # all GPUs` in a shell's text: a backslash before a blank does not continue the line."""
 
 from __future__ import annotations
 

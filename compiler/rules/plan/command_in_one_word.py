@@ -1,4 +1,4 @@
-"""JC3010: the whole command quoted into one word, which would be looked for as a file of that name."""
+"""JC3010: the whole command quoted into one word, which would be taken as the name of a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         hint = f"-- {on_a_line(['bash', '-c', in_shell])}"
         if open_quote(text) is not None:  # no shell can read it
             hint = f"-- {on_a_line(text.split())}"
-        elif not re.search(r"[^\w ./:=,@%+'\"-]", unquoted(text)) and "\\" not in text:  # else a shell must read it
+        elif not re.search(r"[^\w ./:=,@%+'\"-]", unquoted(text)) and "\\" not in text:  # else only a shell parses it
             hint = f"-- {text}; or, for a shell, {hint}"
         title = f"the command is one argument with spaces: {spec.command[0]!r}"
         yield Diagnostic("JC3010", title, because, hint, key="command", judgment=True)

@@ -1,8 +1,8 @@
-"""JC3001: the command is a launcher, and jobc starts one as well: ranks that start ranks, or a world for each node.
+"""JC3001: the command is a launcher, and jobc starts one as well: ranks that start ranks, or one world per node.
 
-With one process a node the launcher starts the ranks, of that node alone unless its words name the others.
+With one process per node, the launcher starts the ranks, but only on its node unless its options name the others.
 Source torchrun of PyTorch 2.13 (--nnodes is 1, --master-addr 127.0.0.1), accelerate 1.15 (--num_machines, or its
-       config_file), deepspeed 0.19 (without a hostfile it takes the GPUs of this machine)
+       config_file), deepspeed 0.19 (without a hostfile it uses the GPUs of this machine)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ._shell import simple_commands
 _OF_TORCHRUN = (r"--nnodes", r"--master[-_]addr|--rdzv[-_]endpoint")
 _OF_ACCELERATE = (r"--num_machines|--config_file", r"--main_process_ip|--config_file")
 _OF_DEEPSPEED = (r"-H|--hostfile|--num_nodes|--master_addr",)
-_OTHER_NODES = {  # launcher -> the options that tell it of the other nodes, one of each; those not here are not judged
+_OTHER_NODES = {  # launcher -> options that name the other nodes, one of each is required; others are not checked
     "torchrun": _OF_TORCHRUN,
     "torch.distributed.run": _OF_TORCHRUN,
     "torch.distributed.launch": _OF_TORCHRUN,
@@ -70,7 +70,7 @@ def _may_know_others(spec: JobSpec, name: str, words: Sequence[str]) -> bool:
 
 
 def _without(name: str, command: Sequence[str], procs: int, gpus: int) -> str:
-    """The hint to start what the launcher would, which jobc does on all nodes."""
+    """Return the hint to run the program without the launcher, because jobc starts it on all nodes."""
     first = f"procs={gpus} " if procs < 2 <= gpus else ""
     if script := _from_the_script(command):
         return f"{first}-- {script}, because jobc starts the ranks"
@@ -78,6 +78,6 @@ def _without(name: str, command: Sequence[str], procs: int, gpus: int) -> str:
 
 
 def _from_the_script(command: Sequence[str]) -> str:
-    """The words from the program on, `train.py --lr 0.1`; "" where none is a script of Python."""
+    """Return the words from the script on, such as `train.py --lr 0.1`; "" without a Python script."""
     first = next((i for i, word in enumerate(command) if re.fullmatch(r"\S+\.py", word)), None)
     return shlex.join(command[first:]) if first is not None else ""

@@ -1,7 +1,7 @@
-"""JC3012: an interface that Gloo does not find, or one by which no other node is reached.
+"""JC3012: an interface that Gloo does not find, or through which other nodes cannot be reached.
 
-Gloo takes names alone, NCCL prefixes and exclusions. Of a list both take every interface, so one `lo` is too many: NCCL
-meets at the first that the kernel lists, which is `lo`, and Gloo gives its address to the other nodes.
+Gloo only accepts names, NCCL also prefixes and exclusions. Both use every interface of a list, so one `lo` is too many:
+NCCL's rendezvous uses the first one that the kernel lists, which is `lo`, and Gloo gives its address to other nodes.
 Source torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, 2.13: GLOO_SOCKET_IFNAME is split at commas, each a name;
        NCCL user guide, NCCL_SOCKET_IFNAME: `^` excludes, `=` is exact; NCCL, src/os/linux.cc, ncclOsFindInterfaces
 """
@@ -40,7 +40,7 @@ def _names_lo(value: str) -> bool:
 
 
 def _nccl_takes_lo(value: str) -> bool:
-    """An exclusion takes all others, lo among them: `^docker0`. Of one character NCCL takes no notice."""
+    """Return whether NCCL uses lo. An exclusion such as `^docker0` selects lo; NCCL ignores one-character values."""
     names = [name for name in value.removeprefix("^").removeprefix("=").split(",") if name]
     is_exact = value.removeprefix("^").startswith("=")
     matches = "lo" in names if is_exact else any("lo".startswith(name) for name in names)
@@ -57,7 +57,7 @@ def _lonely(variable: Variable, nodes: int) -> Diagnostic:
 
 
 def _error(title: str, because: str, variable: Variable, judgment: bool = False) -> Diagnostic:
-    """judgment: the user may know that all nodes are one machine, or how the shell expands a value."""
+    """Return JC3012. judgment: the user may know that all nodes are one machine, or how the shell expands a value."""
     without = f"{_OWN}=null" if variable.key == _OWN else variable.without()
     hint = f"{without}, so that each node finds its interface to node 0; or network.interface=eth0"
     if variable.is_of_command:

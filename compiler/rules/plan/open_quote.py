@@ -1,4 +1,4 @@
-"""JC3013: `bash -c 'python train.py --note "abc'`: a quote in a shell's text that has no end."""
+"""JC3013: `bash -c 'python train.py --note "abc'`: an unclosed quote in a shell's text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC2019: a variable or argument over 128 KiB, or more than 2 MiB of them in all.
+"""JC2019: a variable or argument over 128 KiB, or more than 2 MiB in total.
 
 Source: execve(2), Linux: MAX_ARG_STRLEN is 32 pages for one string; all strings and their pointers take at most a
 quarter of the stack limit, which is 8 MiB by default. The job would start, and `python` would not.
@@ -15,8 +15,8 @@ from ...spec.job_spec import JobSpec
 MOST_OF_ONE = 131_072  # bytes of one string, with its final NUL
 MOST_OF_ALL = (2 << 20) - (256 << 10)  # the rest is for the environment of the node and of jobc
 _POINTER = 8
-_PATHS = 12 << 10  # that node.sh adds to the command of mpirun: three paths of at most 4 KiB
-_TEMPLATES = ("torchrun", "accelerate", "torch_distributed_launch")  # for which node.sh writes $$ for each $
+_PATHS = 12 << 10  # bytes that node.sh adds to mpirun's command: three paths of at most 4 KiB
+_TEMPLATES = ("torchrun", "accelerate", "torch_distributed_launch")  # launchers for which node.sh doubles each $
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
@@ -40,7 +40,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _of_mpirun(plan: LaunchPlan, command: list[str]) -> Iterator[Diagnostic]:
-    """node.sh passes the whole command in one variable, quoted, and all nodes in one argument."""
+    """Yield JC2019 for the command, which node.sh passes quoted in one variable, and for the nodes, one argument."""
     quoted = sum(_size(word.replace("'", "'\\''")) + 2 for word in command) + _PATHS
     if quoted > MOST_OF_ONE:
         because = f"launcher=mpirun passes it in one variable, which Linux limits to {MOST_OF_ONE:,} bytes"
@@ -55,7 +55,7 @@ def _of_mpirun(plan: LaunchPlan, command: list[str]) -> Iterator[Diagnostic]:
 
 
 def _size(text: str) -> int:
-    """Size of the text in bytes, with the final NUL."""
+    """Return the size of the text in bytes, with the final NUL."""
     return len(text.encode("utf-8", "surrogateescape")) + 1
 
 

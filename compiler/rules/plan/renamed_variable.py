@@ -1,4 +1,4 @@
-"""JC3005: a variable under a name that its reader gave up, so that the setting is lost, or soon will be.
+"""JC3005: a variable with an old name that its reader ignores or will ignore.
 
 Source PyTorch 2.2 (c10d, Utils.hpp warns of the old NCCL names); pytorch/pytorch#183387 of PyTorch 2.9.1;
        transformers 5 (reads HF_HOME and HF_HUB_CACHE); huggingface_hub 1.0 (constants.py: hf_transfer is not used)
@@ -18,8 +18,8 @@ _OF_TORCH = {  # old name -> new name, since when
     f"NCCL_{name}": (f"TORCH_NCCL_{name}", "torch 2.2")
     for name in ("ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "DESYNC_DEBUG", "ENABLE_TIMING")
 }
-_OF_OTHERS = {  # whose version no spec says, and which does not follow from that of torch
-    "TRANSFORMERS_CACHE": ("HF_HUB_CACHE", "transformers 5"),  # HF_HOME is the folder above: it adds /hub
+_OF_OTHERS = {  # packages whose version is not in the spec and does not follow from torch's
+    "TRANSFORMERS_CACHE": ("HF_HUB_CACHE", "transformers 5"),  # HF_HOME is its parent: it adds /hub
     "HF_HUB_ENABLE_HF_TRANSFER": ("HF_XET_HIGH_PERFORMANCE", "huggingface_hub 1.0"),
 }
 
@@ -40,7 +40,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _torch(spec: JobSpec) -> tuple[int, int]:
-    """The version at the site; a new one where the site does not say."""
+    """Return the version of torch at the site, or a newer one than any if the site does not set it."""
     match = re.match(r"(\d+)\.(\d+)", spec.site.torch or "")
     return (int(match[1]), int(match[2])) if match else (99, 0)
 

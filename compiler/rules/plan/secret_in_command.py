@@ -1,4 +1,4 @@
-"""JC3003: a password or token among the words of the command, or in a label: all users of a node can read it."""
+"""JC3003: a password or token in the command's arguments or in a label, readable by all users of a node."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""JC3009: `bash -c 'python train.py; cp -r out /nfs'`: the last command decides the status, whatever was before it.
+"""JC3009: `bash -c 'python train.py; cp -r out /nfs'`: only the last command determines the exit code.
 
-Source bash 5.2, manual: `set -e` does not see what is in the background, what `||` or `&&` follows, nor a condition.
+Source bash 5.2, manual: `set -e` ignores background commands, commands before `||` or `&&`, and conditions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ._programs import TOOLS, program, trains
 from ._shell import Command, broken_continuations, commands, is_set, shell_text, unquoted, with_option
 
 _ENDS = (";", ";;", "\n", "&", "||", "")
-# A last command that is trusted to judge for itself, or to be the work: a test, a script, what starts another program.
+# Last commands that may check the result or do the work: a test, a script, a command that starts another.
 _JUDGES = (
     "[", "[[", "test", "((", "grep", "diff", "cmp", "false", "fi", "done", "esac", "}", ")", "eval", "source", ".",
     "sh", "bash", "zsh", "make",
@@ -27,7 +27,7 @@ _JUDGES = (
 class _Part:
     """Part of a shell text, up to its separator: `;`, a newline, `&`, `||`, or "" at the end of the text."""
 
-    commands: tuple[Command, ...]  # those between `&&` and `|`
+    commands: tuple[Command, ...]  # commands joined by `&&` and `|`
 
     @property
     def typed(self) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ class _Part:
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     text = shell_text(spec.command)
-    if broken_continuations(text):  # JC3014: what seems to be a command is none
+    if broken_continuations(text):  # JC3014 reports it, and the commands below would be misread
         return
     parts = _parts(commands(text))
     while len(parts) > 1 and parts[-1].typed in ((), ("exit",), ("return",)):
@@ -75,7 +75,7 @@ def _parts(found: Sequence[Command]) -> list[_Part]:
 
 
 def _lost(parts: Sequence[_Part]) -> list[_Part]:
-    """The programs before the last command whose failure nothing of the text sees."""
+    """Return the programs before the last command whose failure the text does not detect."""
     stops, lost, behind = False, list[_Part](), list[_Part]()
     for part in parts[:-1]:
         for command in part.commands:

@@ -1,6 +1,6 @@
-"""JC3008: `bash -c 'python train.py | tee log'`: the status is that of tee, so a crash counts as success.
+"""JC3008: `bash -c 'python train.py | tee log'`: the exit code is that of tee, so a crash counts as success.
 
-The program is the last that trains; where none does, a script with nothing behind it but what filters or tells.
+The program is the last command that trains, else a script followed only by filters or commands that print.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _is_hidden(found: Sequence[Command]) -> bool:
 
 
 def _is_script(words: Sequence[str]) -> bool:
-    """`./run`, `run.sh`, `bash run.sh`."""
+    """Return whether the words run a script: `./run`, `run.sh`, `bash run.sh`."""
     first = next((word for word in words[1:] if not word.startswith("-")), "") if program(words) in SHELLS else words[0]
     return first.startswith("./") or first.endswith(".sh")
 
@@ -52,7 +52,7 @@ def _hidden(found: Sequence[Command]) -> Iterator[Command]:
     for command in found:
         is_kept = is_set("pipefail", command.words, is_kept)
         pipefail_states.append(is_kept)
-    groups = [False]  # whether a pipe hides them, the innermost last
+    groups = [False]  # whether a pipe hides each open group, the innermost last
     for command, is_kept in zip(reversed(found), reversed(pipefail_states), strict=True):
         in_pipe = groups[-1] or command.join in ("|", "|&")
         if in_pipe and not is_kept:
@@ -62,7 +62,7 @@ def _hidden(found: Sequence[Command]) -> Iterator[Command]:
 
 
 def _closed(command: Command) -> int:
-    """The number of groups that end with it."""
+    """Return the number of groups that end with the command."""
     return command.typed.count(")") + (command.typed[:1] != () and command.typed[0] in _CLOSE)
 
 

@@ -1,4 +1,4 @@
-"""JC3007: PET_NNODES and its like in env: torchrun takes from them each option for which node.sh gives no flag.
+"""JC3007: PET_ variables in env such as PET_NNODES: torchrun reads each option from them that node.sh does not set.
 
 Source torch/distributed/argparse_util.py of PyTorch 2.13
 """

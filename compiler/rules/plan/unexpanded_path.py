@@ -1,7 +1,7 @@
-"""JC3002: `$SCRATCH/runs` or `~/runs` as a folder of the job. Scripts quote it, so a folder of that very name is made.
+"""JC3002: `$SCRATCH/runs` or `~/runs` as a folder of the job. Scripts quote it, so that it is not expanded.
 
-Two places are read otherwise: the folders of `caches` take `$UID` and `~/` (use_cache in trainer/rt/node_setup.sh), and
-SkyPilot's disks of each node lie below a `~/` (storage.root of storage.run=node, storage.scratch).
+Exceptions: the folders of `caches` may contain `$UID` and `~/` (use_cache in trainer/rt/node_setup.sh), and SkyPilot's
+node disks are below `~/` (storage.root with storage.run=node, storage.scratch).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _paths(value: Any, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _left_to_nodes(spec: JobSpec, key: str, path: str) -> str:
-    """The path without what a script expands on purpose."""
+    """Return the path without the parts that a script expands on purpose."""
     if key.startswith("caches."):
         path = path.replace("$UID", "")
     is_of_node = key == "storage.scratch" or (key == "storage.root" and spec.storage.run != "shared")

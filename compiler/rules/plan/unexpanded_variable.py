@@ -1,4 +1,4 @@
-"""JC3002: text such as `$SCRATCH/data` or `~/data` where no shell expands it. Ranks get it letter for letter."""
+"""JC3002: text such as `$SCRATCH/data` or `~/data` where no shell expands it, so that the ranks get it literally."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ...spec.job_spec import JobSpec
 from ._programs import SEARCHED
 from ._shell import in_one_word, on_a_line, shell_text
 
-# $USER, ${SCRATCH} or $(hostname), or any name where a path begins; not $5, $$, \$USER, $Name, $N$ or ${oc.env:USER}.
+# $USER, ${SCRATCH} or $(hostname), or any name at the start of a path; not $5, $$, \$USER, $Name, $N$, ${oc.env:USER}
 _FOUND = re.compile(
     r"(?<![\\$])(\$\{[A-Z][A-Z\d_]+\}|\$(?!(?:LIB|ORIGIN|PLATFORM)\b)[A-Z][A-Z\d_]+(?![\w$])|\$\([a-z][^()]*\))"
     r"|(?:^|[=:,])(\$\{\w+\}|\$(?!(?:LIB|ORIGIN|PLATFORM)\b)\w+)/"
 )
 _HOME = re.compile(r"(?:^|(?<=[=:]))(~/)")
 _OLD_COMMAND = re.compile(r"`([a-z][^`]*)`")
-_OLD_WORD = re.compile(r"^[^\s`]*(`[a-z][^`]*`)(?:[^\s`]|`[^`]*`)*$")  # with words beside it, it is prose about code
-_EXPANDED = re.compile(r"PS\d|PROMPT_COMMAND|BASH_ENV|ENV")  # by bash 5.2 itself, when it reads them
+_OLD_WORD = re.compile(r"^[^\s`]*(`[a-z][^`]*`)(?:[^\s`]|`[^`]*`)*$")  # with other words, it is prose about code
+_EXPANDED = re.compile(r"PS\d|PROMPT_COMMAND|BASH_ENV|ENV")  # expanded by bash 5.2 itself when it reads them
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
@@ -34,7 +34,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
             yield _warning(f"env.{name} contains {expression}, which is not expanded", because, hint, f"env.{name}")
     command = spec.command or ()
     if in_one_word(command) or any(shell_text(command[start:SEARCHED]) for start in range(min(SEARCHED, len(command)))):
-        return  # JC3010 hints at a shell then
+        return  # JC3010 then suggests a shell
     for word in command:
         if expression := _found(word):
             because = "the arguments after -- reach the program unchanged; no shell on the node expands them"
@@ -44,18 +44,18 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _found(text: str) -> str:
-    """The first such text as it was typed; "" for none."""
+    """Return the first unexpanded text as typed; "" if there is none."""
     match = next(filter(None, (pattern.search(text) for pattern in (_FOUND, _HOME, _OLD_WORD))), None)
     return next(filter(None, match.groups()), "") if match else ""
 
 
 def _in_shell(first: str, command: Sequence[str]) -> str:
-    """The words of a command line whose shell expands what it is to. first: before the program"""
+    """Return command-line words that run the command in a shell that expands it. first: shell text before it"""
     return f"-- {on_a_line(['bash', '-c', f'{first}exec ' + ' '.join(map(_for_shell, command))])}"
 
 
 def _for_shell(word: str) -> str:
-    """A word for a shell that expands what nothing else does, and splits nothing."""
+    """Return a word quoted for a shell, so that only the intended parts are expanded and nothing is split."""
     if not _found(word):
         return shlex.quote(word)
     expanded = _HOME.sub("$HOME/", _OLD_COMMAND.sub(r"$(\1)", word) if _OLD_WORD.search(word) else word)

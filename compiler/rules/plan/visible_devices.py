@@ -1,4 +1,4 @@
-"""JC3006: GPUs hidden from the ranks that are to use them, by a variable set by hand.
+"""JC3006: a variable set by hand that hides GPUs from ranks that need them.
 
 Source CUDA Programming Guide 13 (CUDA_VISIBLE_DEVICES); torch 2.13, torch/cuda/__init__.py (_parse_visible_devices)
 """
@@ -15,7 +15,7 @@ from ...spec.job_spec import JobSpec
 from ._variables import variables
 
 _MASKS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
-_DEVICES = (r"\s*\+?0*(\d+)", r"(GPU-.+)", r"(MIG-.+)")  # of one mask all are of one kind
+_DEVICES = (r"\s*\+?0*(\d+)", r"(GPU-.+)", r"(MIG-.+)")  # all entries of one mask have the same kind
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:

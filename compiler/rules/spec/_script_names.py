@@ -1,9 +1,9 @@
-"""Names that an environment variable of a job cannot have: the scripts of an artifact, or bash itself, use them.
+"""Names that a job's environment variables cannot have, because the artifact's scripts or bash itself use them.
 
-In   nothing: the names are read off the scripts, so that none is forgotten. They spell their own variables in lower
-     case, and those of the environment in upper case
-Out  two sets of names, and whether bash has a variable of its own
-Source bash 5.2, "Bash Variables" of its manual, and what `export NAME=x` does in it
+In   nothing: the names are read from the scripts, so that none is forgotten. Scripts spell their own variables in lower
+     case, and environment variables in upper case
+Out  two sets of names, and whether bash has a variable with a name
+Source bash 5.2, "Bash Variables" of its manual, and the effect of `export NAME=x`
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SET_BY_BASH = {
     "BASH_SOURCE", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "FUNCNAME", "GROUPS", "HISTCMD", "IFS", "LINENO",
     "OLDPWD", "PIPESTATUS", "PWD", "RANDOM", "SECONDS", "SHLVL", "SRANDOM", "_",
 }  # fmt: skip
-_OBEYED = {"EXECIGNORE", "FUNCNEST"}  # bash 5.2 works otherwise with them: FUNCNEST=1 and EXECIGNORE=* start no job
+_OBEYED = {"EXECIGNORE", "FUNCNEST"}  # they change bash 5.2: with FUNCNEST=1 or EXECIGNORE=* no job starts
 
 _READ = re.compile(r"\$\{?[#!]?([a-z_]\w*)")
 _SET = re.compile(  # at the start of a command
@@ -30,7 +30,7 @@ _SET = re.compile(  # at the start of a command
     | \{([a-z_]\w*)\}[<>]""",
     re.MULTILINE | re.VERBOSE,
 )
-_TALK = re.compile(r"^ *#.*|\{%.*?%\}|\{#.*?#\}|\{\{.*?\}\}", re.MULTILINE)  # comments, and what Jinja takes away
+_TALK = re.compile(r"^ *#.*|\{%.*?%\}|\{#.*?#\}|\{\{.*?\}\}", re.MULTILINE)  # comments, and Jinja syntax
 _FUNCTION = re.compile(r"^(\w+)\(\) [{(]\n.*?^[})]", re.MULTILINE | re.DOTALL)
 _LOCAL = re.compile(r"^ *local (.*)", re.MULTILINE)
 

@@ -11,7 +11,7 @@ from ...spec.site_facts import fact, most, place
 
 
 def too_much(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterator[Diagnostic]:
-    """key: of the job, and of the site's fact; show: a value, as one types it"""
+    """Yield a diagnostic if the job requests more than the site has. key: in job and site; show: value to text"""
     requested, limit = getattr(spec, key), most(spec, key)
     if requested is None or limit is None or requested <= limit:
         return

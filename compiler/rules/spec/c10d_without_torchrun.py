@@ -1,4 +1,4 @@
-"""JC2016: a rendezvous of torchrun's agents, with another launcher."""
+"""JC2016: torchrun's c10d rendezvous with another launcher."""
 
 from __future__ import annotations
 

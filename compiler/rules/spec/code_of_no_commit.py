@@ -1,4 +1,4 @@
-"""JC4514: code of a repository, without the repository or the commit, or in a folder outside of it."""
+"""JC4514: code=git without a repository or commit, or with a folder outside the repository."""
 
 from __future__ import annotations
 

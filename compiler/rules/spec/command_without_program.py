@@ -1,4 +1,4 @@
-"""JC2012: a command without a program: no words, or an option in front."""
+"""JC2012: a command without a program: no words, or an option first."""
 
 from __future__ import annotations
 

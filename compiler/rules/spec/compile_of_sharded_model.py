@@ -1,4 +1,4 @@
-"""JC2076: torch.compile of a whole model that is sharded."""
+"""JC2076: torch.compile of a whole sharded model."""
 
 from __future__ import annotations
 

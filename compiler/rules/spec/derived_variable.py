@@ -12,9 +12,9 @@ from ..plan._programs import launcher
 from ..plan._shell import simple_commands
 from ..plan._variables import variables
 
-_OF_ITS_OWN = ("OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED")  # a shell may say another for the program
+_OF_ITS_OWN = ("OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED")  # a shell may change these
 
-_KEYS = {"OMP_NUM_THREADS": ("threads", 1, 1024), "MASTER_PORT": ("rendezvous.port", 1024, 65535)}  # and what they take
+_KEYS = {"OMP_NUM_THREADS": ("threads", 1, 1024), "MASTER_PORT": ("rendezvous.port", 1024, 65535)}  # key, valid range
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:

@@ -1,4 +1,4 @@
-"""JC2051: a fabric that no rank uses.
+"""JC2051: a network fabric that no rank uses.
 
 Source PyTorch, docs/source/distributed.md: which backend to use
 """

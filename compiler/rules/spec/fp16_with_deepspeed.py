@@ -1,4 +1,4 @@
-"""JC2077: fp16 of the trainer, together with DeepSpeed.
+"""JC2077: the trainer's fp16 together with DeepSpeed.
 
 Source DeepSpeed, getting started (deepspeed.ai/getting-started): it scales the loss itself
 """

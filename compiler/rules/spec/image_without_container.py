@@ -1,4 +1,4 @@
-"""JC2008: an image that nothing runs."""
+"""JC2008: an image without a container runtime."""
 
 from __future__ import annotations
 

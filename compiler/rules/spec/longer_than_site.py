@@ -1,4 +1,4 @@
-"""JC2063: a time above the limit of the partition."""
+"""JC2063: a time limit above the partition's."""
 
 from __future__ import annotations
 

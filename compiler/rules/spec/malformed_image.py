@@ -1,8 +1,7 @@
-"""JC2033: no name of an image: no runtime takes spaces, and a dash in front makes an option of it.
+"""JC2033: an invalid image name: no runtime accepts spaces, and a leading dash makes it an option.
 
-Nor does a registry know `..` or a part without a name, which would get past the images that a policy lists. A path may
-begin with `../`, and end with a slash; docker takes a reference alone, no file and no URI (as do pods, whose
-backends say so).
+Registries reject `..` and empty parts, which could also bypass a policy's list of images. A path may begin with `../`
+and end with a slash. docker only accepts a reference, no file and no URI, and so do pods, whose backends check it.
 Source github.com/distribution/reference, reference.go and regexp.go: the grammar of a reference
 """
 
@@ -14,12 +13,12 @@ from collections.abc import Iterator
 from ...diagnostics.diagnostic import Diagnostic
 from ...spec.job_spec import JobSpec
 
-_START = re.compile(r"[a-z][a-z0-9+.-]*:///?|/|(\.\.?/)+")  # of a URI or a path
+_START = re.compile(r"[a-z][a-z0-9+.-]*:///?|/|(\.\.?/)+")  # start of a URI or a path
 _PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _HOST = r"(?:(?!-)[a-zA-Z0-9-]+(?<!-)(?:\.(?!-)[a-zA-Z0-9-]+(?<!-))*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
 _DIGEST = r"sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}"
 _REFERENCE = re.compile(rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?(?:@(?:{_DIGEST}))?", re.ASCII)
-_ID = re.compile(r"[0-9a-f]{64}")  # of an image that the host has
+_ID = re.compile(r"[0-9a-f]{64}")  # ID of an image on the host
 _ANY = "image=name:tag"
 
 
@@ -47,7 +46,7 @@ def _is_reference(image: str) -> bool:
 
 
 def _hint(image: str) -> str:
-    """The image that was meant, where a scheme in front or capital letters are all that is wrong."""
+    """Return the corrected image if only a scheme or upper case is wrong."""
     meant = re.sub(r"^(?!file:)[a-z]+://", "", image)
     name = re.sub(r"(:[^/]*)?$", "", meant)
     return next(

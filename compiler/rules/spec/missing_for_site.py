@@ -1,4 +1,4 @@
-"""JC2067: a value that the site cannot do without."""
+"""JC2067: a missing value that the site requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC2062: more cores or memory than a node of the site has."""
+"""JC2062: more cores or memory than a node at the site has."""
 
 from __future__ import annotations
 

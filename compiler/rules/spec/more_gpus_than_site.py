@@ -1,4 +1,4 @@
-"""JC2060: more GPUs than a node of the site has. The numbers in gpu_ids: accelerate_checks.py."""
+"""JC2060: more GPUs than a node at the site has. checks/accelerate.py checks the numbers in gpu_ids."""
 
 from __future__ import annotations
 

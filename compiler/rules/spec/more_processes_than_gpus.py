@@ -1,4 +1,4 @@
-"""JC2001: two ranks on one GPU.
+"""JC2001: more than one rank on a GPU.
 
 Source NCCL 2.28, src/init.cc: `Duplicate GPU detected`, after which the ranks wait for one another.
 """

@@ -1,4 +1,4 @@
-"""JC2031: a mount, and no container to mount it into.
+"""JC2031: a mount without a container to mount it into.
 
 Source Pyxis 0.24, args.c: it ignores mounts without an image
 """

@@ -1,4 +1,4 @@
-"""JC2007: one name in env and in secrets."""
+"""JC2007: the same name in env and in secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC2013: a NUL character in the command or in env, which no process can be given."""
+"""JC2013: a NUL character in the command or in env, which cannot be passed to a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC2072: offload to NVMe without its folder, or the folder without offload.
+"""JC2072: NVMe offload without parallel.nvme_path, or that folder without offload.
 
 Source DeepSpeed 0.19.8: runtime/zero/config.py, and its JSON reference on offload (deepspeed.ai/docs/config-json)
 """

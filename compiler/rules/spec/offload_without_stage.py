@@ -1,4 +1,4 @@
-"""JC2071: DeepSpeed offloads what it partitions, and ignores a wish to offload the rest.
+"""JC2071: offload of something that this ZeRO stage does not partition, which DeepSpeed ignores.
 
 Source DeepSpeed 0.19.8: runtime/zero/config.py, and its JSON reference on offload (deepspeed.ai/docs/config-json)
 """

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ...diagnostics.diagnostic import Diagnostic
 from ...spec.job_spec import JobSpec
 
-_OLDEST = (2, 4)  # that the trainer runs with; pyproject.toml, extra `trainer`
+_OLDEST = (2, 4)  # oldest version that the trainer supports; pyproject.toml, extra `trainer`
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:

@@ -1,4 +1,4 @@
-"""JC2010: restarts in place, of a launcher that cannot do them."""
+"""JC2010: restarts in place with a launcher that does not support them."""
 
 from __future__ import annotations
 

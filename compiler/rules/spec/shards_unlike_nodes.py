@@ -1,4 +1,4 @@
-"""JC2074: shards that do not fit the nodes: a copy of the model ends where a node ends, and the last copy is whole."""
+"""JC2074: shards that do not fit the nodes: each copy of the model must fill whole nodes, or divide a node."""
 
 from __future__ import annotations
 

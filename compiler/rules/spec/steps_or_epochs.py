@@ -1,4 +1,4 @@
-"""JC2004: both steps and epochs, or neither, say when training ends."""
+"""JC2004: both steps and epochs are set, or neither, so that the end of training is not defined."""
 
 from __future__ import annotations
 

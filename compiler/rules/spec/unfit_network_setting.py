@@ -1,4 +1,4 @@
-"""JC2050: a network setting without a value, or of a variable that is derived."""
+"""JC2050: a network setting with an empty value, or for a derived variable."""
 
 from __future__ import annotations
 

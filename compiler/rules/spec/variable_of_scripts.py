@@ -1,4 +1,4 @@
-"""JC2018: a variable of the ranks with a name that the scripts of the artifact, or bash, use themselves."""
+"""JC2018: a variable of the ranks whose name the artifact's scripts, or bash, use themselves."""
 
 from __future__ import annotations
 

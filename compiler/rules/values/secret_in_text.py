@@ -1,4 +1,4 @@
-"""JC4515: a secret in any other text of a job and of its backend: spec.yaml has them all, the engine's files most."""
+"""JC4515: a secret in any other text of a job or its backend: spec.yaml contains them all, the engine's files most."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...diagnostics.diagnostic import Diagnostic
 from ...emit.source_map import SpecValue
 from ...spec.secret_scan import secret_in
 
-_OWN_RULE = ("env.", "labels.", "secrets.", "command", "code.repository")  # JC4515, JC3003 and JC4516 look at them
+_OWN_RULE = ("env.", "labels.", "secrets.", "command", "code.repository")  # checked by JC4515, JC3003 and JC4516
 
 
 def check(values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
