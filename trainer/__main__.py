@@ -19,8 +19,8 @@ NEEDED = ("JOBC_RUN_DIR", "JOBC_TRAIN_JSON")
 
 
 def main() -> int:
-    """The exit code (rt/exit_codes.py). `kill -QUIT PID` makes this rank write its stacks, at any time."""
-    faulthandler.register(signal.SIGQUIT, file=2)  # which needs no lock of Python
+    """Train, and return the exit code (rt/exit_codes.py). `kill -QUIT PID` prints this rank's stacks at any time."""
+    faulthandler.register(signal.SIGQUIT, file=2)  # works without the GIL
     signals = StopSignals()
     try:
         env = environment.read(os.environ, NEEDED)
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def refuse_other_world(config: TrainConfig, env: environment.Env) -> None:
-    """The batch was divided for one world size; another one would train something else."""
+    """Raise BrokenInput if WORLD_SIZE differs from train.json, whose batch is divided for one world size."""
     if config.world_size != env.world_size:
         by = f"accelerate, by {YAML}," if env.accelerate_mixed_precision is not None else "the launcher"
         raise BrokenInput(
@@ -56,7 +56,7 @@ def refuse_other_world(config: TrainConfig, env: environment.Env) -> None:
 
 
 def refuse_other_settings(config: TrainConfig, env: environment.Env) -> None:
-    """Compare accelerate's YAML with train.json, which the trainer follows; a difference means a hand edit."""
+    """Raise BrokenInput if accelerate's YAML contradicts train.json, for example after an edit by hand."""
     if env.accelerate_mixed_precision is None:
         return
     precision = "no" if config.loop.precision == "fp32" else config.loop.precision
@@ -75,11 +75,11 @@ def refuse_other_settings(config: TrainConfig, env: environment.Env) -> None:
 
 
 def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> int:
-    """Join, build, run, leave."""
+    """Join the process group, build the training and run it; return the exit code."""
     if config.loop.deterministic:
-        # before CUDA is there; PyTorch 2.13 documentation, torch.use_deterministic_algorithms
+        # must be set before CUDA starts; PyTorch 2.13 documentation, torch.use_deterministic_algorithms
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    with uncollected():  # imported here, so that mistakes above are told before torch has been loaded
+    with uncollected():  # imported here, so that errors above are reported before torch is loaded
         from .build.build import build
         from .dist.process_group import join
         from .loop.loop import run
@@ -88,7 +88,7 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
     even_alone = config.parallel.kind != "ddp"
     with join(env, config.process_group.init_timeout_s, lambda: signals.received is not None, even_alone) as group:
         assert env.run_dir is not None
-        # whichever rank is asked: rank 0, which counts, may know no more than that it lost a peer
+        # on any rank: rank 0, which counts starts, may only know that it lost a peer
         signals.ends_with = partial(attempt_counter.note_good_end, env.run_dir)
         if signals.received is not None:
             raise StoppedEarly("stopped before the first step")

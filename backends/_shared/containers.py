@@ -1,6 +1,6 @@
-"""Containers that node.sh itself enters, on any backend whose nodes are there already: docker, apptainer.
+"""Containers that node.sh itself enters, on backends whose nodes already exist: docker, apptainer.
 
-node.sh and trainer/rt/container.sh do all of it, so a backend has only to say which runtimes its nodes may have.
+node.sh and trainer/rt/container.sh do all the work, so a backend only states which runtimes its nodes may have.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...compiler.plugins.backend import ANY
 
 
 def honours(*runtimes: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the container part of `honours`. runtimes: values of container.kind; Pyxis also creates the container"""
+    """Return the container part of `honours`. runtimes: supported values of container.kind"""
     return {
         "container.kind": runtimes,
         "container.*": ANY,
@@ -24,7 +24,7 @@ def honours(*runtimes: str) -> Mapping[str, tuple[str, ...]]:
 
 
 def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC4410: mounts that are not of the node."""
+    """Yield JC4410 for mounts that are not folders or files of the node."""
     for i, mount in enumerate(plan.mounts):
         if mount.kind != "host":
             title, because = (

@@ -1,16 +1,15 @@
 """GPUs per machine by type: the maximum, and the numbers that clouds offer.
 
-In   a type, `H100`, or a product's name as drivers and labels have it, `NVIDIA-H100-80GB-HBM3`; a cloud, as SkyPilot
-     calls it
-Out  the most of them in a machine of a cloud, and in one of a site; None for a type that is not known. The numbers of
-     them that machines of that cloud have, () where it has none, None where any may be or nothing is known
+In   a type (`H100`) or a product name of drivers and labels (`NVIDIA-H100-80GB-HBM3`); a cloud under its SkyPilot name
+Out  the maximum in a machine of a cloud and of a site, None for an unknown type; and the numbers that machines of a
+     cloud have, () if it does not offer the type, None if any number is possible or nothing is known
 Sources, names: catalogs/v8/common/accelerators.csv of github.com/skypilot-org/skypilot-catalog, commit d4d53f0.
-     aws: catalogs/v8/aws/vms.csv there (e385a0d: p3 to p6-b200; 00148f2: g4dn, g6e, g6f, gr6, g7e). Not seen in it, but
-     said in "Accelerated computing" of Amazon EC2 instance types: B300, GB200, A10G, T4g, Trainium, Inferentia, L4 and
+     aws: catalogs/v8/aws/vms.csv there (e385a0d: p3 to p6-b200; 00148f2: g4dn, g6e, g6f, gr6, g7e). Only from
+     "Accelerated computing" of Amazon EC2 instance types: B300, GB200, A10G, T4g, Trainium, Inferentia, L4 and
      RTXPRO6000 beyond one GPU.
      azure: catalogs/v5/azure/vms.csv there (80b37e8); for H200, MI300X, GB200 and GB300 the families and
-     AZURE_MISSING_GPU_COUNT of fetch_azure.py in SkyPilot 0089fca. Left out: Standard_ND48s_H100_v5 with 6, there
-     without a price.
+     AZURE_MISSING_GPU_COUNT of fetch_azure.py in SkyPilot 0089fca. Omitted: Standard_ND48s_H100_v5 with 6, which has
+     no price there.
      gcp: _ACC_INSTANCE_TYPE_DICTS and _NUM_ACC_TO_MAX_CPU_AND_MEMORY in gcp_catalog.py of SkyPilot 0.14.1.
      sites: 20 T4 in a Supermicro SYS-6049GP-TRT, 18 cards of one slot or 10 of two in a SYS-322GB-NR; 32 GPUs in a node
      that is composed over PCIe (arXiv:2404.06467); 4 GH200 in a node of Alps (docs.cscs.ch/alps/hardware).
@@ -22,7 +21,7 @@ from collections.abc import Mapping
 
 from ...trainer.rt.gpu_names import is_of_type
 
-# GPU -> the most of them that a machine of a cloud has.
+# GPU -> the maximum number in one cloud machine.
 GPUS: Mapping[str, int] = {
     **dict.fromkeys(("A10", "A10G", "A16", "A30", "A40", "A4000", "A5000", "A6000", "A800", "A100-80GB"), 8),
     **dict.fromkeys(("A100-80GB-SXM", "H100", "H100-SXM", "H100-NVL", "H100-NVLINK", "H100-MEGA", "H100-80GB"), 8),
@@ -38,7 +37,7 @@ GPUS: Mapping[str, int] = {
 }  # fmt: skip
 _1_TO_4 = (1, 2, 4)
 _1_TO_8 = (1, 2, 4, 8)
-# Cloud -> GPU -> the numbers of them that its machines have; a cloud that is here has no other types.
+# Cloud -> GPU -> the numbers that its machines have. A listed cloud has no other types.
 SOLD: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "aws": {
         **dict.fromkeys(("A100", "A100-80GB", "H200", "B200", "B300", "V100-32GB"), (8,)), "H100": (1, 8),
@@ -56,7 +55,7 @@ SOLD: Mapping[str, Mapping[str, tuple[int, ...]]] = {
         **dict.fromkeys(("GB200", "GB300"), (4,)),
     },
 }  # fmt: skip
-# Clouds that rent GPUs one by one, or whose machines are each somebody's own.
+# Clouds that rent out single GPUs, or whose machines belong to many owners.
 _ANY_NUMBER = (
     "runpod",
     "vast",
@@ -68,9 +67,9 @@ _ANY_NUMBER = (
     "mithril",
     "vsphere",
 )
-USUAL_GPUS = 8  # the most of nearly all nodes
-MOST_GPUS = 32  # of any type, in one node that is composed of cards
-# Types that are no cards but soldered on boards of one size: as many has a machine, wherever it stands.
+USUAL_GPUS = 8  # the maximum on nearly all nodes
+MOST_GPUS = 32  # the maximum of any type, in one node composed of cards
+# Types that come on boards of a fixed size and not as cards, so machines have the same number everywhere.
 _BOARDS: Mapping[str, int] = {
     **dict.fromkeys(("B200", "B300", "MI300X", "MI325X", "MI350X"), 8),
     **dict.fromkeys(("GB200", "GB300", "GH200"), 4),
@@ -90,20 +89,20 @@ def most_in_cloud(gpu_type: str) -> int | None:
 
 
 def most_at_site(gpu_type: str) -> int | None:
-    """Return the maximum over cloud machines and known larger ones."""
+    """Return the maximum per machine at a site: the size of the board, or MOST_GPUS; None for an unknown type."""
     name = _known(gpu_type)
     return _BOARDS.get(name, MOST_GPUS) if name else None
 
 
 def most_in(cloud: str, gpu_type: str) -> int | None:
-    """Return the maximum in that cloud; "" for any. On-premises machines are treated like a site's."""
+    """Return the maximum per machine of a cloud, "" for any cloud. Clouds with any number count as sites."""
     return most_at_site(gpu_type) if cloud in _ANY_NUMBER else most_in_cloud(gpu_type)
 
 
 def sold(cloud: str, gpu_type: str) -> tuple[int, ...] | None:
-    """The numbers of GPUs that machines of a cloud have, rising; () for none; None where any may be or none is known.
+    """Return the numbers of GPUs per machine in a cloud, ascending; () if it has none; None if any number is possible
 
-    A cloud whose machines are not listed has 1, 2, 4 and so on, up to the most of any cloud.
+    or the type is unknown. For clouds not in SOLD these are powers of 2 up to the maximum of any cloud.
     """
     name = _known(gpu_type)
     if not name or cloud in _ANY_NUMBER:
@@ -114,10 +113,10 @@ def sold(cloud: str, gpu_type: str) -> tuple[int, ...] | None:
 
 
 def sellers(gpu_type: str) -> list[str]:
-    """Clouds that are listed with machines of that type."""
+    """Return the clouds in SOLD that have machines with that type."""
     return [cloud for cloud in SOLD if sold(cloud, gpu_type)]
 
 
 def _known(gpu_type: str) -> str:
-    """The name that says most of it: A100-80GB rather than A100; "" for none."""
+    """Return the longest matching name in GPUS, such as A100-80GB rather than A100; "" if none matches."""
     return max((name for name in GPUS if is_of_type(gpu_type, name)), key=len, default="")

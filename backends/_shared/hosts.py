@@ -1,8 +1,8 @@
-"""Backends that have a list of hosts and a client that runs a command on them: ssh, pdsh, accelerate.
+"""Shared code of backends that run commands on a list of hosts: ssh, pdsh, accelerate.
 
 Emits  hosts.txt (one host per line, in rank order), task.sh (one node), engine.sh (the fan-out) and the verbs;
-       copies.sh and fetch.sh where each host has a run folder of its own (storage.run=node)
-In     the run folder under one path on the submit host and all nodes, whether it is one folder or many
+       copies.sh and fetch.sh if each host has its own run folder (storage.run=node)
+In     a run folder with the same path on the submit host and all nodes, shared or not
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
     "resources.hosts": ANY,
     "resources.gpu_type": ANY,  # checked before the ranks start
     "network.*": ANY,
-    "queue.nodelist": ANY,  # the hosts, when `hosts` names none
-    "queue.exclude": ANY,  # left out of either
+    "queue.nodelist": ANY,  # the hosts, if `hosts` is empty
+    "queue.exclude": ANY,  # excluded from both
     "lifecycle.time_limit_s": ANY,
 }
 FILES: Mapping[str, str] = {
@@ -49,15 +49,15 @@ FILES: Mapping[str, str] = {
     "fetch.sh": "fetches the state and logs that `status.sh` and `logs.sh` print",
     "task.sh": "runs on each host; starts `node.sh`",
 }
-LIKE_ANY = ("status.sh", "logs.sh", "stop.sh", "clean.sh")  # as on a backend that needs no hosts
+LIKE_ANY = ("status.sh", "logs.sh", "stop.sh", "clean.sh")  # same as on backends without hosts
 
 HERE = "hosts/here.sh.j2"  # the client of nodes on this machine
 
 
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
-    """Check the needs of a client that runs commands on hosts (rules/), and its mounts.
+    """Check the requirements of backends with hosts (rules/), and the mounts.
 
-    here: without hosts a single node is this machine
+    here: whether a single node without hosts is this machine
     """
     return run_all(
         lambda: findings(f"{__package__}.rules", name, plan, here),
@@ -71,7 +71,7 @@ def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:
 
 
 def own_addresses(nodes: int) -> tuple[str, ...]:
-    """Addresses of this machine, one for each node, by which here.sh.j2 knows it.
+    """Return loopback addresses of this machine, one per node, which here.sh.j2 recognizes.
 
     nodes: at most 100,000 (the type NodeCount); all of 127.0.0.0/8 is loopback (RFC 1122)
     """
@@ -79,8 +79,8 @@ def own_addresses(nodes: int) -> tuple[str, ...]:
 
 
 def emit(render: Render, plan: LaunchPlan, client: str = "client.sh.j2", **views: Any) -> Iterator[Artifact]:
-    """hosts.txt, task.sh, engine.sh and the verbs. client: the template that says how a host is reached, or HERE;
-    views: for the templates"""
+    """Yield hosts.txt, task.sh, client.sh, engine.sh and the verbs. client: template of the client that reaches a host,
+    or HERE; views: values for the templates"""
     key = "resources.hosts" if plan.resources.hosts else "queue.nodelist"
     if client == HERE:
         yield render.table("hosts.txt", own_addresses(plan.topology.nodes), "topology.groups.0.nodes")

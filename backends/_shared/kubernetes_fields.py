@@ -1,9 +1,9 @@
 """JC4540, and JC4550 with kubernetes_forms.py: fields added by the user that the API server would reject.
 
-In   the tree of backend.extra of kubernetes, or a pod_config of skypilot; kubernetes_fields.json, which
-     tools/kubernetes_fields.py makes of the schemas of Kubernetes 1.37 and of the models of JobSet and TrainJob
-Out  a Diagnostic for each unknown field, and for each value of a wrong type or outside the field's enum; and
-     the tree as the API has it
+In   backend.extra of kubernetes, or a pod_config of skypilot; kubernetes_fields.json, which tools/kubernetes_fields.py
+     generates from the schemas of Kubernetes 1.37 and the models of JobSet and TrainJob
+Out  a Diagnostic for each unknown field, and each value of a wrong type or outside the field's enum; and the tree in
+     the API's form
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SPECS: Mapping[str, str] = {
     "TrainingRuntime": "TrainerV1alpha1TrainingRuntimeSpec",
     "TrainJob": "TrainerV1alpha1TrainJobSpec",
 }
-CLOSED = {"*": None}  # no other fields than those that are named
+CLOSED = {"*": None}  # no fields other than those named
 KINDS: Mapping[str, Any] = {
     "Pod": "PodTemplateSpec",
     **{
@@ -37,7 +37,7 @@ KINDS: Mapping[str, Any] = {
     },
 }
 TYPES: Mapping[str, tuple[type, ...]] = {
-    "string": (str, bool, int),  # fitted() makes text of them; 1.10 has become 1.1 already
+    "string": (str, bool, int),  # fitted() converts them to text; not float, because 1.10 is already 1.1
     "boolean": (bool,),
     "integer": (int,),
     "number": (int, float),
@@ -66,7 +66,7 @@ def _check(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
     definition = shape if isinstance(shape, str) else ""
     if isinstance(shape, str) and shape in fields():
         shape = {**CLOSED, **defined_shape} if isinstance(defined_shape := fields()[shape], dict) else defined_shape
-    if value is None or shape == "any":  # null takes away what is there
+    if value is None or shape == "any":  # null removes the field
         return
     if isinstance(shape, list):
         yield from _items(value, shape[0], at)
@@ -89,7 +89,7 @@ def _is_a(value: Any, kind: str) -> bool:
 
 
 def _items(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
-    """A list; or its items by their names."""
+    """Check a list, or a mapping of its items by name."""
     if isinstance(value, Mapping) and _is_named(shape):
         for name, inner in value.items():
             yield from _formed(shape, "name", name, at)
@@ -119,7 +119,7 @@ def is_list(at: At) -> bool:
 
 
 def fitted(kind: str, tree: Any) -> Any:
-    """The tree of a kind as the API has it: items by their names, `{A: {value: 1}}`, as a list, `1` as text.
+    """Return the tree of a kind in the API's form: items by name, `{A: {value: 1}}`, become a list, `1` becomes text.
 
     A leaf may be a function of the views.
     """
@@ -147,7 +147,7 @@ def _named(name: str, item: Any) -> Any:
 
 
 def _formed(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnostic]:
-    """JC4550"""
+    """Yield JC4550 if the value of a field has an invalid form."""
     if why := forms.problem(definition, field, value):
         key = ".".join(at)
         yield Diagnostic("JC4550", f"{key}: {why}", _REFUSED, f"remove {key}", key=key)
@@ -174,6 +174,6 @@ def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> I
 def _refused(at: At, why: str, hint: str) -> Diagnostic:
     key = ".".join(at)
     instead = f"{key}{hint}" if hint[:1] in ("=", ".") else hint or f"remove {key}"
-    if hint.startswith("=") and any(part.isdigit() for part in at):  # within a list, where no override leads
+    if hint.startswith("=") and any(part.isdigit() for part in at):  # an override cannot address list items
         instead = f"{at[-1]}: {hint[1:]}"
     return Diagnostic("JC4540", f"{key}: {why}", _REFUSED, instead, key=key)

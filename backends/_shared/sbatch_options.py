@@ -1,7 +1,7 @@
-"""The options of sbatch, for all that hand some on: backend slurm's `extra`, and SkyPilot's `sbatch_options`.
+"""The options of sbatch, for keys that pass options on: backend slurm's `extra` and SkyPilot's `sbatch_options`.
 
 Source: src/common/slurm_opt.c of the releases XX.YY.0 from 22.05 to 25.11 (github.com/SchedMD/slurm), those with a
-set_func or set_func_sbatch; the letters are those of the manual of sbatch. Pyxis 0.24: spank_opts in its args.c
+set_func or set_func_sbatch; letters from the sbatch manual. Pyxis 0.24: spank_opts in its args.c
 (github.com/NVIDIA/pyxis)
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ...compiler.diagnostics.diagnostic import nearest
 
-# Options that sbatch does not have from 22.05 to 25.11: the first version with it, or the first without.
+# Options that only some versions from 22.05 to 25.11 have -> the first version with it (SINCE) or without it (GONE).
 SINCE: Mapping[str, str] = {
     "container-id": "23.02",
     "extra": "23.02",
@@ -43,7 +43,7 @@ OPTIONS = frozenset((
     "version", "wait", "wait-all-nodes", "wckey", "wrap",
     *SINCE,
 ))  # fmt: skip
-# Of the plugin Pyxis, where a site has it; another plugin of a site (SPANK) may bring others.
+# Options of the Pyxis plugin, if the site has it. Other SPANK plugins of a site may add more.
 PYXIS = frozenset(
     f"container-{name}"
     for name in (
@@ -51,7 +51,7 @@ PYXIS = frozenset(
         "writable", "readonly", "env", "unshare",
     )
 ) | {"no-container-mount-home", "no-container-remap-root", "no-container-entrypoint"}  # fmt: skip
-CONTAINER = PYXIS | {"container", "container-id"}  # what puts a job into a container; the two are Slurm's own, of OCI
+CONTAINER = PYXIS | {"container", "container-id"}  # options for containers; the last two are Slurm's own (OCI)
 LETTERS: Mapping[str, str] = {
     "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus", "H": "hold",
     "J": "job-name", "L": "licenses", "M": "clusters", "N": "nodes", "O": "overcommit", "Q": "quiet", "S": "core-spec",
@@ -59,34 +59,34 @@ LETTERS: Mapping[str, str] = {
     "h": "help", "i": "input", "k": "no-kill", "m": "distribution", "n": "ntasks", "o": "output", "p": "partition",
     "q": "qos", "s": "oversubscribe", "t": "time", "v": "verbose", "w": "nodelist", "x": "exclude",
 }  # fmt: skip
-EXCLUSIVE = ("exclusive", "mcs", "oversubscribe", "topo", "user")  # what --exclusive takes besides nothing; any case
+EXCLUSIVE = ("exclusive", "mcs", "oversubscribe", "topo", "user")  # values of --exclusive, in any case
 
 
 AFTER = ("after", "afterany", "afterburstbuffer", "aftercorr", "afternotok", "afterok")  # kinds of --dependency
 
 
 def dependency(after: Sequence[str]) -> str:
-    """queue.after as --dependency takes it: an id alone is that of a job that must end well. All must be satisfied."""
+    """Return queue.after as a value of --dependency. A plain ID is a job that must succeed. All must be satisfied."""
     ids = [entry for entry in after if ":" not in entry and entry != "singleton"]
     others = [entry for entry in after if entry not in ids]
     return ",".join([*([":".join(["afterok", *ids])] if ids else []), *others])
 
 
 def is_known(option: str) -> bool:
-    """option: its long name without dashes, as --NAME wants it"""
+    """Return whether sbatch or Pyxis has the option. option: long name without dashes"""
     return option in OPTIONS or option in PYXIS
 
 
 def begins(option: str, known: Collection[str] = OPTIONS | PYXIS) -> list[str]:
-    """Return the options that an unknown name begins: getopt_long(3) takes it for the option if there is only one."""
+    """Return the options that start with an unknown name; getopt_long(3) accepts it as an abbreviation if unique."""
     return sorted(name for name in known if name.startswith(option))
 
 
 def meant(option: str, known: Collection[str] = OPTIONS | PYXIS) -> list[str]:
     """Return the options similar to an unknown name, the most similar first; [] if there is none.
 
-    Who mistypes a name seldom mistypes its first letter, and some type its first word only: mial is mail-type or
-    mail-user, and not signal.
+    The first letter of a mistyped name is usually right, and some users type only the first word: mial means mail-type
+    or mail-user, not signal.
     """
     name = option.lstrip("-")
     if name in LETTERS:

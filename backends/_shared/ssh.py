@@ -1,4 +1,4 @@
-"""Backends that reach their hosts by ssh itself: ssh, accelerate. Options and checks of the client."""
+"""Options and checks of the ssh client, for backends that reach their hosts by ssh: ssh, accelerate."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ CLIENT = "hosts/ssh.sh.j2"  # the template of client.sh
 
 @dataclass(frozen=True)
 class SshOptions:
-    """fanout: connections at once; connect_timeout: seconds; host_keys: known | new; user, port: on the hosts;
-    options: more options of ssh, one word each."""
+    """Options of the ssh client. fanout: simultaneous connections; connect_timeout: seconds; host_keys: known | new;
+    user, port: user name and port on the hosts; options: further ssh options, one word each."""
 
     fanout: Count
     connect_timeout: Duration
@@ -27,7 +27,7 @@ class SshOptions:
 
 
 def check_user(options: SshOptions) -> Iterator[Diagnostic]:
-    """JC4402"""
+    """Yield JC4402 if backend.user is not a valid user name."""
     if options.user is not None and not re.fullmatch(r"[\w.][\w.-]*", options.user):
         because = "a user name must be letters, digits, dot, dash and underscore"
         yield Diagnostic(

@@ -1,4 +1,4 @@
-"""accelerate: `accelerate launch` on each of a list of hosts, over ssh; on this machine with one node and no hosts.
+"""accelerate: runs `accelerate launch` over ssh on each host of a list, or on this machine without hosts (one node).
 
 Emits  accelerate.yaml, deepspeed.json with parallel=deepspeed, and what backend ssh emits
 Launch ./submit.sh

@@ -77,7 +77,7 @@ class KubernetesBackend:
     }
 
     def filled(self, spec: JobSpec, options: KubernetesOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
-        """An image for pods of a job that names none; those for AMD's GPUs are others."""
+        """Yield backend.default_image for a job without an image; it is for NVIDIA GPUs, so not used for AMD's."""
         image = options.default_image
         if spec.image is None and spec.container.kind == "pod" and image and options.gpu_resource == "nvidia.com/gpu":
             because = "a pod needs one, and this one has Python and PyTorch, but no packages of your own"
@@ -139,13 +139,13 @@ def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagn
 
 
 def host_list(name: str, flavor: str, nodes: int) -> str:
-    """The pods' host names as people read them: hello-1a2b3c4d-[0-3]."""
+    """Return the pods' host names in short form: hello-1a2b3c4d-[0-3]."""
     first = pod_host(name, flavor, 0)
     return first if nodes == 1 else f"{first[:-1]}[0-{nodes - 1}]"
 
 
 def config_keys(plan: LaunchPlan) -> dict[str, Any]:
-    """Key in the ConfigMap -> path in the artifact. A key has no slash, so two dashes stand for it."""
+    """Map ConfigMap keys to artifact paths. A key cannot contain a slash, so two dashes stand for it."""
     bucket_scripts = [BUCKET] if plan.run.storage == "object" else []
     chosen = {path: _read(path, of.plan.run.storage) for path in bucket_scripts}
     chosen |= {path: _read(path, lambda v: engine_paths(v.plan)) for path in engine_paths(plan)}
@@ -163,7 +163,7 @@ def config_keys(plan: LaunchPlan) -> dict[str, Any]:
 
 
 def _read(path: str, by: Leaf) -> Leaf:
-    """The path as a leaf: it is there for what `by` reads."""
+    """Return the path as a leaf whose origin is the keys that `by` reads."""
 
     def read(v: Any) -> str:
         by(v)

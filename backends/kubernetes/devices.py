@@ -1,9 +1,10 @@
-"""The resource of a device plugin by which a pod gets its network cards.
+"""The device plugin resource that gives a pod its network cards.
 
 In   the plan and the options
-Out  NAME:COUNT, or none: `network=efa` on a whole machine of AWS needs no more, everything else says the site's profile
+Out  NAME:COUNT, or None: derived only for `network=efa` on a whole AWS machine; otherwise backend.network_resource
 Source: Amazon EC2 User Guide, network cards of accelerated instances (2026): p4d and p4de have 4, p5.48xlarge 32,
-p6-b200.48xlarge 8. Of H200 there are two kinds, p5e with 32 and p5en with 16. aws-efa-k8s-device-plugin: the name.
+p6-b200.48xlarge 8. H200 machines come in two kinds, p5e with 32 and p5en with 16. The resource's name:
+aws-efa-k8s-device-plugin.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .options import KubernetesOptions
 
 RDMA_PROFILES = ("infiniband", "roce", "efa")
 EFA = "vpc.amazonaws.com/efa"
-EFA_GPUS = 8  # of a whole machine
+EFA_GPUS = 8  # GPUs in a whole machine
 EFA_CARDS = {"A100": 4, "H100": 32, "B200": 8}
 
 
@@ -30,5 +31,5 @@ def network_resource(plan: LaunchPlan, options: KubernetesOptions) -> str | None
 
 
 def is_resource(text: str) -> bool:
-    """`vendor.example/name:COUNT`"""
+    """Return whether the text is `vendor.example/name:COUNT`."""
     return bool(re.fullmatch(r"[a-z0-9.-]+/[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?:[1-9][0-9]*", text))

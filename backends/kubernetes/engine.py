@@ -1,7 +1,7 @@
-"""Kubernetes as the verbs of an artifact see it: asks kubectl about the object and the pods of a run. In jobctl.
+"""Kubernetes for the scripts of an artifact: asks kubectl about the object and the pods of a run. Packed into jobctl.
 
-RUN/state/job_ATTEMPT has the object that was made: uid, object, kind, companions, nodes, context, namespace. It may
-be of another compile of this job, so a question about a run is about what is written there. Python 3.8.
+RUN/state/job_ATTEMPT records the created object: uid, object, kind, companions, nodes, context, namespace. Another
+compile of this job may have created it, so queries about a run use these recorded values. Python 3.8.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ...trainer.rt.engines.streams import Conversation, LineMerger, stream
 from ...trainer.rt.engines.values import number, read_text, word
 
 NOT_THERE = 3  # exit code of storage.sh when the storage does not have the file
-LOOK_S = 2  # between two looks for new pods of a run that is followed
-HAD_TO_BE_GONE_S = 60  # after that a pod that is being deleted is reported
+LOOK_S = 2  # interval between two checks for new pods while logs are followed
+HAD_TO_BE_GONE_S = 60  # a pod that is still there this long after its deletion time is reported
 _OBJECT = (
     '{.metadata.uid}{"\\n"}{range .status.conditions[?(@.status=="True")]}'
     '{.type}{"\\t"}{.reason}{"\\t"}{.message}{"\\n"}{end}'
@@ -46,7 +46,7 @@ _EVENTS = '{range .items[*]}{.involvedObject.kind}|{.involvedObject.name}|{.reas
 
 
 class Target(NamedTuple):
-    """The object of a run, and where it is."""
+    """The Kubernetes object of a run, with its context and namespace."""
 
     object: str
     kind: str
@@ -59,7 +59,9 @@ class Target(NamedTuple):
 
 
 class Pod(NamedTuple):
-    """exit, waits: of the ranks' container; init: init containers that failed; gone_at: when it has to be gone."""
+    """One pod of a run. exit, waits: exit code and waiting reason of the ranks' container; init: init containers that
+    failed; gone_at: its deletion time, when it must have ended.
+    """
 
     node: int
     name: str
@@ -78,16 +80,16 @@ class Condition(NamedTuple):
 
 
 class KubernetesEngine(RecordEngine):
-    """Asks for the object of a run once, and for its pods when they are wanted."""
+    """Queries the object of a run once, and its pods when they are first needed."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self._conditions: dict[Path, tuple[Condition, ...]] = {}  # by the file of a record
+        self._conditions: dict[Path, tuple[Condition, ...]] = {}  # keyed by the record's file
         self._pods: dict[Path, list[Pod]] = {}
         self._storage: Conversation | None = None
 
     def conditions(self, record: Record) -> tuple[Condition, ...]:
-        """Return the conditions of the run's object that are true."""
+        """Return the conditions of the run's object whose status is True."""
         return self._conditions.get(record.path, ())
 
     def ask_engine(self, record: Record) -> str:
@@ -102,7 +104,7 @@ class KubernetesEngine(RecordEngine):
         return self._code(record), self._reason(record)
 
     def _code(self, record: Record) -> int:
-        """Return the exit code from the object's conditions, or from its pods if these were deleted while running."""
+        """Return the job's exit code from the object's conditions, or else the worst exit code of its pods."""
         if any(condition.type in ("Complete", "Completed") for condition in self.conditions(record)):
             return 0
         if any("DeadlineExceeded" in condition for condition in self.conditions(record)):
@@ -119,7 +121,7 @@ class KubernetesEngine(RecordEngine):
             return next((line for line in ours if re.search("failed first|exit ", line)), "")
         for pod in self.pods(record):
             if pod.phase == "Failed" and pod.exit is None and pod.init:
-                # not what kubectl prints about a container that has not begun, which comes first or last
+                # skip kubectl's own messages about containers that have not started, which come first or last
                 named = (re.match(r"\[pod[^]]*\] (FAIL +.*|error: .*)", line) for line in lines)
                 why = next((f": {match.group(1)}" for match in named if match), "")
                 return f"node {pod.node}: {pod.init}{why}"
@@ -180,7 +182,7 @@ class KubernetesEngine(RecordEngine):
         return f"{target.kind} {target.object} is live in {target}"
 
     def remove_stored(self, run: Run) -> bool:
-        """The run on the storage of the pods, through a pod that is made once in each cluster (storage.sh)."""
+        """Remove the run from the pods' storage, through a pod that storage.sh creates once in each cluster."""
         if newest_record(run) is not None and self.job.settings.get("storage") != "node":
             if self._storage is None:
                 self._storage = Conversation(["bash", "-p", str(self.job.artifact / "storage.sh"), "--remove"])
@@ -193,11 +195,11 @@ class KubernetesEngine(RecordEngine):
             self._storage.end()  # it removes its pods
 
     def resume_command(self, run: Run, state: State) -> str:
-        """Return the resume command, or None if runs are deleted with their pods."""
+        """Return the resume command, or "" if runs are deleted with their pods."""
         return "" if self.job.settings.get("storage") == "node" else super().resume_command(run, state)
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
-        """The pods, as far as they are still there, with the last metrics of rank 0 while it runs."""
+        """Yield the pods that still exist, with the last metrics of rank 0 while it runs."""
         reading = self.seen(run)
         if reading.record is None:
             return
@@ -239,7 +241,7 @@ class KubernetesEngine(RecordEngine):
                 yield warning
 
     def _warning(self, target: Target) -> str:
-        """Return the newest warning event of the object or its Job, such as why no pods exist. Events last an hour."""
+        """Return the newest warning of the object or its Job, such as why it has no pods. Events last one hour."""
         answer = self.k(
             target, "get", "events", "--field-selector=type=Warning", "--sort-by=.metadata.creationTimestamp",
             f"--output=jsonpath={_EVENTS}",
@@ -252,10 +254,10 @@ class KubernetesEngine(RecordEngine):
                 warning = text
         return warning
 
-    # ---- what it printed
+    # ---- logs
 
     def print_logs(self, run: Run, request: LogRequest) -> int:
-        """Print the log of a node or a rank; with follow and without a rank, what the pods print."""
+        """Print the log of a node or a rank, or with follow and no rank the output of the pods."""
         record = newest_record(run)
         if record is None:
             raise Failure(f"run {run.id} was not sent to a cluster", "submit.sh sends one")
@@ -266,7 +268,7 @@ class KubernetesEngine(RecordEngine):
         node = request.node or 0 if request.rank is None else request.rank // (procs if isinstance(procs, int) else 1)
         file = f"logs/{request.name or 'node_00.log'}"
         if request.follow and self.seen(run).state == LIVE:
-            self._print_file(record, file, node, request)  # fails when the pod that it is read through ends
+            self._print_file(record, file, node, request)  # fails when the pod it reads through ends
             print(self.state_now(run).text)
             return 0
         code = self._print_file(record, file, node, request._replace(follow=False))
@@ -278,7 +280,7 @@ class KubernetesEngine(RecordEngine):
         return code
 
     def _follow_pods(self, record: Record, request: LogRequest) -> None:
-        """Print what the pods print until the run has ended. A Job that starts again has other pods."""
+        """Print the output of the pods until the run has ended, including new pods of a restarted Job."""
         target, run, followed = self._target(record), record.run, LineMerger()
         tail = -1 if request.tail is None else request.tail
         names: set[str] = set()
@@ -299,10 +301,10 @@ class KubernetesEngine(RecordEngine):
         print(self.state_now(run).text)
 
     def _print_file(self, record: Record, file: str, node: int, request: LogRequest) -> int:
-        """Print a file of the run; return an exit code, which is NOT_THERE when it does not exist.
+        """Print a file of the run and return an exit code, NOT_THERE if the file does not exist.
 
-        From a pod that runs, with follow until the run ends; else from the storage through a pod made for it, or, where
-        runs end with their pods, what the pod printed.
+        Read it from a running pod, with follow until the run ends; otherwise from the storage through a new pod, or,
+        where runs are deleted with their pods, print the pod's log.
         """
         target, storage, pods = self._target(record), self.job.settings.get("storage"), self.pods(record)
         running = [pod for pod in pods if pod.phase == "Running" and (storage == "shared" or pod.node == node)]
@@ -326,7 +328,7 @@ class KubernetesEngine(RecordEngine):
     # ---- kubectl
 
     def k(self, target: Target, *words: str) -> Answer:
-        """Run kubectl where the run is."""
+        """Run kubectl in the context and namespace of the run."""
         return self.ask(self._kubectl(target, *words))
 
     def _kubectl(self, target: Target, *words: str) -> list[str]:
@@ -354,14 +356,14 @@ class KubernetesEngine(RecordEngine):
         uid, _, text = answer.text.partition("\n")
         conditions = _conditions(text)
         if target.kind.startswith("jobset.") and _has_ended(conditions):
-            # the JobSet does not say itself that it was the deadline
+            # the JobSet's own conditions do not mention the deadline
             selector = f"--selector=jobset.sigs.k8s.io/jobset-name={target.object}"
             deadline = self.k(target, "get", "jobs", selector, f"--output=jsonpath={_DEADLINE}")
             conditions = (*_conditions(deadline.text), *conditions)
         return uid, conditions
 
     def pods(self, record: Record) -> list[Pod]:
-        """The pods of the run, newest last."""
+        """Return the pods of the run, newest last."""
         if record.path not in self._pods:
             target = self._target(record)
             answer = self.k(
@@ -373,7 +375,7 @@ class KubernetesEngine(RecordEngine):
 
 
 def _shorter_prefix(line: bytes) -> bytes:
-    """Return a line of `kubectl logs --prefix` with the number of the node before it."""
+    """Return a line of `kubectl logs --prefix` with the node rank as its prefix."""
     return _PREFIX.sub(rb"\1: ", line, 1)
 
 

@@ -1,7 +1,7 @@
 """Rules for `backend.extra`: what it may merge into the manifests, and which fields the plan owns.
 
-The keys of `backend.extra` are the kinds of job.yaml, and `Pod`: the template of the pods, wherever the flavor puts it,
-and the pod beside the job.
+The keys of `backend.extra` are the kinds in job.yaml, and `Pod`: the pod template, wherever the flavor puts it, and
+the pod of pod.yaml.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _CONTAINER = {
     "restartPolicy": "lifecycle.max_requeues",
     "restartPolicyRules": "lifecycle.max_requeues",
 }
-_INDEX = "batch.kubernetes.io/job-completion-index"  # tells a pod which node it is
+_INDEX = "batch.kubernetes.io/job-completion-index"  # the pod's node rank
 _OF_THE_CONTROLLER = (
     "job-name",
     "controller-uid",
@@ -68,11 +68,11 @@ _OF_THE_CONTROLLER = (
     _INDEX,
 )
 _NAMES = "PAYLOAD RUN_ID FORK_OF JOB_ID JOB_UID NODE_RANK HEAD_ADDR HEAD_PORT TIME_LIMIT_S RUN_ROOT"
-VARIABLES = tuple(f"JOBC_{name}" for name in _NAMES.split())  # of pod.environment
+VARIABLES = tuple(f"JOBC_{name}" for name in _NAMES.split())  # set in pod.environment
 
 
 def merged(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
-    """Documents by their kind (or `Pod`), each with its part of `backend.extra`."""
+    """Return the documents, keyed by kind (or `Pod`), each merged with its part of `backend.extra`."""
     extras = {kind: tree for kind, tree in options.extra.items() if kind in documents and tree}
     if not extras:
         return documents
@@ -80,7 +80,7 @@ def merged(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, A
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """Its rules; JC4540 no such field; JC4600 the plan's."""
+    """Yield the diagnostics of rules/extra, JC4540 (unknown field) and JC4600 (field set by the plan)."""
     trees = {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}
     return run_all(
         lambda: findings(f"{__package__}.rules.extra", plan, options),
@@ -121,7 +121,7 @@ def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
     own(dict.fromkeys(VARIABLES, "nodes"), *container, "env")
     for kind in ("limits", "requests"):
         own({options.gpu_resource: "gpus", "memory": "mem"}, *container, "resources", kind)
-        own({"memory": "mem"}, POD, "spec", "resources", kind)  # of all containers together
+        own({"memory": "mem"}, POD, "spec", "resources", kind)  # of the whole pod
     if plan.resources.cpus:
         own({"cpu": "cpus"}, *container, "resources", "requests")
     if plan.queue.priority is not None:
@@ -136,7 +136,7 @@ def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
         "queue.exclude": plan.queue.exclude,
         "gpu_type": len(gpu_types.values(plan, options)) > 1,
     }
-    if says := [key for key, value in chosen.items() if value]:  # a list without names, which an extra would replace
+    if says := [key for key, value in chosen.items() if value]:  # an extra would replace this unnamed list
         required = "requiredDuringSchedulingIgnoredDuringExecution"
         own({required: " and ".join(says)}, POD, "spec", "affinity", "nodeAffinity")
     if options.preflight:

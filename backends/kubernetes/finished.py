@@ -1,4 +1,4 @@
-"""The pod as it will be written, with `backend.extra` in it, for the rules on both together (rules/finished/)."""
+"""The finished pod with `backend.extra` merged in, for the rules that check both together (rules/finished/)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pod_spec(plan: LaunchPlan, options: KubernetesOptions) -> Mapping[str, Any]:
 
 
 def _plain(tree: Any, views: SimpleNamespace) -> Any:
-    """The document without its functions."""
+    """Return the document with its functions evaluated."""
     if callable(tree):
         return _plain(tree(views), views)
     if isinstance(tree, Mapping):

@@ -1,7 +1,7 @@
-"""pod.yaml: one pod beside the job, without GPUs: shell.sh gives it something to do, others read the runs through it.
+"""pod.yaml: one pod beside the job, without GPUs: shell.sh opens a shell in it, other scripts read the runs through it.
 
-It is the job's pod where its storage can be seen: the user's node labels stay, and the hosts where a folder of theirs
-is mounted. What is left out asks for GPUs, for a place among the other pods, or is done once a job.
+It is the job's pod with the same storage: it keeps the user's node labels, and the hosts if a host folder is mounted.
+It drops GPU requests, placement relative to other pods, and what runs once per job.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def lone_pod(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def _affinity(v: Any) -> Any:
-    """Return the affinity: nodes whose folder is mounted, and nodes to avoid."""
+    """Return the affinity: hosts whose folder is mounted, without the excluded hosts."""
     has_host_folder = any(mount.kind == "host" for mount in v.plan.mounts) and bool(v.plan.resources.hosts)
     must = [hostname("In", v.plan.resources.hosts)] if has_host_folder else []
     must += [hostname("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []
@@ -50,7 +50,7 @@ def _affinity(v: Any) -> Any:
 
 
 def _of_nodes(affinity: Any) -> Any:
-    """Without what places pods by other pods: those of the job may be gone."""
+    """Return only the node affinity, because the pods that pod affinity refers to may be gone."""
 
     def kept(v: Any) -> Any:
         rules_by_kind = affinity(v) if callable(affinity) else affinity
@@ -65,7 +65,7 @@ def _of_nodes(affinity: Any) -> Any:
 
 
 def _without_gpus(selector: Any) -> Any:
-    """Labels of GPUs have the nodes that others wait for."""
+    """Return the node selector without GPU labels, because this pod should not take room on GPU nodes."""
 
     def labels(v: Any) -> Any:
         selected = selector(v) if callable(selector) else selector

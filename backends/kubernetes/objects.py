@@ -1,8 +1,8 @@
-"""The objects of one job, as data: a Service and an Indexed Job; or a JobSet; or a TrainJob and its runtime.
+"""The Kubernetes objects of one job, as data: a Service and an Indexed Job, a JobSet, or a TrainJob and its runtime.
 
 Source: Kubernetes API reference 1.32 to 1.37 (Job batch/v1, Service v1), "Pod failure policy"; JobSet v1alpha2 0.10,
 pkg/webhooks/jobset_webhook.go (validOnJobFailureReasons); Kubeflow Trainer v1alpha1 2.1, activeDeadlineSeconds 2.2,
-which refuses that of the Jobs in a runtime (trainingruntime_types.go). Observed on Kubernetes v1.36.2: Job and Service.
+which rejects it on the Jobs of a runtime (trainingruntime_types.go). Job and Service observed on Kubernetes v1.36.2.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def documents(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, An
 
 
 def metadata(plan: LaunchPlan, queued: bool = True) -> dict[str, Any]:
-    """queued: the object that Kueue would queue"""
+    """Return the metadata of an object. queued: whether it is the object that Kueue queues"""
     queue = {KUEUE: of.plan.queue.name} if queued and plan.queue.name else {}
     return {"name": own_name, "labels": {**labels(plan), **queue}, "annotations": {OWNER: ""}}
 
 
 def service(plan: LaunchPlan) -> dict[str, Any]:
-    """Gives each pod a name, from its start on: pods become ready only when the ranks have met."""
+    """Return the Service that gives each pod a DNS name from its start, before it is ready."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -72,9 +72,9 @@ def job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def gang(options: KubernetesOptions) -> dict[str, Any]:
-    """The annotation of a Job by which Volcano starts all of its pods or none; without it one pod is enough for it.
+    """Return the Job annotation that makes Volcano start all pods or none; without it Volcano starts single pods.
 
-    Source: Volcano 1.12 and later, pkg/controllers/podgroup/pg_controller_handler.go: it reads that of the pods' owner.
+    Source: Volcano 1.12 and later, pkg/controllers/podgroup/pg_controller_handler.go, reads it from the pods' owner.
     """
     pod = options.extra.get(extra.POD, {})
     scheduler = pod.get("spec", {}).get("schedulerName") if isinstance(pod, Mapping) else None
@@ -82,10 +82,10 @@ def gang(options: KubernetesOptions) -> dict[str, Any]:
 
 
 def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    """All pods at once, one per index. A failed pod is replaced, never restarted in place: its log stays.
+    """Return the Job spec: all pods start at once, one per index. A failed pod is replaced, so that its log is kept.
 
-    backoffLimit counts pods, and when one node fails all others end as well (trainer/rt/peers.py, join_run.sh), so a
-    start again of the whole job costs `nodes` of it. A JobSet starts the whole Job again, so there the limit is 0.
+    backoffLimit counts pods, and when one node fails all others end as well (trainer/rt/peers.py, join_run.sh), so each
+    requeue of the job uses up `nodes` of it. A JobSet restarts the whole Job itself, so there the limit is 0.
     """
     alone = options.flavor == "job"
     return {
@@ -100,15 +100,15 @@ def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def requeues(v: Any) -> int:
-    """Times that all pods start again: none where their runs, and what they would resume from, end with them."""
+    """Return how many times all pods restart: 0 if the runs, and so the checkpoints, are deleted with the pods."""
     most: int = v.plan.lifecycle.max_requeues
     return 0 if v.plan.run.storage == "node" else most
 
 
 def failure_rules(plan: LaunchPlan, options: KubernetesOptions) -> list[Any]:
-    """Return the pod failure rules, first match wins: evictions do not count; a permanent error ends the job.
+    """Return the pod failure rules (first match wins): evictions do not count, and a permanent error ends the job.
 
-    With storage.run=node any failure, also an eviction, ends it: a new pod would have no run folder to continue in.
+    With storage.run=node any failure or eviction ends the job, because a new pod would not have the run folder.
     """
     disrupted = {"type": "DisruptionTarget", "status": "True"}
     rules: list[Any] = [{"action": _of_eviction, "onPodConditions": [disrupted]}, _final(CONTAINER, _restarted)]
@@ -122,7 +122,7 @@ def _of_eviction(v: Any) -> str:
 
 
 def _restarted(v: Any) -> list[int]:
-    """Return the exit codes that do not fail the job: those that start pods again, or only success."""
+    """Return the exit codes that do not fail the job: 69 and 75, or with storage.run=node only 0."""
     return [exit_codes.DONE] if v.plan.run.storage == "node" else AGAIN
 
 
@@ -144,9 +144,9 @@ def job_set(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    """Return the JobSet spec: one failure restarts all pods, max_requeues times; never after a permanent error.
+    """Return the JobSet spec: a failure restarts all pods, up to max_requeues times, but never after a permanent error.
 
-    A JobSet has no deadline, only its Job, which is a new one at each start: so a start that reaches it is the last.
+    A JobSet has no deadline. Only its Job has one, which is new at each start, so an attempt that reaches it is final.
     """
     timed = options.flavor == "jobset" and options.deadline is not None
     replicated = {
@@ -181,7 +181,7 @@ def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
 
 
 def training_runtime(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    """A runtime of this job's own: the cluster's one for torch has no /dev/shm, and starts torchrun itself."""
+    """Return this job's own runtime, because the cluster's torch runtime has no /dev/shm and starts torchrun itself."""
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainingRuntime",
@@ -207,10 +207,10 @@ def train_job(plan: LaunchPlan) -> dict[str, Any]:
 
 
 def kustomization(flavor: str, files: dict[str, Any]) -> dict[str, Any]:
-    """`kubectl kustomize` puts the files into a ConfigMap. files: key -> path, or a leaf that is a path
+    """Return the kustomization that puts the files into a ConfigMap. files: key -> path, or leaf that returns a path
 
-    It sorts by kind, TrainJob before TrainingRuntime, which the webhook of Kubeflow Trainer refuses (sortOptions:
-    kustomize 5, in kubectl 1.27).
+    By default kustomize sorts a TrainJob before its TrainingRuntime, which Kubeflow Trainer's webhook rejects; hence
+    sortOptions (kustomize 5, in kubectl 1.27).
     """
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
@@ -219,7 +219,7 @@ def kustomization(flavor: str, files: dict[str, Any]) -> dict[str, Any]:
         **({"sortOptions": {"order": "fifo"}} if flavor == "trainjob" else {}),
         "configMapGenerator": [{"name": own_name, "files": [_entry(key, path) for key, path in files.items()]}],
         "generatorOptions": {
-            "disableNameSuffixHash": True,  # the name has the digest of the plan, and each run its own object
+            "disableNameSuffixHash": True,  # the name contains the plan's digest, and each run has its own object
             "immutable": True,
             "labels": {JOB_LABEL: own_name},
         },

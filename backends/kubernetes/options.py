@@ -11,14 +11,13 @@ from ...compiler.spec.value_types import Bytes, CountOrZero, Duration, Path
 
 @dataclass(frozen=True)
 class KubernetesOptions:
-    """flavor: which kind of object starts the pods; context, namespace: where, as kubectl knows them; records: folder
-    of the submitting machine. start_timeout, deadline: seconds, the latter of all attempts, or with flavor jobset
-    of each. preflight: an init container in each pod. The rest is of the pod, in Kubernetes' own words.
-
-    gpu_labels: gpu_type -> values of gpu_label (gpu_types.py).
-    requests, limits: resources of a pod by their names in Kubernetes, beside those of `cpus`, `mem` and `gpus`.
-    extra: what is merged last into the documents of job.yaml (extra.py).
-    pytorchjob is known only to be refused with its reason (JC4509).
+    """Options of backend kubernetes. Fields not listed here are fields of the pod, under their Kubernetes names.
+    flavor: kind of object that starts the pods; pytorchjob exists only so that JC4509 can say why it is rejected.
+    context, namespace: names of the target in kubectl. records: folder on the submitting machine for the run records.
+    start_timeout, deadline: seconds; the deadline is for all attempts together, with flavor jobset for each attempt.
+    preflight: whether each pod has an init container for checks. gpu_labels: gpu_type -> values of gpu_label.
+    requests, limits: resources of a pod by their Kubernetes names, in addition to `cpus`, `mem` and `gpus`.
+    extra: trees merged last into the documents of job.yaml (extra.py).
     """
 
     flavor: Literal["job", "jobset", "trainjob", "pytorchjob"]

@@ -1,8 +1,8 @@
-"""Paths in a pod where nothing may be mounted: those of the image, of the kernel and of jobc.
+"""Paths in a pod where nothing may be mounted, because the image, the kernel or jobc uses them.
 
-In   the path of a mount, as somebody typed it
-Out  place: as the kernel takes it; is_reserved: whether a mount there would hide one of these
-Below /usr/local, /usr/share and /usr/src images and clusters put things of their own, such as drivers and models.
+In   the path of a mount, as the user typed it
+Out  place: the path as the kernel resolves it; is_reserved: whether a mount there would hide one of these paths
+Mounts below /usr/local, /usr/share and /usr/src are allowed: clusters put drivers and models there.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from pathlib import PurePosixPath
 from posixpath import normpath
 
 OWN = "/jobc"
-WHOLE = (OWN, "/bin", "/sbin", "/lib", "/lib64", "/proc", "/sys", "/dev", "/usr")  # and all that lies below
-FREE = ("/usr/local", "/usr/share", "/usr/src")  # what lies below them
+WHOLE = (OWN, "/bin", "/sbin", "/lib", "/lib64", "/proc", "/sys", "/dev", "/usr")  # and everything below them
+FREE = ("/usr/local", "/usr/share", "/usr/src")  # everything below them
 ALONE = ("/", "/etc", *FREE, *(f"/usr/local/{name}" for name in ("bin", "sbin", "lib", "lib64")))
 
 
 def place(path: str) -> str:
-    return f"/{normpath(path).lstrip('/')}"  # POSIX leaves two slashes at the start as they are; Linux does not
+    return f"/{normpath(path).lstrip('/')}"  # normpath keeps two leading slashes, as POSIX says; Linux does not
 
 
 def is_own(path: str) -> bool:

@@ -1,6 +1,6 @@
 """The pod of one node, as data: the same in a Job, a JobSet and a TrainJob.
 
-A leaf is a function of the views `plan` and `options`, so that each line of the emitted YAML knows where it came from.
+A leaf is a function of the views `plan` and `options`, so that each line of the emitted YAML has its origin recorded.
 Source: Kubernetes API reference, Pod v1 core, 1.32 to 1.37; observed behaviour on v1.36.2.
 """
 
@@ -18,13 +18,13 @@ from .options import KubernetesOptions
 from .places import OWN
 
 CONTAINER = "node"
-PREFLIGHT = "preflight"  # the init container that looks whether the ranks can start
+PREFLIGHT = "preflight"  # the init container that checks whether the ranks can start
 FILES, ARTIFACT = f"{OWN}/files", f"{OWN}/artifact"  # the ConfigMap; the artifact unpacked from it
 CODE = f"{OWN}/code"  # the ConfigMap with the packed code, with code=snapshot
-RUNS = f"{OWN}/runs"  # the runs where no volume keeps them, with storage.run=node
+RUNS = f"{OWN}/runs"  # the runs with storage.run=node, where no volume keeps them
 JOB_LABEL = "jobc/job"
 
-# Where a pod learns its index, and the id that stays when the engine starts its pods again.
+# Fields from which a pod reads its index, and an ID that stays the same when the engine restarts the pods.
 INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 UID_FIELD = {
     "job": "metadata.labels['batch.kubernetes.io/controller-uid']",
@@ -34,7 +34,7 @@ UID_FIELD = {
 
 
 def pod_template(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    """metadata and spec of a pod template."""
+    """Return the pod template, with metadata and spec."""
     tcpx_metadata = {"annotations": tcpx.networks_and_devices()} if plan.network.profile == "tcpx" else {}
     bare_template = {"metadata": {"labels": labels(plan), **tcpx_metadata}, "spec": pod_spec(plan, options)}
     template: dict[str, Any] = extra.merged({extra.POD: bare_template}, options)[extra.POD]
@@ -42,7 +42,7 @@ def pod_template(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
 
 
 def _secured_alike(spec: dict[str, Any]) -> dict[str, Any]:
-    """The preflight container with what the ranks' may do: Pod Security "restricted" looks at every container."""
+    """Give the preflight container the ranks' securityContext: Pod Security "restricted" checks every container."""
     context = next(container for container in spec["containers"] if container["name"] == CONTAINER).get(
         "securityContext", Omit
     )
@@ -94,14 +94,14 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "image": of.plan.container.image,
         "imagePullPolicy": Given(of.options.image_pull_policy),
         "workingDir": Given(of.plan.container.workdir),
-        # An argument list: bash is PID 1 and becomes the supervisor, which gets the SIGTERM of the kubelet.
+        # An argument list, so that bash is PID 1 and becomes the supervisor, which receives SIGTERM from the kubelet.
         "command": ["bash", f"{FILES}/task.sh"],
         "env": environment(plan, options),
         "resources": {"requests": Given(requests), "limits": Given(limits)},
         "securityContext": Given(
             lambda v: {"capabilities": {"add": ["IPC_LOCK"]}} if v.plan.network.profile in RDMA_PROFILES else None
         ),
-        # What status.sh shows of a pod whose log is gone: the end of it.
+        # status.sh shows the end of the log even if the log itself is gone.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "files", "mountPath": FILES, "readOnly": True},
@@ -121,18 +121,18 @@ def init_containers(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[s
 
 
 def first_containers(v: Any) -> list[dict[str, Any]]:
-    """Return the init containers as a leaf, so that each line has its origin; `network` is read outside."""
+    """Return the init containers; used as a leaf, so that their lines have an origin. `network` is read outside."""
     return init_containers(v.plan, v.options)
 
 
 def has_preflight(plan: LaunchPlan, options: KubernetesOptions) -> bool:
-    """Return whether there is a network check; a single pod does not need one."""
+    """Return whether pods have the preflight container; a single pod does not need it."""
     return options.preflight and plan.topology.nodes > 1
 
 
 def preflight(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    """Wait only until node 0's name resolves, so that a restarted pod can pass it alone. It does not check devices:
-    preflight.sh and the ranks do.
+    """Return the init container that waits until node 0's name resolves; a restarted pod can pass it alone.
+    It does not check devices: preflight.sh and the ranks do.
     """
     node_container = container(plan, options)
     secrets = {*plan.secrets}
@@ -141,7 +141,7 @@ def preflight(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         **{key: node_container[key] for key in ("image", "imagePullPolicy", "workingDir")},
         "command": [*node_container["command"], "init"],
         "env": [entry for entry in node_container["env"] if entry["name"] not in secrets],
-        # A pod gets what its containers want together, or one init container alone if that is more: so, nothing more.
+        # A pod's request is the larger of its containers' sum and any one init container, so this adds nothing.
         "resources": {"requests": Given(lambda v: _plain(requests(v))), "limits": Given(lambda v: _plain(limits(v)))},
         "terminationMessagePolicy": node_container["terminationMessagePolicy"],
         "volumeMounts": node_container["volumeMounts"],
@@ -149,7 +149,7 @@ def preflight(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def _plain(resources: dict[str, Any] | None) -> dict[str, Any] | None:
-    """CPU and memory of it."""
+    """Return only CPU and memory of the resources; None if neither is set."""
     return {name: size for name, size in (resources or {}).items() if name in ("cpu", "memory")} or None
 
 
@@ -172,13 +172,13 @@ def environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, 
 
 
 def head_address(v: Any) -> str:
-    """Pod 0, below the Service or JobSet."""
+    """Return the DNS name of pod 0 in the Service or JobSet."""
     name = own_name(v)
     return f"{pod_host(name, v.options.flavor, 0)}.{name}"
 
 
 def run_root(plan: Any) -> str:
-    """The folder of all runs, as a pod sees it."""
+    """Return the folder of all runs, as a path in the pod."""
     if keeps_own_runs(plan):
         return RUNS
     root: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
@@ -191,23 +191,23 @@ def keeps_own_runs(plan: Any) -> bool:
 
 
 def _with_own_runs(value: Any) -> Leaf:
-    """A constant that is there because of storage.run=node."""
+    """Return a leaf with a constant that is present only with storage.run=node."""
     return lambda v: value if keeps_own_runs(v.plan) else Omit
 
 
 def grace_period(v: Any) -> int:
-    """Seconds until the kubelet kills: what was saved must have gone to the bucket as well."""
+    """Return the seconds until the kubelet sends SIGKILL; with a bucket they include the upload of the checkpoint."""
     save_s: int = v.plan.lifecycle.kill_after_s
     return save_s + v.plan.lifecycle.grace_s if v.plan.run.storage == "object" else save_s
 
 
 def literal(text: str) -> str:
-    """Text that Kubernetes takes as it is: `$(NAME)` would be replaced, and `$$` is `$`."""
+    """Escape text so that Kubernetes does not expand `$(NAME)`: `$$` stands for `$`."""
     return text.replace("$", "$$")
 
 
 def quantity(size: int) -> str:
-    """Bytes as Kubernetes writes them, without rounding: Gi and Mi are powers of 1024."""
+    """Return bytes as a Kubernetes quantity, without rounding; Gi and Mi are powers of 1024."""
     for unit, factor in (("Gi", 1024**3), ("Mi", 1024**2), ("Ki", 1024)):
         if size % factor == 0:
             return f"{size // factor}{unit}"
@@ -215,7 +215,7 @@ def quantity(size: int) -> str:
 
 
 def requests(v: Any) -> dict[str, Any] | None:
-    """CPU has no limit, which would throttle, unless `backend.limits` has one; the rest is as there, or as given."""
+    """Return the requests: the limits, `cpus` (not a limit, which would throttle), and `backend.requests` on top."""
     cpus = v.plan.resources.cpus
     of_job = {**(limits(v) or {}), **({"cpu": str(cpus)} if cpus else {})}
     return dict(sorted({**of_job, **v.options.requests}.items(), key=lambda item: item[0] != "cpu")) or None
@@ -241,7 +241,7 @@ def node_selector(v: Any) -> dict[str, str] | None:
 
 
 def toleration(text: str) -> dict[str, str]:
-    """`KEY[=VALUE][:EFFECT]`, as `kubectl taint` writes a taint; without a value any is tolerated."""
+    """Parse `KEY[=VALUE][:EFFECT]`, the syntax of `kubectl taint`; without a value any value is tolerated."""
     taint, _, effect = text.partition(":")
     key, equals, value = taint.partition("=")
     match = {"operator": "Equal", "value": value} if equals else {"operator": "Exists"}
@@ -249,13 +249,13 @@ def toleration(text: str) -> dict[str, str]:
 
 
 def affinity(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    """Hosts and GPUs by their labels, and this job's pods together or apart."""
+    """Return the affinity: hosts and GPUs by node labels, and this job's pods together or apart."""
     rules: dict[str, Any] = {}
     if plan.resources.hosts or plan.queue.exclude or plan.queue.nodelist or len(gpu_types.values(plan, options)) > 1:
         rules["nodeAffinity"] = Given(_node_affinity)
     if options.affinity:
         rules["podAffinity"] = _all_pods(of.options.affinity)
-    if options.anti_affinity or plan.resources.hosts or options.host_network:  # where two would want one port
+    if options.anti_affinity or plan.resources.hosts or options.host_network:  # pods would share a port
         rules["podAntiAffinity"] = _all_pods(lambda v: v.options.anti_affinity or "kubernetes.io/hostname")
     return rules
 
@@ -277,7 +277,7 @@ def hostname(operator: str, hosts: Any) -> dict[str, Any]:
 
 
 def required(must: list[dict[str, Any]]) -> dict[str, Any]:
-    """Node affinity: all of the rules, on one node."""
+    """Return a node affinity that requires a node to match all expressions."""
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": must}]}}
 
 
@@ -313,15 +313,13 @@ def volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
 
 
 def _code_volume() -> dict[str, Any]:
-    """Return the volume of the code that submit.sh sends. Optional, so that task.sh can report missing code."""
+    """Return the volume of the code that submit.sh sends. It is optional, so that task.sh can report missing code."""
     return {"name": "code", "configMap": {"name": lambda v: f"{own_name(v)}-code", "optional": True}}
 
 
 def shm_limit(v: Any) -> str:
-    """Return the size of /dev/shm, which counts toward the pod's memory: as given, or half of that; a full one gives
-    ENOSPC.
-
-    Even without a memory limit of the pod there is one: otherwise it could fill the node's memory and evict other pods.
+    """Return the size limit of /dev/shm: `shm`, else half of `mem`, else backend.shm_limit. Writes beyond it fail with
+    ENOSPC. It counts toward the pod's memory; without a limit it could fill the node's memory and evict other pods.
     """
     size, memory = v.plan.resources.shm_bytes, v.plan.resources.mem_bytes
     return quantity(size or (memory // 2 if memory else v.options.shm_limit))

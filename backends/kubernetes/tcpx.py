@@ -1,7 +1,7 @@
-"""GPUDirect-TCPX on GKE: what a pod on a3-highgpu-8g needs beside its GPUs, for network=tcpx.
+"""GPUDirect-TCPX on GKE (network=tcpx): what a pod on a3-highgpu-8g needs besides its GPUs.
 
-A daemon that configures the cards, as a sidecar (an init container that stays, Kubernetes 1.29 or newer, and ends after
-the others); its socket; the node's NCCL plugin; the four networks of the cards.
+That is a daemon that configures the cards, as a sidecar (an init container that keeps running and ends after the
+others, Kubernetes 1.29 or newer), its socket, the node's NCCL plugin, and the four networks of the cards.
 Source: GKE manual, "Maximize GPU network bandwidth in Standard mode clusters" (A3 High), whose cluster runs the
 DaemonSets nccl-tcpx-installer and nri-device-injector of GoogleCloudPlatform/container-engine-accelerators.
 """
@@ -25,7 +25,7 @@ Leaf = Callable[[Any], Any]
 
 
 def networks_and_devices() -> dict[str, Any]:
-    """Return the pod's TCPX parts: the devices of the daemon, and one cluster network per card."""
+    """Return the pod's TCPX annotations: the daemon's devices, and one cluster network per card."""
 
     def interfaces(v: Any) -> str:
         names = ("default", *v.options.gke_networks)
@@ -62,7 +62,7 @@ def volumes() -> list[dict[str, Any]]:
 
 
 def volume_mounts() -> list[dict[str, Any]]:
-    """Return the mounts of the daemon and of the ranks."""
+    """Return the volume mounts that the daemon and the ranks share."""
     return [
         {"name": "libraries", "mountPath": LIBRARIES},
         {"name": "tcpx-socket", "mountPath": "/run/tcpx"},

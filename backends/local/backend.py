@@ -1,7 +1,7 @@
-"""Local: this machine, no scheduler. One node whose ranks are started by submit.sh itself; or several nodes here.
+"""Local: this machine, without a scheduler. submit.sh itself starts the ranks of one node, or several nodes here.
 
-Emits  submit.sh and the other verbs; node.sh does the starting. For several nodes what backend ssh emits, whose hosts
-       are addresses of this machine
+Emits  submit.sh and the other verbs; node.sh starts the ranks. For several nodes the files of backend ssh, with
+       addresses of this machine as hosts
 Launch ./submit.sh
 Source torchrun manual, PyTorch 2.13 (docs.pytorch.org/docs/stable/elastic/run.html)
 """
@@ -26,7 +26,7 @@ from .._shared import containers, hosts
 
 @dataclass(frozen=True)
 class LocalOptions:
-    """detach: submit.sh returns at once and the run goes on without the terminal."""
+    """Options of backend local. detach: whether submit.sh returns at once and the run continues without a terminal."""
 
     detach: bool
 
@@ -56,10 +56,10 @@ class LocalBackend:
         "lifecycle.time_limit_s": ANY,
     }
 
-    files = hosts.FILES  # of several nodes
+    files = hosts.FILES  # with several nodes
 
     def filled(self, spec: JobSpec, options: LocalOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
-        """One node of GPUs unless the command line has another number: two would start on the same GPUs."""
+        """Yield nodes=1 for a GPU job unless the command line sets nodes, because nodes here would share the GPUs."""
         origin = values["nodes"].origin
         if spec.gpus and spec.nodes > 1 and (origin is None or origin.root != COMMAND_LINE):
             because = f"backend local starts on this machine, whose GPUs {spec.nodes} nodes would have to share"

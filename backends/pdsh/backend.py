@@ -1,4 +1,4 @@
-"""pdsh: one command starts all nodes, and a supervisor on each that does not need the connection. Or clush.
+"""pdsh or clush: one command starts all nodes, each under a supervisor that does not need the connection.
 
 Emits  hosts.txt, task.sh, client.sh, engine.sh and the verbs
 Launch ./submit.sh
@@ -21,7 +21,8 @@ from .._shared import hosts
 
 @dataclass(frozen=True)
 class PdshOptions:
-    """client: the program; fanout: connections at once; connect_timeout: seconds; host_keys: known | new."""
+    """Options of backend pdsh. client: the program; fanout: simultaneous connections; connect_timeout: seconds;
+    host_keys: known | new."""
 
     client: Literal["pdsh", "clush"]
     fanout: Count

@@ -58,7 +58,7 @@ class SkypilotBackend:
         "network.*": ANY,
         "lifecycle.time_limit_s": ANY,
         "lifecycle.max_requeues": ANY,
-        "queue.*": ANY,  # as far as the infrastructure has a queue: rules/unheard_wish.py names what it has not
+        "queue.*": ANY,  # if the infrastructure has a queue; rules/unheard_wish.py reports what it lacks
     }
 
     def check(self, plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:

@@ -1,9 +1,9 @@
-"""`config:` of a task: what SkyPilot's own keys of a task cannot say, in the words of the infrastructure.
+"""The `config:` section of a task: infrastructure settings for which SkyPilot tasks have no key of their own.
 
-Out    the keys of ~/.sky/config.yaml that hold for this task: sbatch options, the queue of Kueue, folders of the nodes
-       and the size of /dev/shm in its pods and containers; and `backend.config` on top
+Out    keys of ~/.sky/config.yaml for this task: sbatch options, the Kueue queue, host folders, and the size of /dev/shm
+       in its pods and containers; `backend.config` is merged on top
 Source SkyPilot 0.14.1: OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py; merge_k8s_configs in
-       sky/utils/config_utils.py, which merges volumes by name, mounts by path and a container without a name into its
+       sky/utils/config_utils.py, which merges volumes by name, mounts by path, and an unnamed container into SkyPilot's
        own; `dshm` in sky/templates/kubernetes-ray.yml.j2; docker_start_cmds in sky/provision/docker_utils.py
 """
 
@@ -16,18 +16,18 @@ from ...compiler.plan.launch_plan import LaunchPlan, thaw
 from .._shared.sbatch_options import dependency
 from .options import SkypilotOptions
 
-PODS = ("kubernetes", "ssh")  # infrastructures whose machines are pods, with a section `pod_config` each
-SITES = ("slurm", *PODS)  # of somebody's own machines, not a cloud's
+PODS = ("kubernetes", "ssh")  # infrastructures whose machines are pods; each has a `pod_config`
+SITES = ("slurm", *PODS)  # infrastructures on a site's own machines, not a cloud's
 MIB = 1024**2
 
 
 def cloud(plan: LaunchPlan, options: SkypilotOptions) -> str:
-    """The first word of the infra that is asked for; "" when SkyPilot chooses."""
+    """Return the first word of the requested infra; "" if SkyPilot chooses."""
     return "kubernetes" if needs_pods(plan, options) else options.cloud
 
 
 def needs_pods(plan: LaunchPlan, options: SkypilotOptions) -> bool:
-    """Return whether host folders are mounted without an infra: new cloud machines do not have such folders."""
+    """Return whether host folders are mounted and no infra is set, because new cloud machines lack such folders."""
     infra = options.infra or options.any_of or options.ordered
     return not infra and any(mount.kind == "host" for mount in plan.mounts)
 
@@ -86,7 +86,7 @@ def pod_config(plan: LaunchPlan) -> dict[str, Any] | None:
 
 
 def _over(made: Any, given: Any) -> Any:
-    """`given` on top of `made`: mappings key by key, and lists one after the other, as SkyPilot itself merges them."""
+    """Merge `given` over `made` as SkyPilot does: mappings key by key, and lists by concatenation."""
     if isinstance(made, Mapping) and isinstance(given, Mapping):
         merged = {key: _over(made[key], given[key]) if key in given else made[key] for key in made}
         return {**merged, **{key: value for key, value in given.items() if key not in made}}

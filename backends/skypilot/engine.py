@@ -1,6 +1,6 @@
-"""SkyPilot as the verbs of an artifact see it: asks sky about the job and the cluster of a run. Packed into jobctl.
+"""SkyPilot for the scripts of an artifact: asks sky about the job and the cluster of a run. Packed into jobctl.
 
-RUN/state/job_ATTEMPT has the job that SkyPilot made of it: kind (managed or nothing), cluster, id. Python 3.8.
+RUN/state/job_ATTEMPT records the SkyPilot job: kind (managed or empty), cluster, id. Python 3.8.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ...trainer.rt.exit_codes import PRIORITY
 from ...trainer.rt.untrusted_files import Unreadable, open_regular
 from ...trainer.rt.verbs.text import one_line
 
-SKY_S = 300  # sky starts its API server, and asks clouds
+SKY_S = 300  # timeout of a sky command, which may start its API server and query clouds
 MOST_LOG_BYTES = 1 << 26
 _ENDED = re.compile("SUCCEEDED|FAILED.*|CANCELLED")
 _COLORS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -36,11 +36,11 @@ _LAST_WORD = re.compile(r"([0-9]+): jobc: node [0-9]+ ends with ([0-9]{1,3}):")
 
 
 class SkypilotEngine(RecordEngine):
-    """Asks sky once about each job and each cluster."""
+    """Queries sky once about each job and each cluster."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self._words: dict[Path, str] = {}  # by the file of a record: the STATUS of sky queue
+        self._words: dict[Path, str] = {}  # record file -> STATUS in sky queue
 
     def ask_engine(self, record: Record) -> str:
         cluster, job_id = _cluster(record), number(record.keys.get("id", ""))
@@ -59,7 +59,7 @@ class SkypilotEngine(RecordEngine):
         return self._words.get(record.path, "") if record else ""
 
     def keep_evidence(self, record: Record) -> None:
-        """All that it printed, without colors, and the node before each line of several: `1: line`."""
+        """Save the job's output without colors; with several nodes each line has its node, as in `1: line`."""
         printed = self.sky(*_logs_words(record, LogRequest()))
         lines = [_plain(line) for line in printed.split("\n")]
         with contextlib.suppress(OSError):
@@ -68,12 +68,12 @@ class SkypilotEngine(RecordEngine):
     def job_end(self, record: Record) -> tuple[int, str]:
         status, lines = self._words.get(record.path, ""), _log_lines(record)
         last = {match.group(1): int(match.group(2)) for match in map(_LAST_WORD.match, lines) if match}
-        codes = [code for code in last.values() if code in PRIORITY and code]  # not 143, of a node that SkyPilot ended
+        codes = [code for code in last.values() if code in PRIORITY and code]  # not 143, from a node killed by SkyPilot
         code = 0 if status == "SUCCEEDED" else worst_code(codes) or (75 if status == "CANCELLED" else 1)
         return code, _first_failure(lines, code) or f"SkyPilot reports {status}"
 
     def end_on_storage(self, record: Record) -> tuple[int, str] | None:
-        """False for a managed job that may be recovered yet."""
+        """Return the exit code and reason recorded on the storage; None if the job runs or may still be recovered."""
         path = record.run.path / "ends" if self._is_in_bucket else Path(self.storage_of(record.run))
         if self._is_in_bucket:
             attempt = number(self.depot(record.run, "ends", str(path)).strip())
@@ -114,7 +114,7 @@ class SkypilotEngine(RecordEngine):
         return "SkyPilot has its job"
 
     def remove_stored(self, run: Run) -> bool:
-        """The run in the bucket. One on the nodes goes with them, or stays on their storage."""
+        """Remove the run from the bucket. A run on the nodes is deleted with them, or stays on their storage."""
         path = self.storage_of(run)
         if not self._is_in_bucket:
             if path.startswith("/") and not _is_same(path, run.path):
@@ -126,7 +126,7 @@ class SkypilotEngine(RecordEngine):
         return super().remove_stored(run)
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
-        """The last metrics of rank 0 while it runs."""
+        """Yield a line with the last metrics of rank 0 while it runs."""
         record = self.seen(run).record
         if record is not None and self._words.get(record.path) == "RUNNING" and not self.job.settings.get("managed"):
             metrics = self._on_node_0(record, "tail", "-c", "4096", f"{self.storage_of(run)}/metrics/rank_00.jsonl")
@@ -142,7 +142,7 @@ class SkypilotEngine(RecordEngine):
         now = self._status_of(cluster)
         down = f"{shell_word(str(self.job.artifact / 'stop.sh'))} --down"
         if settings.get("managed") and not now:
-            return  # its machines end with it; these are of smoke.sh or preflight.sh
+            return  # a managed job's machines end with it; `cluster` is of smoke.sh or preflight.sh
         if not now:
             yield f"cluster {cluster} is deleted and costs nothing"
         elif now == "STOPPED":
@@ -160,10 +160,10 @@ class SkypilotEngine(RecordEngine):
         path = super().storage_of(run, node)
         return path[2:] if path.startswith("~/") else path
 
-    # ---- what it printed
+    # ---- logs
 
     def print_logs(self, run: Run, request: LogRequest) -> int:
-        """Print what SkyPilot has of all nodes or of one; the log of a rank from the storage or from its node."""
+        """Print SkyPilot's output of all nodes or one node, or the log of a rank from the storage or its node."""
         record = newest_record(run)
         if record is None:
             raise Failure(f"run {run.id} was not sent to SkyPilot", "submit.sh sends one")
@@ -186,7 +186,7 @@ class SkypilotEngine(RecordEngine):
         return 0
 
     def _print_rank(self, record: Record, rank: int, request: LogRequest) -> int:
-        """Print the log of a rank: from the bucket, from storage that this machine sees, or from its node."""
+        """Print the log of a rank, from the bucket, from storage mounted on this machine, or from its node."""
         run, settings, procs = record.run, self.job.settings, self.job.settings.get("procs")
         node, file = rank // (procs if isinstance(procs, int) else 1), f"logs/{request.name}"
         if self._is_in_bucket and (not request.follow or settings.get("managed")):
@@ -228,12 +228,12 @@ class SkypilotEngine(RecordEngine):
             raise Failure("sky is not found", hint)
 
     def _status_of(self, cluster: str) -> str:
-        """UP, STOPPED or INIT; "" when there is none. Asks the infrastructure: a cluster may have ended by itself."""
+        """Return UP, STOPPED or INIT; "" if the cluster does not exist. Refreshes, as a cluster may end by itself."""
         table = self.sky_json("status", "--refresh", "--output", "json", cluster)
         return next((str(row.get("status", "")) for row in _rows(table)), "").rpartition(".")[2]
 
     def sky_json(self, *words: str) -> Any:
-        """Return the JSON that sky prints after its log lines; None without JSON."""
+        """Return the JSON that sky prints after its log lines; None if it prints none."""
         text = self.sky(*words)
         for match in re.finditer(r"^[\[{]", text, re.MULTILINE):
             with contextlib.suppress(ValueError, RecursionError):
@@ -241,13 +241,13 @@ class SkypilotEngine(RecordEngine):
         return None
 
     def depot(self, run: Run, *words: str) -> str:
-        """Ask the bucket of the runs (depot.py); "" where this machine may not use it."""
+        """Run a depot.py verb on the bucket of the runs; "" if that fails, for example without credentials."""
         command, environment = self._depot_words(run, *words)
         answer = self.ask(command, environment=environment)
         return "" if answer.code else answer.text
 
     def _depot_words(self, run: Run, verb: str, *words: str) -> tuple[list[str], dict[str, str]]:
-        """(command, variables) of depot.py for that run."""
+        """Return the depot.py command for a run, and its environment variables."""
         store = self.job.settings.get("store")
         environment = {key: str(value) for key, value in store.items()} if isinstance(store, dict) else {}
         program = [sys.executable, "-I", "-S", str(self.job.artifact / "jobctl"), "depot", verb]
@@ -278,7 +278,7 @@ def _is_same(path: str, folder: Path) -> bool:
 
 
 def _ssh_words(cluster: str, node: int, remote: Sequence[str]) -> list[str]:
-    """Return a command on a node, over the ssh host that SkyPilot configures for it."""
+    """Return the ssh command that runs `remote` on a node, with SkyPilot's ssh configuration."""
     config = Path(os.path.expanduser("~")) / ".sky/generated/ssh" / cluster
     options = ["-F", str(config)] if config.is_file() else []
     host = f"{cluster}-worker{node}" if node else cluster
@@ -287,14 +287,14 @@ def _ssh_words(cluster: str, node: int, remote: Sequence[str]) -> list[str]:
 
 
 def _logs_words(record: Record, request: LogRequest) -> list[str]:
-    """Return the command of sky that prints what a job printed."""
+    """Return the arguments of the sky command that prints a job's output."""
     how = ["--tail", str(request.tail or 0), "--follow" if request.follow else "--no-follow"]
     job_id = str(number(record.keys.get("id", "")) or "")
     return ["jobs", "logs", *how, job_id] if _is_managed(record) else ["logs", *how, _cluster(record), job_id]
 
 
 def _rows(table: Any) -> Iterator[dict[str, Any]]:
-    """The mappings in what sky prints: a list, or a mapping of lists."""
+    """Yield the rows (mappings with a status) in sky's output: a list, or a mapping of lists."""
     if isinstance(table, dict):
         for value in table.values():
             yield from _rows(value)
@@ -332,12 +332,12 @@ def _log_lines(record: Record) -> list[str]:
 
 
 def _plain(line: str) -> str:
-    """Return a line without colors, and with the node before it instead of SkyPilot's name for it."""
+    """Return a line without colors, with the node rank instead of SkyPilot's prefix."""
     return _TASK.sub("0: ", _NODE.sub(r"\1: ", _COLORS.sub("", line), 1), 1)
 
 
 def _plain_bytes(prefix: str | None, line: bytes) -> bytes | None:
-    """Return a line as _plain() does, if it begins with the prefix."""
+    """Return the _plain() form of a line if it begins with the prefix, else None."""
     text = _plain(line.decode(errors="surrogateescape"))
     return text.encode(errors="surrogateescape") if text.startswith(prefix or "") else None
 

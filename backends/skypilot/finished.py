@@ -1,7 +1,7 @@
-"""The task as it will be written, for the checks: what a key of the job says and what `backend.extra` says alike.
+"""The task as it will be written, for the checks, which so cover job keys and `backend.extra` alike.
 
 In   plan, options
-Out  Finished: the task as plain data, the machines that would do, and which key said what stands at a place
+Out  Finished: the task as plain data, its acceptable machines, and the key that set the value at each place
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .options import SkypilotOptions, cloud_of
 Tree = Mapping[str, Any]
 SBATCH = ("config", "slurm", "sbatch_options")
 
-# place of the task -> the key of the job that says it, where neither backend.extra nor backend.config does
+# place in the task -> the job key that sets it, if neither backend.extra nor backend.config does
 SAID_BY: Mapping[schema.At, str] = {
     ("resources", "infra"): "backend.infra",
     ("resources", "any_of"): "backend.any_of",
@@ -40,14 +40,14 @@ SAID_BY: Mapping[schema.At, str] = {
     (*SBATCH, "qos"): "queue.qos",
     (*SBATCH, "reservation"): "queue.reservation",
 }
-NAMED = (("resources", "labels"), ("file_mounts",))  # whose own names go on behind the key
+NAMED = (("resources", "labels"), ("file_mounts",))  # places whose item names are appended to the key
 
 
 @dataclass(frozen=True)
 class Machine:
-    """One alternative of any_of or ordered, merged over `resources`; without alternatives all of `resources`.
+    """One entry of any_of or ordered, merged over `resources`; without entries, `resources` itself.
 
-    at: its place in the task; entry: its value
+    at: place of the entry in the task; entry: its value
     """
 
     asked: Tree
@@ -64,7 +64,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Finished:
-    """tree: what SkyPilot will read; queued: the options of sbatch that keys of the job say."""
+    """The finished task. tree: the data that SkyPilot will read; queued: the sbatch options that job keys set."""
 
     tree: Tree
     options: SkypilotOptions
@@ -76,14 +76,14 @@ class Finished:
         return cls(task.plain(task.document(plan, options), plan, options), options, queued)
 
     def section(self, *path: str) -> Tree:
-        """The mapping at a path; none is an empty one."""
+        """Return the mapping at a path; empty if there is none."""
         node: Any = self.tree
         for part in path:
             node = mapping(node).get(part)
         return mapping(node)
 
     def machines(self) -> Iterator[Machine]:
-        """Return each acceptable machine as SkyPilot reads it: an entry merged over `resources`."""
+        """Yield each acceptable machine as SkyPilot reads it: an entry merged over `resources`."""
         resources = self.section("resources")
         entries = [
             Machine({**resources, **mapping(entry)}, ("resources", name, i), mapping(entry))
@@ -93,7 +93,7 @@ class Finished:
         yield from entries or [Machine(resources, ("resources",), resources)]
 
     def local_files(self) -> dict[str, str]:
-        """Key -> file or folder of the submitting machine that goes along."""
+        """Return the local files and folders that are sent with the task, by key."""
         files = {}
         for target, mount in self.section("file_mounts").items():
             source, key = text(mapping(mount).get("source", mount)), self.key(("file_mounts", target))
@@ -105,7 +105,7 @@ class Finished:
         return files
 
     def key(self, at: schema.At) -> str:
-        """The key that says what is there; "" when no single one does."""
+        """Return the key that set the value at a place; "" if no single key did."""
         if typed := _typed(self.options.extra, at):
             return ".".join(("backend", "extra", *typed))
         if at[:1] == ("config",) and (typed := _typed(self.options.config, at[1:])):

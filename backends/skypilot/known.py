@@ -1,8 +1,8 @@
 """Names known to SkyPilot 0.14.1: task config keys, sbatch options, image sizes.
 
-Its GPUs are in backends/_shared/gpus.py.
-Sources: OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py; sky/provision/slurm/instance.py for the options of
-sbatch that it drops with a warning.
+GPU names are in backends/_shared/gpus.py.
+Sources: OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py; sky/provision/slurm/instance.py for the sbatch
+options that SkyPilot drops with a warning.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from .._shared.sbatch_options import CONTAINER
 
-# `config:` of a task: section -> keys below it. What is not here is taken and dropped.
+# `config:` of a task: section -> keys in it. SkyPilot accepts other keys and drops them.
 CONFIG_KEYS: Mapping[str, tuple[str, ...]] = {
     "docker": ("run_options",),
     "nvidia_gpus": ("disable_ecc",),
@@ -29,13 +29,13 @@ CONFIG_KEYS: Mapping[str, tuple[str, ...]] = {
     "active_workspace": (),
 }  # fmt: skip
 
-# Options of sbatch that SkyPilot gives itself, dropping others' with a warning: the key of a job that they come from.
+# sbatch options that SkyPilot sets itself (it drops the user's with a warning) -> the job key to set instead.
 OWNED: Mapping[str, str] = {
     "job-name": "backend.cluster", "output": "storage.root", "error": "storage.root", "nodes": "nodes",
     "wait-all-nodes": "nodes", "no-requeue": "backend.managed", "cpus-per-task": "cpus", "mem": "mem", "gres": "gpus",
     "partition": "queue.name",
 }  # fmt: skip
-# Options that it hands on, and that make another job of it than the plan: with the key that says what they would say.
+# sbatch options that SkyPilot passes on but that contradict the plan -> the job key to set instead.
 _LAYOUT = ("ntasks", "ntasks-per-node", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-socket", "ntasks-per-tres")
 BREAKS: Mapping[str, str] = {
     "array": "jobc -m, which compiles each point as a job",
@@ -46,7 +46,7 @@ BREAKS: Mapping[str, str] = {
     **dict.fromkeys(CONTAINER, "image, container and mounts"),
     **dict.fromkeys(("wrap", "test-only", "wait", "help", "usage", "version"), "submit.sh, which lets SkyPilot submit"),
 }  # fmt: skip
-# Options that config.py makes of keys of a job: said twice, the one would hide the other.
+# sbatch options that config.py derives from job keys. Set twice, one would hide the other.
 QUEUED: Mapping[str, str] = {
     "account": "queue.account", "qos": "queue.qos", "reservation": "queue.reservation",
     "nodelist": "hosts or queue.nodelist", "exclude": "queue.exclude", "exclusive": "queue.exclusive",
@@ -54,11 +54,11 @@ QUEUED: Mapping[str, str] = {
 }  # fmt: skip
 SBATCH_TIME = r"(\d+-)?\d+(:\d+){0,2}|UNLIMITED|INFINITE"  # sbatch manual, --time
 
-# GB that SkyPilot's own image of a machine takes (DEFAULT_AMI_GB and its like in sky/clouds/), or that a cloud asks for
-# (scp); any other cloud: the least of them.
+# Minimum disk in GB: the size of SkyPilot's machine image (DEFAULT_AMI_GB and similar in sky/clouds/), or the cloud's
+# own minimum (scp). For other clouds the smallest of these applies.
 LEAST_DISK_GB: Mapping[str, int] = {"aws": 45, "gcp": 50, "azure": 30, "scp": 100}
 
-# Words of resources that SkyPilot's schema takes as any text, and refuses when it reads them.
+# Values of resources that SkyPilot's schema does not restrict, but SkyPilot rejects when it reads them.
 TIERS: Mapping[str, tuple[str, ...]] = {
     "disk_tier": ("low", "medium", "high", "ultra", "best"),
     "network_tier": ("standard", "best"),

@@ -1,4 +1,4 @@
-"""Comments in task.sky.yaml, for who must edit it by hand."""
+"""Comments in task.sky.yaml, for users who edit it by hand."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def again(v: Any) -> str:
     )
 
 
-# Place in the task -> comment above it.
+# place in the task -> comment above it
 NOTES: Mapping[tuple[str | int, ...], str | Leaf] = {
     (0, "name"): usage,
     (0, "resources", "autostop"): idle,

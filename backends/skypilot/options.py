@@ -11,7 +11,7 @@ from ...compiler.spec.value_types import Bytes, Count, CountOrZero, Duration, Pa
 
 @dataclass(frozen=True)
 class Alternative:
-    """One entry of `any_of` or `ordered`: an acceptable machine; null = as for the others."""
+    """One entry of `any_of` or `ordered`: an acceptable machine. A null field takes the job's own value."""
 
     infra: str | None
     gpu_type: str | None
@@ -21,14 +21,14 @@ class Alternative:
 
 @dataclass(frozen=True)
 class SkypilotOptions:
-    """Options under SkyPilot's own names, where it has one.
+    """Options of backend skypilot, under SkyPilot's own names where it has them.
 
     infra: cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]], ssh[/pool]
-    managed: `sky jobs launch`, which recovers the job, in place of `sky launch`
-    cluster: of `sky launch`; records: folder of the submitting machine
-    setup: bash lines, run on each node, again when they or the code change
-    file_mounts: path on the nodes -> file here, or a bucket
-    config: keys of ~/.sky/config.yaml for this task; extra: merged last into the task
+    managed: whether to use `sky jobs launch`, which recovers the job, instead of `sky launch`
+    cluster: cluster name for `sky launch`; records: folder on the submitting machine for the run records
+    setup: bash lines run once on each node, and again when they or the code change
+    file_mounts: path on the nodes -> local file or bucket
+    config: keys of ~/.sky/config.yaml for this task; extra: tree merged last into the task
     clusters, partitions, qos, most_nodes, most_gpus, pyxis, tracks_memory: facts about a site, for checks;
     null = unknown
     """
@@ -66,7 +66,7 @@ class SkypilotOptions:
 
     @property
     def cloud(self) -> str:
-        """The first word of `infra`, in SkyPilot's own spelling, of all alternatives; "" when SkyPilot chooses."""
+        """Return the one cloud of all alternatives, in SkyPilot's spelling; "" if they differ or SkyPilot chooses."""
         clouds = {cloud_of(alternative.infra or self.infra) for alternative in (*self.any_of, *self.ordered)} or {
             cloud_of(self.infra)
         }
@@ -74,6 +74,6 @@ class SkypilotOptions:
 
 
 def cloud_of(infra: str | None) -> str:
-    """The first word, in SkyPilot's own spelling; "" for any."""
+    """Return the cloud in an infra (its first word), in SkyPilot's spelling; "" for any cloud."""
     word = (infra or "").partition("/")[0].lower()
     return {"k8s": "kubernetes", "*": ""}.get(word, word)

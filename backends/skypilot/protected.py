@@ -1,7 +1,7 @@
-"""Fields that `backend.extra` and `backend.config` may not change: JC4600. Other additions are free.
+"""Fields that `backend.extra` and `backend.config` may not change: JC4600. Other additions are allowed.
 
 In   plan, options
-Out  place of the task -> the keys of the job that say what is there
+Out  place in the task -> the job keys that set it
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from . import task
 from .finished import mapping, text
 from .options import SkypilotOptions
 
-# Said by a key of its own, whether that is set or not.
+# Fields with a job key of their own, whether or not that key is set.
 ALWAYS: Mapping[Path, str] = {
     ("name",): "name",
     ("num_nodes",): "nodes",
@@ -46,7 +46,7 @@ ALWAYS: Mapping[Path, str] = {
     ("service",): "nothing: a service is not a training job",
     ("pool",): "nothing: jobc starts its own machines",
 }
-OF_CONFIG: Mapping[str, str] = {  # section: which keys say what jobc writes there
+OF_CONFIG: Mapping[str, str] = {  # section -> the keys that set what jobc writes there
     "slurm": "hosts and queue",
     "kubernetes": "queue.name, mounts and shm, or add to it with backend.config",
     "ssh": "mounts and shm, or add to it with backend.config",
@@ -82,14 +82,14 @@ def _who_sends(target: str, plan: LaunchPlan, options: SkypilotOptions) -> str:
 
 
 def _mounted(options: SkypilotOptions) -> Iterator[str]:
-    """Buckets of `backend.extra` that are mounted as `mounts` does it: MOUNT is what SkyPilot does without a mode."""
+    """Yield targets of buckets in `backend.extra` that `mounts` can mount as well: mode MOUNT, SkyPilot's default."""
     for target, mount in mapping(options.extra.get("file_mounts")).items():
         if "://" in text(mapping(mount).get("source")) and mapping(mount).get("mode", "MOUNT") == "MOUNT":
             yield target
 
 
 def _is_merged(at: Path, made: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    """Return whether two lists are concatenated. Options of sbatch are checked by JC4716."""
+    """Return whether both values are kept: lists are concatenated, and sbatch options are checked by JC4716."""
     derived_value, typed_value = _value(made, at), _value(given, at)
     return typed_value is not ABSENT and (
         at[0] == "slurm" or (isinstance(derived_value, BOTH) and isinstance(typed_value, BOTH))

@@ -1,9 +1,9 @@
-"""SkyPilot's own rules for a task, without SkyPilot: its JSON Schema, and the small part of JSON Schema that it uses.
+"""Validate a task against SkyPilot's JSON Schema, without SkyPilot; supports only the part of JSON Schema it uses.
 
-schema.json is what `sky.utils.schemas.get_task_schema()` and `get_resources_schema()` of SkyPilot 0.14.1 give
-(Apache License 2.0, github.com/skypilot-org/skypilot). SkyPilot itself checks a task with the same text, and one
-keyword of its own, `case_insensitive_enum`. tests/skypilot/ compares both texts, tests/backends/test_skypilot_schema.py
-the reading with that of jsonschema. Why jobc does not import jsonschema: docs/decisions/0009-json-schema.md.
+schema.json is the output of `sky.utils.schemas.get_task_schema()` and `get_resources_schema()` in SkyPilot 0.14.1
+(Apache License 2.0, github.com/skypilot-org/skypilot). SkyPilot checks a task with the same schema, including its own
+keyword `case_insensitive_enum`. tests/skypilot/ compares both schemas, and tests/backends/test_skypilot_schema.py
+compares this validator with jsonschema. Why jobc does not import jsonschema: docs/decisions/0009-json-schema.md.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
 
 
 def problems(task: Mapping[str, Any]) -> list[Problem]:
-    """Yield SkyPilot's schema errors in a task given as plain data, as (place, reason)."""
+    """Return SkyPilot's schema errors in a task given as plain data, as (place, reason)."""
     issues = list(_check(task, schemas()["task"], ()))
     if isinstance(task.get("resources"), Mapping):
         issues += _check(task["resources"], schemas()["resources"], ("resources",))

@@ -1,4 +1,4 @@
-"""The task of SkyPilot, as data. A leaf is a function of the views `plan` and `options`, for `jobc why`.
+"""The SkyPilot task, as data. A leaf is a function of the views `plan` and `options`, for `jobc why`.
 
 Source: SkyPilot 0.14.1, docs.skypilot.co/en/latest/reference/yaml-spec.html, and its schema (schema.py).
 """
@@ -23,11 +23,11 @@ from .options import Alternative, SkypilotOptions, cloud_of
 
 GIB = 1024**3
 FABRICS = ("infiniband", "roce", "efa", "tcpx", "slingshot")
-AGAIN = [69, 75]  # D13: a lost peer, a preemption. SkyPilot recovers when any node ends so: task.sh makes them agree
+AGAIN = [69, 75]  # lost peer, preempted. SkyPilot recovers if any node exits so; task.sh makes the nodes agree (D13)
 
 
 def document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
-    """The whole task, for Render.yaml."""
+    """Return the whole task, for Render.yaml."""
     tree = {
         "name": lambda v: cluster_name(v.plan.name),
         "num_nodes": of.plan.topology.nodes,
@@ -44,18 +44,18 @@ def document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
     return merge_extra(tree, options.extra)
 
 
-FROM_SUBMIT = ("JOBC_ARTIFACT", "JOBC_RUN_ID", "JOBC_ATTEMPT", "JOBC_FORK_OF")  # by hand they stay empty
+FROM_SUBMIT = ("JOBC_ARTIFACT", "JOBC_RUN_ID", "JOBC_ATTEMPT", "JOBC_FORK_OF")  # empty if launched by hand
 
 
 def digest(plan: LaunchPlan) -> str:
-    """Tells an artifact from one that an earlier launch left on the nodes: SkyPilot removes nothing there."""
+    """Return a digest that distinguishes this artifact from older ones on the nodes, which SkyPilot never removes."""
     parts = [plan.name, plan.topology.world_size, plan.command, dict(plan.env), thaw(plan.train)]
     parts += [thaw(extra) for extra in (plan.accelerate_extra, plan.deepspeed_extra) if extra]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
 def plain(tree: Any, plan: LaunchPlan, options: SkypilotOptions) -> Any:
-    """The document without its functions: what SkyPilot will read."""
+    """Return the document with its functions evaluated, as SkyPilot will read it."""
     views = SimpleNamespace(plan=plan, options=options, whole=Whole(digest(plan)))
     if callable(tree):
         return plain(tree(views), plan, options)
@@ -100,7 +100,7 @@ def verb(options: SkypilotOptions) -> str:
 
 
 def cluster_name(text: str) -> str:
-    """Return a valid SkyPilot cluster name: starts with a letter, ends with a letter or digit."""
+    """Return text as a valid SkyPilot cluster name, which starts with a letter and ends with a letter or digit."""
     name = re.sub(r"[^A-Za-z0-9._-]", "-", text)
     return (name if name[:1].isalpha() else f"j-{name}").rstrip("._-")
 
@@ -110,13 +110,13 @@ def accelerators(plan: LaunchPlan, gpu_type: str | None) -> str | None:
 
 
 def any_of(plan: LaunchPlan, options: SkypilotOptions) -> tuple[Alternative, ...]:
-    """The machines that would do: as given, or one for each of `gpu_types` when the job leaves the type open."""
+    """Return the acceptable machines: backend.any_of, or one for each of `gpu_types` if the job names no type."""
     types = open_types(plan, options)
     return options.any_of or tuple(Alternative(None, gpu_type, None, None) for gpu_type in types)
 
 
 def open_types(plan: LaunchPlan, options: SkypilotOptions) -> list[str]:
-    """Return those of `gpu_types` that have machines with so many GPUs, when nothing in the job names a type."""
+    """Return the `gpu_types` that are sold with this number of GPUs; empty if the job names a type or a machine."""
     count = plan.topology.gpus
     is_open = plan.resources.gpu_type is None and options.instance_type is None
     if not count or not is_open or options.any_of or options.ordered:
@@ -143,21 +143,21 @@ def infra(v: Any) -> str | None:
 
 
 def with_partition(asked: str | None, plan: LaunchPlan) -> str | None:
-    """slurm/CLUSTER as slurm/CLUSTER/PARTITION, with that of `queue.name`."""
+    """Return slurm/CLUSTER with `queue.name` as its partition; other infras are unchanged."""
     queue = plan.queue.name
     is_whole = asked is None or cloud_of(asked) != "slurm" or asked.count("/") != 1
     return asked if is_whole or queue is None else f"{asked}/{queue}"
 
 
 def autostop(v: Any) -> dict[str, Any] | None:
-    """Return autostop for a job with its own cluster; a managed job's cluster ends with the job."""
+    """Return the autostop section; None for a managed job, whose cluster ends with the job."""
     if v.options.managed or v.options.autostop is None:
         return None
     return {"idle_minutes": math.ceil(v.options.autostop / 60), "down": v.options.down}
 
 
 def job_recovery(v: Any) -> dict[str, Any] | None:
-    """SkyPilot sets no limit to recover_on_exit_codes: task.sh counts the attempts on the storage of the run."""
+    """Return job_recovery of a managed job. recover_on_exit_codes has no limit, so task.sh counts the attempts."""
     if not v.options.managed:
         return None
     chosen = {"strategy": v.options.strategy} if v.options.strategy else {}
@@ -188,12 +188,12 @@ def sent(plan: LaunchPlan) -> str:
 
 
 def secret_variables(plan: LaunchPlan) -> list[str]:
-    """Variables of the submitting shell that go along as SkyPilot's secrets."""
+    """Return the environment variables of the submitting shell that become SkyPilot secrets."""
     return sorted({secret.ref for secret in plan.secrets.values() if secret.kind == "env"})
 
 
 def run_root(plan: Any) -> str:
-    """The folder of all runs, as a node sees it."""
+    """Return the folder of all runs, as a path on a node."""
     root: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
     return root
 
@@ -209,9 +209,9 @@ def end_is(plan: Any) -> str:
 
 
 def setup(v: Any) -> str | None:
-    """SkyPilot runs it with every launch; the mark makes it once for each node, each text and each code that was sent.
+    """Return the setup script. SkyPilot runs it at every launch; a marker file skips it if lines and code are the same.
 
-    Any file of the code may be one that the lines read, so all of them count; a commit counts by its name.
+    The lines may read any file of the code, so the marker covers all files, or the commit for code=git.
     """
     lines, code = v.options.setup, v.plan.code
     if not lines:
@@ -245,7 +245,7 @@ def _alike(kind: str) -> str:
 
 
 def run(v: Any) -> str:
-    """Return the `run` script of each node: find the artifact among the sent files, exec task.sh."""
+    """Return the `run` script of each node, which finds the artifact among the sent files and runs its task.sh."""
     enter = f"cd -- {sent(v.plan)}\n" if v.plan.code.kind == "git" else ""
     places = f'"$JOBC_ARTIFACT" {sh(f"artifacts/{v.plan.run.folder}/skypilot")} .'
     launch = verb(v.options)

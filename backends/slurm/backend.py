@@ -1,7 +1,7 @@
 """Slurm: one batch job that starts node.sh once per node, or once per rank with launcher=srun.
 
-Emits  job.sbatch, task.sh (one node), engine.sh (what status.sh, stop.sh and the others ask Slurm), queue.sh (for the
-       submit host), in_job.sh (for job.sbatch), pyxis.sh where that is the container, and the verbs
+Emits  job.sbatch, task.sh (one node), engine.sh (how status.sh, stop.sh and the others query Slurm), queue.sh (for the
+       submit host), in_job.sh (for job.sbatch), pyxis.sh if Pyxis is the container, and the verbs
 Launch ./submit.sh, or sbatch job.sbatch
 Source Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.11 (slurm.schedmd.com/archive)
 """
@@ -83,7 +83,7 @@ class SlurmBackend:
             yield render.chosen(artifact, of.plan.container.kind) if script == "pyxis.sh" else artifact
 
     def filled(self, spec: JobSpec, options: SlurmOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
-        """The site's cores in proportion to the GPUs: Slurm gives a job without `cpus` one core per task."""
+        """Yield `cpus` in proportion to the GPUs from the site's cores; Slurm's default is one core per task."""
         keys: list[str] = []
         cores = share_of_cores(watch(spec, "", keys.append)) if spec.cpus is None else None
         if cores is not None:

@@ -1,7 +1,7 @@
-"""Slurm as the verbs of an artifact see it: asks squeue about the jobs of runs. Packed into jobctl; Python 3.8.
+"""Slurm for the scripts of an artifact: asks squeue about the jobs of runs. Packed into jobctl; Python 3.8.
 
-A run's jobs are in RUN/state/job_ATTEMPT: job_id, and exit and reason at the end; here=yes when the job is somebody's
-allocation (submit.sh --here), of which only one step is the run's.
+RUN/state/job_ATTEMPT records a run's job: job_id, and at the end exit and reason; here=yes if the job is the user's
+allocation (submit.sh --here), in which the run is only one step.
 Source Slurm manual page squeue, JOB STATE CODES and JOB REASON CODES; 22.05 to 25.11
 """
 
@@ -23,7 +23,7 @@ _IN_THE_QUEUE = re.compile(
 )
 _OVER = re.compile(
     "COMPLETED|CANCELLED|FAILED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|BOOT_FAIL|DEADLINE|PREEMPTED"
-)  # any other word may be of a live job
+)  # a job in any other state may be live
 _PENDING = (  # reason in squeue -> why a job waits
     ("JobArrayTaskLimit", "it waits for other points of the sweep (backend.array_limit)"),
     ("Resources", "it is next and waits for free nodes"),
@@ -51,11 +51,11 @@ _PENDING = (  # reason in squeue -> why a job waits
 
 
 class SlurmEngine(Engine):
-    """Asks squeue once for all runs."""
+    """Queries squeue once for all runs."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self._known: dict[str, str] = {}  # job id -> `STATE REASON`; absent when Slurm does not have it any more
+        self._known: dict[str, str] = {}  # job ID -> `STATE REASON`; absent if Slurm no longer knows the job
         self._silent = ""  # why Slurm does not answer
         self.live_every_s = 5
 
@@ -64,11 +64,11 @@ class SlurmEngine(Engine):
         self._silent = self._ask(sorted(ids)) if ids else ""
 
     def _ask(self, ids: list[str]) -> str:
-        """Fill _known. Return why Slurm does not answer; "" when it does."""
+        """Fill _known. Return why Slurm does not answer, or "" if it does."""
         words = ["squeue", "--noheader", "--states=all", "--array", "--format=%i %T %r"]
         answer = self.ask([*words, f"--jobs={','.join(ids)}"])
         if answer.code and len(ids) > 1 and _is_unknown(answer.errors):
-            # some versions refuse the whole list for one id that they do not know
+            # some versions reject the whole list because of one unknown ID
             whys = [self._ask([single_id]) for single_id in ids]
             return next(filter(None, whys), "")
         if answer.code and not _is_unknown(answer.errors):
@@ -122,20 +122,20 @@ class SlurmEngine(Engine):
         return why
 
     def why_it_stays(self, run: Run) -> str:
-        """Slurm knows when all processes of a job have ended."""
+        """Return why the run cannot be removed: its job may still have processes; "" if Slurm says that they ended."""
         path = _job_file(run)
         if path is None or path.name != f"job_{run.attempt}":
             return f"attempt {'' if run.attempt is None else run.attempt} of it has not been queued yet"
         if self._silent:
             return f"Slurm does not answer: {self._silent}"
-        job_id = _asked_id(path)  # of a sweep that of the array, of which squeue lists the elements
+        job_id = _asked_id(path)  # for a sweep the ID of the array, whose elements squeue lists
         states = [state for known, state in self._known.items() if job_id in (known, known.partition("_")[0])]
         return "" if all(map(_OVER.match, states)) else f"Slurm has its job {job_id}"
 
-    # ---- a sweep: its run folder has links to the artifacts in the runs of its points
+    # ---- sweeps: the run folder of a sweep links to the artifacts in the runs of its points
 
     def points(self, run: Run) -> list[tuple[int, Run]] | None:
-        """Without points whose runs have been removed, and links to a run that is not beside those of this sweep."""
+        """Return (index, run) of each point of a sweep, without removed runs and links that leave this sweep."""
         if not self.job.settings.get("sweep"):
             return None
         indexed_runs = []
@@ -163,7 +163,7 @@ class SlurmEngine(Engine):
 
 
 def pending(reason: str) -> str:
-    """Why a job waits, in words."""
+    """Return why a job waits, as text for status.sh."""
     for pattern, text in _PENDING:
         if re.fullmatch(pattern, reason):
             return text.format(reason)
@@ -171,7 +171,7 @@ def pending(reason: str) -> str:
 
 
 def _job_file(run: Run) -> Path | None:
-    """The record of the newest attempt that Slurm has taken."""
+    """Return the record of the newest attempt that Slurm has accepted."""
     attempts = numbered(run.path / "state", "job_")
     return run.path / "state" / f"job_{attempts[-1]}" if attempts else None
 
@@ -182,7 +182,7 @@ def _valid_id(keys: dict[str, str]) -> str:
 
 
 def _asked_id(path: Path | None) -> str:
-    """The job of a record; "" for a run in an allocation that has ended, because the allocation goes on without it."""
+    """Return the job ID of a record; "" for an ended run in an allocation, which continues without the run."""
     if path is None:
         return ""
     keys = read_keys(path)

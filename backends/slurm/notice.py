@@ -1,4 +1,4 @@
-"""Compute when Slurm signals a job before its time limit: job.sbatch sets --signal."""
+"""The time before the limit at which Slurm signals a job: job.sbatch sets it with --signal."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ EARLY_S = 60  # --signal: "may be sent up to 60 seconds earlier than specified" 
 
 
 def notice_s(plan: LaunchPlan) -> int:
-    """Seconds before the limit, at most."""
+    """Return the seconds before the limit at which the signal may come at the earliest."""
     return plan.lifecycle.kill_after_s + EARLY_S

@@ -11,10 +11,11 @@ from ...compiler.spec.value_types import Count
 
 @dataclass(frozen=True)
 class SlurmOptions:
-    """version: MAJOR.MINOR of the site's Slurm; gpus_as, mem_policy: which options the site wants; cluster: that queues
-    the job; gres: devices beside GPUs; constraint: node features; array_limit: points of a sweep that run at a time;
-    mpi, cpu_bind, gpu_bind, distribution, label: options of srun; srun_extra, extra: more options of srun, and of
-    sbatch, merged last: option without dashes -> value, true for one that has none, null for none of it."""
+    """Options of backend slurm. version: MAJOR.MINOR of the site's Slurm; gpus_as, mem_policy: options the site expects
+    for GPUs and memory; cluster: cluster that queues the job; gres: devices besides GPUs; constraint: node features;
+    array_limit: points of a sweep that run at a time; mpi, cpu_bind, gpu_bind, distribution, label: options of srun;
+    srun_extra, extra: further options of srun and sbatch, merged last: name without dashes -> value, true for an
+    option without a value, null to omit it."""
 
     version: str
     gpus_as: Literal["gpus-per-node", "gres"]

@@ -1,7 +1,7 @@
-"""The options of sbatch and srun that jobc sets, and so none of `backend.extra` and `backend.srun_extra`: JC4600.
+"""JC4600: options of sbatch and srun that jobc sets, and that `backend.extra` and `backend.srun_extra` cannot.
 
-In   the options that these add
-Out  a JC4600 for each that a key of the job sets, that job.sbatch would undo, or that submit.sh would not survive
+In   the options that these two keys add
+Out  a JC4600 for each option that a job key sets, that job.sbatch would undo, or that would break submit.sh
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ EMITTED = {
     "signal": "lifecycle.grace",
     "time": "time",
 }
-# What else contradicts these, or what submit.sh tells sbatch. --gpus-per-task and its like would hide the other GPUs of
-# the node from a rank; a container that only Slurm knows of would pass by what a site says of images. With --export or
-# --export-file the script itself would lack HOME, PATH and JOBC_RUN_ROOT, or have the user's other variables.
-# job.sbatch unsets what --distribution, --mem-bind and --tres-bind leave for srun, because an allocation may have them.
-# --clusters alone would queue it where no other script looks; --wait keeps submit.sh until the job has ended, with no
-# run folder to follow; the rest of NO_JOB queues nothing.
+# Other options that contradict these, or what submit.sh passes to sbatch. --gpus-per-task and similar would hide the
+# node's other GPUs from a rank. A container set only in Slurm would bypass the site's rules for images. With --export
+# or --export-file the script itself would lack HOME, PATH and JOBC_RUN_ROOT, or see the user's other variables.
+# job.sbatch unsets what --distribution, --mem-bind and --tres-bind pass to srun, because an allocation may have them.
+# --clusters alone would queue the job where no other script looks. --wait blocks submit.sh until the job has ended,
+# without a run folder to follow. The options in NO_JOB queue nothing.
 NO_JOB = ("external", "help", "test-only", "usage", "version")
 OURS = {
     **EMITTED,
@@ -79,7 +79,7 @@ OURS = {
 }
 
 
-# job.sbatch sets the nodes, the tasks and the end of its step; partition and files are those of the job.
+# job.sbatch sets the nodes, tasks and exit behavior of its step; partition and files are those of the job.
 SRUN = {
     **{name: OURS[name] for name in (
         "account", "chdir", "cluster", "clusters", "constraint", "cpus-per-gpu", "cpus-per-task", "dependency",
@@ -105,7 +105,7 @@ SRUN = {
 
 
 def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-    ours = OURS | ({"oversubscribe": "queue.exclusive"} if plan.queue.exclusive else {})  # the last one would count
+    ours = OURS | ({"oversubscribe": "queue.exclusive"} if plan.queue.exclusive else {})  # Slurm uses the last one
     yield from refuse_extra(options.extra, {(option,): owner for option, owner in ours.items()})
     for i, device in enumerate(options.gres):
         if device.partition(":")[0] == "gpu":

@@ -1,4 +1,4 @@
-"""Values of the plan as options of sbatch and srun take them."""
+"""Values of the plan in the syntax of sbatch and srun options."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ LONG = "[a-z][a-z-]+"  # the name of a long option
 
 
 def tasks_per_node(plan: LaunchPlan) -> int:
-    """Tasks that srun starts on each node: the ranks themselves, or one that starts them."""
+    """Return the number of tasks that srun starts on each node: one per rank, or one that starts all ranks."""
     return plan.topology.procs if plan.launcher == "srun" else 1
 
 
 def cpus_per_task(plan: LaunchPlan) -> int | None:
-    """Cores of one task; the spec counts them per node. None = the site decides."""
+    """Return the cores of one task (`cpus` is per node), or None if the site decides."""
     return plan.resources.cpus // tasks_per_node(plan) if plan.resources.cpus else None
 
 
 def mpi(plan: LaunchPlan, options: SlurmOptions) -> str:
-    """The --mpi of srun: without a task for each rank its processes would be those of nodes, not the ranks."""
+    """Return the value of srun's --mpi: "none" unless each rank is a task, because MPI ranks would be the nodes."""
     return options.mpi if plan.launcher == "srun" else "none"
 
 
@@ -36,13 +36,13 @@ def more_option(name: str, value: Any) -> str:
 
 
 def memory(size: int) -> str:
-    """Bytes as --mem takes them, rounded up to whole MiB: Slurm's M and G are MiB and GiB."""
+    """Return bytes as a value of --mem, rounded up to whole MiB; Slurm's M and G are MiB and GiB."""
     mib = -(-size // MIB)
     return f"{mib // 1024}G" if mib % 1024 == 0 else f"{mib}M"
 
 
 def duration(seconds: int) -> str:
-    """Seconds as --time takes them without doubt: D-HH:MM:SS."""
+    """Return seconds as an unambiguous value of --time: D-HH:MM:SS."""
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
@@ -50,16 +50,16 @@ def duration(seconds: int) -> str:
 
 
 def dependency(plan: LaunchPlan) -> str:
-    """The --dependency of queue.after."""
+    """Return the value of --dependency for queue.after."""
     return sbatch_options.dependency(plan.queue.after)
 
 
 def other_gres(options: SlurmOptions) -> str:
-    """The devices beside GPUs, for --gres."""
+    """Return the devices besides GPUs, for --gres."""
     return ",".join(options.gres)
 
 
 def layout(plan: LaunchPlan) -> ShellCode:
-    """The tasks on each node as SLURM_STEP_TASKS_PER_NODE says them (srun manual): `4(x2)`, or `4` on one node."""
+    """Return the tasks per node in the form of SLURM_STEP_TASKS_PER_NODE (srun manual): `4(x2)`, or `4` on one node."""
     nodes, tasks = plan.topology.nodes, tasks_per_node(plan)
     return ShellCode(tasks if nodes == 1 else f"{tasks}(x{nodes})")

@@ -1,4 +1,4 @@
-"""The options of srun that sbatch does not have, for `backend.srun_extra`.
+"""The options of srun, as a difference to sbatch, for `backend.srun_extra`.
 
 Source: src/common/slurm_opt.c of the releases XX.YY.0 from 22.05 to 25.11 (github.com/SchedMD/slurm), those with a
 set_func or set_func_srun, without those with a set_func_sbatch.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from .._shared import sbatch_options
 
-# Options that srun does not have from 22.05 to 25.11: the first version with it.
+# Options that only some versions from 22.05 to 25.11 have -> the first version with it (SINCE) or without it (GONE).
 SINCE: Mapping[str, str] = {
     **sbatch_options.SINCE,
     "autocomplete": "23.02",

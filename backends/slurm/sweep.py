@@ -16,7 +16,7 @@ from .spelling import dependency
 
 
 def check(points: Sequence[Point]) -> Iterator[Diagnostic]:
-    """JC4308: all elements of a job array share the #SBATCH lines. An error if backend.array_limit is set."""
+    """Yield JC4308 if #SBATCH lines differ, which an array's elements share: an error with backend.array_limit."""
     lines_by_point = [dict.fromkeys(directives(point)) for point in points]
     differing = [
         line
@@ -48,7 +48,7 @@ def emit(points: Sequence[Point], render: Render) -> Iterator[Artifact]:
 
 
 def directives(point: Point) -> list[str]:
-    """Options in the #SBATCH lines of a point."""
+    """Return the options in the #SBATCH lines of a point."""
     return [row.removeprefix("#SBATCH ") for row in _rows(point) if row.startswith("#SBATCH ")]
 
 
@@ -57,7 +57,7 @@ def _rows(point: Point) -> list[str]:
 
 
 def _key(points: Sequence[Point], differing: Sequence[str]) -> str:
-    """The spec key behind the differing lines that is not the same for all points."""
+    """Return a spec key that differs between points and sets one of the differing lines."""
     for point in points:
         for row, (keys, _) in zip(_rows(point), point.source_map.files["job.sbatch"], strict=False):
             if row.removeprefix("#SBATCH ") in differing:

@@ -1,4 +1,4 @@
-"""ssh: one connection per host starts its node, and a supervisor there that does not need the connection.
+"""ssh: one connection per host starts its node under a supervisor that does not need the connection.
 
 Emits  hosts.txt, task.sh, client.sh, engine.sh and the verbs
 Launch ./submit.sh

@@ -1,9 +1,9 @@
-"""Build everything that a step needs, once: data, model, optimizer, and the step to begin with.
+"""Build everything that a step needs: data, model, optimizer, and the first step's number.
 
 In   train.json (config), the environment contract, the group of all ranks
 Out  a Training for loop/loop.py
 
-Checks of users' own parts are in checks.py, checks of the data in data_checks.py, the first pass in warm_up.py.
+checks.py checks the parts that users bring, data_checks.py the data; warm_up.py runs the first pass.
 """
 
 import dataclasses
@@ -48,13 +48,13 @@ from .warm_up import warm_up
 class Training:
     """One training run, ready to start.
 
-    parallel     the model and its optimizer, as the ranks share them
-    total_steps  optimizer steps from the very beginning
-    loader       the batches of this rank, from the first step of this attempt on
-    proof        what the ranks have been fed
-    flops_per_sample  as the recipe says; None where it is not known
-    items_per_sample  of rank 0's first batch: the same on all ranks and in each attempt, so that steps can expect it
-    parts        what else each checkpoint keeps, as JSON under its owner's name; a resumed run has it again
+    parallel     the model and its optimizer, sharded or replicated over the ranks
+    total_steps  optimizer steps of the whole run, over all attempts
+    loader       the batches of this rank, from the first step of this attempt
+    proof        record of the samples that the ranks have read
+    flops_per_sample  the recipe's number; None if unknown
+    items_per_sample  expected items, from rank 0's first batch: the same on all ranks and in each attempt
+    parts        further JSON values in each checkpoint, under their owners' names; restored on resume
     """
 
     config: TrainConfig
@@ -85,9 +85,9 @@ class Training:
 
 
 def build(config: TrainConfig, env: Env, group: Group) -> Training:
-    """Read the data, build the model, continue from a checkpoint when the run folder has one.
+    """Return a Training: read the data, build the model, and resume from a checkpoint if the run folder has one.
 
-    A rank enters a phase before each message to the others, so that the watch can name a rank that holds them up.
+    A rank enters a phase before each collective, so that the watchdog can name the rank that delays the others.
     """
     assert env.run_dir is not None
     phases = group.phases
@@ -146,7 +146,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
 
 
 def build_data(recipe: Recipe) -> Source:
-    """Return the recipe's data, with the name of the score that its loss gives: with a loss of the user's, the loss."""
+    """Return the recipe's data, with the name of its score; with a custom loss the score is the loss."""
     source = check_source(guarded(recipe.build_data, "recipe: build_data()"))
     score = recipe.score
     check_score(score)
@@ -159,16 +159,16 @@ def build_data(recipe: Recipe) -> Source:
 def build_model(recipe: Recipe, source: Source) -> nn.Module:
     """Return the recipe's model, checked.
 
-    One in eval mode, as from_pretrained() of transformers 5.23 gives it, is put into train mode. Else modules keep the
-    modes that they were made with: a BatchNorm may be frozen by eval().
+    A model in eval mode, such as from_pretrained() of transformers 5.23 returns, is put into train mode. Otherwise each
+    module keeps its mode, because a BatchNorm may be frozen with eval().
     """
     model = check_model(guarded(lambda: recipe.build_model(source), "recipe: build_model()"), recipe)
     return model if model.training else model.train()
 
 
 def cast_to_float32(model: nn.Module) -> str:
-    """Cast 16-bit parameters and buffers, as from_pretrained() may give them, to float32: small updates would be lost
-    in them, and the moments of an optimizer have their type. Return a line that says so, or ""."""
+    """Cast 16-bit parameters and buffers, which from_pretrained() may return, to float32; small updates would be lost,
+    and optimizer moments have the same dtype. Return a line for the log, or "" if nothing was cast."""
     tensors = [
         tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.dtype in (torch.bfloat16, torch.float16)
     ]
@@ -177,7 +177,7 @@ def cast_to_float32(model: nn.Module) -> str:
     dtypes = " and ".join(sorted({str(tensor.dtype).removeprefix("torch.") for tensor in tensors}))
     precision = "bf16" if "bfloat16" in dtypes else "fp16"
     for tensor in tensors:
-        tensor.data = tensor.data.float()  # the same object: tied ones stay tied
+        tensor.data = tensor.data.float()  # same Parameter object, so tied weights stay tied
     num_parameters = sum(tensor.numel() for tensor in tensors if isinstance(tensor, nn.Parameter))
     tensors_text = f"{num_parameters:,} parameters" if num_parameters else "buffers"
     hint = f"loop.precision={precision} computes in {precision}"
@@ -185,7 +185,7 @@ def cast_to_float32(model: nn.Module) -> str:
 
 
 def restore(config: TrainConfig, env: Env, run_dir: Path, parallel: Parallel, group: Group) -> checkpoint.Start:
-    """Load the newest checkpoint of the run, else the weights of the run that it forks, else nothing."""
+    """Load the run's newest checkpoint, or else the weights of the run that it forks. Return where training starts."""
     seed_rank(config.seed, group.rank, step=0)
     start = checkpoint.restore(run_dir / "checkpoints", parallel, config, group)
     if start is None and env.init_from is not None:

@@ -1,9 +1,8 @@
 """Checks of the parts that users bring: data set, model, loss, score and counts, before the first step.
 
 In   what a method of the recipe returned
-Out  the same, checked; else BrokenInput: one line that says what is wrong, with a hint
-
-The optimizer is checked where it is made (parallel/way.py), parameters and buffers of a loss in recipe/user_loss.py.
+Out  the same value if it is valid, else BrokenInput with one line that says what is wrong, and a hint
+parallel/way.py checks the optimizer, and recipe/user_loss.py the parameters and buffers of a loss.
 """
 
 import contextlib
@@ -34,8 +33,8 @@ def has_user_code(recipe: Recipe) -> bool:
 
 
 def call_user_code(function: Callable[[], Any], recipe: Recipe, title: str) -> Any:
-    """Return what `function` returns. An error of the user's code becomes one line and its position, because the next
-    attempt would raise it again; want of memory or a connection stays as it is, because the next attempt may have it.
+    """Return the result of `function`. Errors in user code become BrokenInput with one line and their position, because
+    a retry would raise them again. Out-of-memory and connection errors are raised unchanged, because a retry may help.
     """
     try:
         return function()
@@ -46,7 +45,7 @@ def call_user_code(function: Callable[[], Any], recipe: Recipe, title: str) -> A
 
 
 def check_source(source: Any) -> Source:
-    """Return what build_data() returned, when it is a Source."""
+    """Return the result of build_data() if it is a Source."""
     if not isinstance(source, Source):
         hint = "return self.source(train, val), which makes a Source from data sets"
         raise BrokenInput(f"recipe: build_data() must return a Source, not {type(source).__name__}", hint=hint)
@@ -60,18 +59,18 @@ def check_score(score: Any) -> None:
 
 
 def check_model(model: Any, recipe: Recipe) -> nn.Module:
-    """Return what build_model() returned, when it can be trained and saved."""
+    """Return the result of build_model() if it can be trained and saved."""
     if not isinstance(model, nn.Module):
         raise BrokenInput(f"recipe: build_model() must return a torch.nn.Module, not {type(model).__name__}")
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise BrokenInput(f"model: {kind_of(recipe.config.model)} has no trainable parameters")
     check_storage(model)
-    refuse_what_cannot_be_read("the model's state_dict", model.state_dict())  # as each save does, before the first step
+    refuse_what_cannot_be_read("the model's state_dict", model.state_dict())  # checked early
     return model
 
 
 def check_storage(model: nn.Module) -> None:
-    """Reject tensors into which nothing can be copied, as the first message of rank 0 and each resume would."""
+    """Reject tensors that cannot be copied into, which the first broadcast from rank 0 and each resume do."""
     lazy = [name for name, parameter in model.named_parameters() if isinstance(parameter, UninitializedParameter)]
     if lazy:
         hint = "give their sizes, or run one batch through the model after you build it"
@@ -93,7 +92,7 @@ def is_expanded(tensor: Tensor) -> bool:
 
 
 def check_loss(output: Any) -> tuple[Tensor, Any]:
-    """Return what loss() returned for a batch, when it is (sum, count) and something trained has an influence on it."""
+    """Return the result of loss() for a batch if it is (sum, count) and depends on a trainable parameter."""
     is_pair = isinstance(output, tuple) and len(output) == 2
     if not (is_pair and isinstance(output[0], Tensor) and output[0].ndim == 0):
         raise BrokenInput("recipe: loss() must return (sum, count), where sum is a tensor with one element")
@@ -103,19 +102,19 @@ def check_loss(output: Any) -> tuple[Tensor, Any]:
 
 
 def check_measure(output: Any) -> None:
-    """Check what measure() returned for a batch."""
+    """Check the result of measure() for a batch."""
     if not (isinstance(output, tuple | list) and len(output) == 3 and all(map(is_number, output))):
         raise BrokenInput("recipe: measure() must return (loss, score, count), each summed over the batch")
 
 
 def check_count(count: Any, method: str, max_dims: int = 0) -> None:
-    """Check the number of items that a method of the recipe returned; None = the method does not know."""
+    """Check the number of items that a method of the recipe returned; None means unknown."""
     if count is not None and not is_number(count, max_dims):
         raise BrokenInput(f"recipe: {method} returned the item count {count!r:.60}, which is not a number")
 
 
 def check_counts_agree(counted: Any, num_items: Any) -> None:
-    """Check that count() and loss() agree on the items of one batch, and that one of them knows."""
+    """Check that count() and loss() agree on the number of items in a batch, and that at least one returns it."""
     if counted is None and num_items is None:
         raise BrokenInput("recipe: neither count() nor loss() returns the number of items in a batch")
     if counted is not None and num_items is not None and not math.isclose(counted, float(num_items), rel_tol=1e-6):
@@ -124,7 +123,7 @@ def check_counts_agree(counted: Any, num_items: Any) -> None:
 
 
 def is_number(value: Any, max_dims: int = 0) -> bool:
-    """Return whether `value` can become a tensor with one element and at most that many dimensions."""
+    """Return whether `value` can become a tensor with one element and at most `max_dims` dimensions."""
     try:
         tensor = torch.as_tensor(value, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError):
@@ -133,7 +132,7 @@ def is_number(value: Any, max_dims: int = 0) -> bool:
 
 
 def checked_flops(recipe: Recipe, num_parameters: int) -> float | None:
-    """Return the FLOPs of training on one sample, as the recipe says; None = not known."""
+    """Return the FLOPs of training on one sample that the recipe states, or None if unknown."""
     flops = guarded(lambda: recipe.flops_per_sample(num_parameters), "recipe: flops_per_sample()")
     if flops is None:
         return None

@@ -1,4 +1,4 @@
-"""Checks of the data: enough samples for all ranks, the same on all ranks, and those that a checkpoint is of."""
+"""Checks of the data: enough samples for all ranks, equal on all ranks, and equal to the data of the checkpoint."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ SOURCE = "source"  # the part of a checkpoint that says of which data it is
 
 
 def check_enough_samples(order: Order, group: Group, num_held_out: int = 0) -> None:
-    """Reject data with fewer samples than ranks: a rank without one would wait for the others in every step."""
+    """Raise BrokenInput if there are fewer samples than ranks, or with drop_last fewer than one batch."""
     if order.num_samples < group.world_size:
         hint = "more data, or fewer nodes and procs" if order.num_samples else "check the path of the data"
         if num_held_out and order.num_samples:
@@ -37,7 +37,7 @@ def check_enough_samples(order: Order, group: Group, num_held_out: int = 0) -> N
 
 
 def check_same_data(digest: str, group: Group) -> None:
-    """Reject ranks with different data: they would train on overlapping shards of two corpora without any sign."""
+    """Raise BrokenInput if the ranks have different data; otherwise they would silently train on mixed shards."""
     digest_bytes = torch.tensor(list(bytes.fromhex(digest)), dtype=torch.uint8)
     digests = [bytes(row.tolist()).hex() for row in group.gather(digest_bytes)]
     if len(set(digests)) == 1:
@@ -51,8 +51,8 @@ def check_same_data(digest: str, group: Group) -> None:
 
 
 def check_same_data_as_before(source: Source, start: Start) -> None:
-    """Reject other data than the checkpoint's: its step is a position in the order of their samples."""
-    saved = start.parts.get(SOURCE)  # older checkpoints do not say
+    """Raise BrokenInput if the data differs from the checkpoint's, whose step is a position in the sample order."""
+    saved = start.parts.get(SOURCE)  # absent in older checkpoints
     if saved is not None and saved.get("digest") != source.digest:
         raise BrokenInput(
             "data: the data set differs from the one this run started with",
@@ -65,12 +65,12 @@ def check_same_data_as_before(source: Source, start: Start) -> None:
 
 
 def source_part(source: Source, samples_digest: str) -> dict[str, str]:
-    """Return the part of a checkpoint that says of which data it is."""
+    """Return the part of a checkpoint that identifies its data."""
     return {"digest": source.digest, "summary": source.summary, "samples": samples_digest}
 
 
 def digest_of_samples(recipe: Recipe, config: TrainConfig, source: Source, group: Group) -> str:
-    """Return a digest of a few samples of a user's data set; "" for the trainer's data, whose digest covers all."""
+    """Return a digest of a few samples of a user's data set; "" for built-in data, whose own digest covers it all."""
     if not isinstance(source.train, Mapped):
         return ""
     group.phases.begin_part("data")

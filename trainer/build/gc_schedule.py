@@ -9,29 +9,29 @@ COLLECT_EVERY_STEPS, COLLECT_ALL_EVERY_STEPS = 200, 2000
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Around imports: what they make stays, and to look through it again and again is a fifth of their time.
+    """Disable garbage collection during imports, whose objects stay alive; it would take a fifth of their time.
 
-    Source: 2.5 s and 2.0 s of CPU for torch 2.13 with what its first optimizer imports, Python 3.11.
+    Source: 2.5 s and 2.0 s of CPU for torch 2.13 and the imports of its first optimizer, Python 3.11.
     """
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()  # no later look goes through it either
+        gc.freeze()  # later collections skip these objects too
         gc.enable()
 
 
 def stop_automatic_collection() -> None:
-    """Collect garbage on all ranks at the same time from now on, and freeze existing objects."""
+    """Turn off automatic garbage collection and freeze existing objects; from now on collect_garbage() collects."""
     gc.collect()
     gc.freeze()
     gc.disable()
 
 
 def collect_garbage(done: int) -> None:
-    """After `done` steps, on all ranks together: a pause of one rank is a pause of all.
+    """Collect garbage after `done` steps, on all ranks at once, because a pause of one rank delays all.
 
-    What is alive then is looked at again only by a collection of all, which takes long where data are kept as objects.
+    Objects that survive are checked again only by a full collection, which is slow if data is kept as objects.
     """
     if done % COLLECT_EVERY_STEPS == 0:
         gc.collect(2 if done % COLLECT_ALL_EVERY_STEPS == 0 else 1)

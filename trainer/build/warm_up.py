@@ -1,8 +1,8 @@
 """The first pass: one batch through the model, backward and a validation, without effect.
 
-It compiles, opens connections, and lets DDP settle its buckets: the position of a gradient in them is the order in
-which three or more ranks add it, which must not differ between a resumed and an uninterrupted run. Data that cannot be
-read, and a model that does not fit them, are found here, under the long timeout.
+It compiles, opens connections, and makes DDP fix its buckets: a gradient's position in them sets the order in which
+three or more ranks add it, which must be the same in a resumed and an uninterrupted run. Data that cannot be read, and
+a model that does not fit the data, fail here, under the long timeout.
 """
 
 from functools import partial
@@ -28,9 +28,9 @@ from .checks import call_user_code, has_user_code
 
 
 def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Source, group: Group) -> float:
-    """Run the first pass; return the number of items of the first batch. Raises BrokenInput.
+    """Run the first pass and return the number of items in the first batch. Raises BrokenInput.
 
-    Held-out data are measured as well when there is code of the user's.
+    With user code it also measures a batch of held-out data.
     """
     phases = group.phases
     phases.begin_part("data")
@@ -45,7 +45,7 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Sou
     checks.check_counts_agree(counted, num_items)
     phases.enter("backward")
     first_backward(parallel, recipe, loss, counted=counted is not None)
-    del loss  # not every way to share a model makes a backward pass, which would free it
+    del loss  # free it, because not every parallel.kind runs a backward pass here
     if held_out is not None and has_user_code(recipe):
         first_measure(parallel, recipe, Copier(group.device).finish(held_out.batch))
     buffers.restore()
@@ -53,7 +53,7 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Sou
 
 
 def first_batches(recipe: Recipe, config: TrainConfig, source: Source, group: Group) -> tuple[Fed, Fed | None]:
-    """Read a batch of training data, and one of held-out data if there are any: what cannot be read is found now."""
+    """Return a batch of training data, and one of held-out data or None, so that unreadable data fails now."""
     read = partial(read_apart, config=config.loader, device=group.device)
     indices_B = torch.arange(config.batch.micro) % len(source.train)
     (first,) = call_user_code(
@@ -77,7 +77,7 @@ def first_loss(parallel: Parallel, recipe: Recipe, batch: Any) -> tuple[Tensor, 
 
 
 def first_backward(parallel: Parallel, recipe: Recipe, loss: Tensor, counted: bool) -> None:
-    """Run the backward pass of the first batch. counted: the recipe knew the number of items before the loss."""
+    """Run the backward pass of the first batch. counted: whether count() returned the number of items"""
     title = "model: the backward pass failed on the first batch"
     try:
         call_user_code(lambda: parallel.warm_up(loss, counted=counted), recipe, title)
@@ -89,7 +89,7 @@ def first_backward(parallel: Parallel, recipe: Recipe, loss: Tensor, counted: bo
 
 
 def first_measure(parallel: Parallel, recipe: Recipe, batch: Any) -> None:
-    """Measure one batch as a validation does: one that fails in a day would fail in each attempt."""
+    """Measure one batch as a validation does, because one that fails a day later would fail in each attempt."""
     with evaluating(parallel.evaluated):
         title = "validation: measure() failed on the first held-out batch"
         output = call_user_code(lambda: parallel.evaluated(batch, measure=True), recipe, title)

@@ -1,8 +1,8 @@
 """Save checkpoints in the background: copy the state between two steps, then rank 0 writes the copy.
 
-At most one is under way: the next one waits for it, and the first time it says so. A save that fails costs that
-checkpoint, not the training; when too many fail in a row, all ranks exit after the same step, to avoid a week of
-training that is saved nowhere.
+At most one save is in progress: the next one waits for it, with a warning the first time. A failed save costs that
+checkpoint, not the training. If too many fail in a row, all ranks exit after the same step, to avoid a week of
+training without a checkpoint.
 """
 
 import time
@@ -26,14 +26,14 @@ Keep = Callable[[Any], Any]  # makes of tensors what is to be written
 
 
 class Saver:
-    """The checkpoints of one training. All ranks call save() and wait() together; rank 0 writes and counts.
+    """Saves the checkpoints of one training. All ranks call save() and wait() together; rank 0 writes and counts.
 
-    root      in the run folder
-    damaged   checkpoints that are known not to be sound; the next save removes them
-    phases    of this rank, for the watchdog
-    replaces  a step that is saved again may be another state
-    gives_up  rank 0 asks all ranks to end
-    request   of people, to save now: a save that is waited for answers it
+    root      checkpoint folder in the run folder
+    damaged   checkpoints known to be damaged; the next save removes them
+    phases    phases of this rank, for the watchdog
+    replaces  whether a step that is saved again may have another state
+    gives_up  whether rank 0 wants all ranks to exit
+    request   a user's request to save now; a save with wait=True answers it
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class Saver:
     def save(
         self, step: int, contents: Callable[[Keep], Mapping[str, Content]], val_loss: float | None, wait: bool
     ) -> bool:
-        """Save after `step` finished steps. False, on every rank: it has failed already.
+        """Save after `step` finished steps. Return False, on every rank, if the save has already failed.
 
-        contents: all ranks call it; on rank 0 it gives the files, of what `keep` makes of tensors
-        val_loss: of these weights, when it was measured after this step; it decides which checkpoint is the best
-        wait: until it is written, so that nothing need be copied, and the result is known on return
+        contents: function that all ranks call; on rank 0 it returns the files, with tensors converted by `keep`
+        val_loss: loss of these weights if measured after this step; it decides which checkpoint is the best
+        wait: whether to wait until it is written; then nothing is copied, and the result is known on return
         """
         former, waited_s = self._under_way, self._end_last()
         if former is not None and waited_s > STALL_S and not wait:
@@ -79,7 +79,7 @@ class Saver:
         return is_saved
 
     def look(self) -> None:
-        """Between two steps: tell how the save ended that was under way, if it has. Says nothing on other ranks."""
+        """Print on rank 0 how the current save ended, if it has ended. Called between two steps."""
         if self._under_way is None or not self._under_way[1].done():
             return
         (step, written), self._under_way = self._under_way, None
@@ -91,14 +91,14 @@ class Saver:
             self._why = f"step {step} was not saved: {error}"
             print(f"warning: {self._why}; {self._left()}", flush=True)
             self.gives_up = self._failures >= self._config.max_failures
-        except Exception as error:  # no trouble of the disk: the next save would end the same
+        except Exception as error:  # not a disk error, so the next save would fail too
             self._failures += 1
             self._why = f"step {step} was not saved: {type(error).__name__}: {error}"
             traceback.print_exception(error)
             self.gives_up = True
 
     def failure(self, step: int) -> TrainerError:
-        """The error that ends the run when a checkpoint could not be had; on every rank."""
+        """Return the error that ends the run, on every rank, after a checkpoint could not be saved."""
         if not self._group.is_first:
             return TrainerError(f"the state after step {step} was not saved; rank 0 printed the reason")
         times = f", {self._failures} saves in a row" if self._failures > 1 else ""
@@ -111,26 +111,26 @@ class Saver:
         under_way = self._under_way
         if under_way is not None and not under_way[1].done():
             print(f"waiting for the save of step {under_way[0]}", flush=True)
-            under_way[1].exception()  # look() tells
+            under_way[1].exception()  # look() prints it
 
     def close(self) -> None:
-        """Before the run ends, for whatever reason: what is under way is written. Sends nothing to other ranks."""
+        """Finish the current save before the run ends, for whatever reason. Sends nothing to other ranks."""
         self.finish()
         self._thread.shutdown(wait=True)
         self.look()
 
     @property
     def has_failed(self) -> bool:
-        """Return whether the last save failed, as far as rank 0 knows after close()."""
+        """Return whether the last save failed; valid on rank 0 after close()."""
         return self._failures > 0
 
     def wait(self) -> bool:
-        """Wait on all ranks for what is under way; did the last save succeed?"""
+        """Wait on all ranks for the current save. Return whether the last save succeeded."""
         self._end_last()
         return self._group.from_first(self._failures) == 0
 
     def _end_last(self) -> float:
-        """All ranks wait for what is under way; on rank 0, how many seconds its disk took for that."""
+        """Wait on all ranks for the current save. Return the seconds that rank 0 waited for its disk, 0.0 elsewhere."""
         self._phases.enter("write" if self._group.is_first else "save")
         waited_s = self._group.one_does(0, self._until_written, self._phases.go_on)
         self._phases.enter("save")
@@ -144,7 +144,7 @@ class Saver:
         return time.perf_counter() - since
 
     def _tell_stall(self, former: int, step: int, waited_s: float) -> None:
-        """The first time that training waits for a disk, though saves are in the background."""
+        """Print a warning the first time that training waits for a disk although saves are in the background."""
         if not self._stall_is_told:
             waited = f"all ranks waited {waited_s:.1f} s for the save of step {former} before saving step {step}"
             print(

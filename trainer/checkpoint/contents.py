@@ -27,15 +27,15 @@ from .safe_pickle import refuse_what_cannot_be_read
 from .snapshot import on_cpu
 from .verified import Found, newest_verified, torch_file
 
-Parts = Mapping[str, Any]  # what else is kept in state.json: values of JSON, each under the name of its owner
+Parts = Mapping[str, Any]  # further JSON values in state.json, each under its owner's name
 
 
 @dataclass(frozen=True)
 class Start:
-    """Start of a run: steps done so far, and a description of the source.
+    """Where training starts: the steps done so far, and a description of the source.
 
-    parts    as they were given to the save
-    damaged  checkpoints that this rank has passed over
+    parts    the parts that were given to the save
+    damaged  damaged checkpoints that were skipped
     """
 
     step: int
@@ -52,10 +52,10 @@ def contents(
     parts: Parts,
     keep: Callable[[Any], Any],
 ) -> Mapping[str, Content]:
-    """The files of a checkpoint after `step` finished steps, on rank 0; nothing on the others. All ranks call it.
+    """Return the files of a checkpoint after `step` finished steps on rank 0, {} on other ranks. All ranks call it.
 
-    keep: makes of tensors what is to be written; copies, when they are written while training goes on
-    Raises BrokenInput for what could not be read back.
+    keep: converts tensors to the values to be written; it copies them if training continues meanwhile
+    Raises BrokenInput for a state that could not be loaded again.
     """
     random_states = group.gather(RandomState.now(group.device).packed())
     weights, optimizer_state = parallel.weights(), {**parallel.optimizer_state(), NAMES: list(parallel.names)}
@@ -64,7 +64,7 @@ def contents(
     refuse_what_cannot_be_read("the model's state_dict", weights)
     refuse_what_cannot_be_read("the optimizer's state_dict", optimizer_state)
     if parallel.gathers:
-        keep = on_cpu  # it is a copy already
+        keep = on_cpu  # already a copy
     state = {
         "step": step,
         "world_size": group.world_size,
@@ -81,12 +81,11 @@ def contents(
 
 
 def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -> Start | None:
-    """Continue from the newest verified checkpoint under `root`; None when there is no checkpoint at all.
+    """Resume from the newest verified checkpoint under `root`; return None if there is no checkpoint at all.
 
-    Sets weights, optimizer and this rank's random state. With another world size random states are drawn
-    anew.
-    Raises BrokenInput when the run is another one (see IDENTITY), when every checkpoint is damaged, and when one
-    is of a later version of the trainer; StorageLost, on all ranks, when a disk does not give what is there.
+    Sets weights, optimizer and this rank's random state. With another world size random states are newly seeded.
+    Raises BrokenInput if it belongs to another run (see IDENTITY), if every checkpoint is damaged, or if one was
+    written by a later version of the trainer; StorageLost, on all ranks, if an existing file cannot be read.
     """
     newest = newest_verified(root, group)
     if newest is None:
@@ -112,7 +111,7 @@ def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -
 
 
 def fork(root: Path, parallel: Parallel, group: Group) -> Start:
-    """Step 0 of a new run with the weights of another run's newest verified checkpoint under `root`."""
+    """Start a new run at step 0 with the weights of another run's newest verified checkpoint under `root`."""
     newest = newest_verified(root, group)
     if newest is None:
         raise BrokenInput(f"JOBC_INIT_FROM: no node has a checkpoint in {root}")
@@ -126,7 +125,7 @@ def fork(root: Path, parallel: Parallel, group: Group) -> Start:
 
 
 def _state_of(checkpoint: Found) -> dict[str, Any]:
-    """The content of state.json; all ranks call it. Raises BrokenInput when a script's own save() wrote it."""
+    """Return the content of state.json; all ranks call it. Raises BrokenInput if a script's own save() wrote it."""
     state = checkpoint.about()
     if "identity" not in state:
         why, hint = "was saved by a script, not by the trainer", "resume with that script, or start a new run"
@@ -160,12 +159,12 @@ def _load_optimizer(parallel: Parallel, state: Mapping[str, Any]) -> None:
 
 
 def _set(load: Callable[[Any], None], value: Any, title: str, hint: str = "start a new run") -> None:
-    """Have `load` take a value of a checkpoint. Raises BrokenInput when it does not fit, in torch's words."""
+    """Call `load` with a value of a checkpoint. Raises BrokenInput with torch's message if it does not fit."""
     try:
         load(value)
     except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
-        if known_cause(error) is not None:  # a peer that was lost while ranks shared the value out
+        if known_cause(error) is not None:  # a peer was lost meanwhile
             raise
-        message = f"KeyError: {error}" if isinstance(error, KeyError) else str(error)  # of which str() is the key alone
+        message = f"KeyError: {error}" if isinstance(error, KeyError) else str(error)  # its str() is only the key
         lines = [line.strip() for line in message.splitlines()]
         raise BrokenInput(title, lines[1:6] or lines, hint=hint) from error

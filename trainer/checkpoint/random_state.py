@@ -1,6 +1,6 @@
 """Random streams: equal on all ranks while the model is built, then one per rank, kept in checkpoints.
 
-States of `random`, torch, and `numpy.random` if NumPy is imported, as torch does where it is installed.
+Covers `random`, torch, and `numpy.random` if NumPy is imported, which torch does if it is installed.
 """
 
 import random
@@ -15,19 +15,19 @@ from torch import Tensor
 from ..data.order import mix
 
 OLD_PYTHON_WORDS = 625  # random.getstate(): 624 words and the position
-PYTHON_WORDS = 627  # and whether random.gauss, which makes normal numbers by two, has one left, and the bits of that
-NUMPY_WORDS = 628  # the same of NumPy, and before it whether there was a NumPy
+PYTHON_WORDS = 627  # plus: whether random.gauss, which generates pairs, has a number left, and the bits of it
+NUMPY_WORDS = 628  # the same for NumPy, after a word that says whether NumPy was imported
 
 MT19937 = "MT19937"  # NumPy's name of its generator
 
 
 def seed_model(seed: int) -> None:
-    """Before the model is built: the same initial weights on every rank."""
+    """Seed all ranks equally before the model is built, so that they have the same initial weights."""
     _seed(mix(seed, "model"))
 
 
 def seed_rank(seed: int, rank: int, step: int) -> None:
-    """After that: dropout differs between ranks. `step` is where the run begins."""
+    """Seed each rank differently after that, for example for dropout. step: the step at which training starts"""
     _seed(mix(seed, "rank", rank, step))
 
 
@@ -49,14 +49,14 @@ class RandomState:
 
     @classmethod
     def now(cls, device: torch.device) -> "RandomState":
-        """The current state of this process."""
+        """Return the current random state of this process."""
         _, words, next_gauss = random.getstate()
         python = torch.tensor([*words, next_gauss is not None, _bits(next_gauss or 0.0)], dtype=torch.int64)
         cuda = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.empty(0, dtype=torch.uint8)
         return cls(python, torch.get_rng_state(), cuda, torch.tensor(_numpy_state(), dtype=torch.int64))
 
     def set(self, device: torch.device) -> None:
-        """Make this the state of this process."""
+        """Set the random state of this process to this one."""
         *words, has_left, bits = self.python.tolist()
         random.setstate((3, tuple(words), _number(bits) if has_left else None))
         torch.set_rng_state(self.cpu)
@@ -67,12 +67,12 @@ class RandomState:
             numpy.random.set_state((MT19937, words, position, has_left, _number(bits)))
 
     def packed(self) -> Tensor:
-        """All of it as one uint8 tensor, as long on every rank, so that it can be gathered."""
+        """Return the state as one uint8 tensor, of the same length on every rank, so that it can be gathered."""
         return torch.cat([self.python.view(torch.uint8), self.cpu, self.cuda, self.numpy.view(torch.uint8)])
 
     @classmethod
     def unpack(cls, packed: Tensor) -> "RandomState":
-        """The inverse of `packed`, also of checkpoints from before NumPy's state was kept."""
+        """Return the state from the result of packed(), also from old checkpoints without NumPy's state."""
         sizes = [8 * PYTHON_WORDS, len(torch.get_rng_state()), 8 * NUMPY_WORDS]
         if len(packed) < sum(sizes):
             next_gauss, numpy = torch.zeros(16, dtype=torch.uint8), torch.zeros(8 * NUMPY_WORDS, dtype=torch.uint8)

@@ -1,7 +1,7 @@
 """Check that a state can be loaded from a checkpoint without running code from it.
 
-It is written and read in memory, with empty tensors in place of its own: what their values are makes no difference,
-and two more copies of a large model would not fit.
+The state is saved and loaded in memory with empty tensors, because their values do not matter, and two more copies of
+a large model would not fit.
 """
 
 import io
@@ -18,14 +18,14 @@ from ..lifecycle.errors import BrokenInput
 
 
 class Pickler(pickle.Pickler):
-    """Pickles a tensor as an empty one of its kind. torch.save looks for this name in its `pickle_module`."""
+    """Pickles a tensor as an empty one of its type. torch.save looks for this class name in its `pickle_module`."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
-        self._reduced: dict[tuple[type, torch.dtype], Any] = {}  # each of its own would be slow for a large model
+        self._reduced: dict[tuple[type, torch.dtype], Any] = {}  # one per tensor would be slow for a large model
 
     def reducer_override(self, value: Any) -> Any:
-        """A tensor that wraps others, such as a DTensor, is made of them: they come here in their turn."""
+        """Reduce a tensor to an empty one. A wrapper such as a DTensor is pickled normally, its inner tensors here."""
         is_wrapper = isinstance(value, Tensor) and type(value).__torch_dispatch__ is not Tensor.__torch_dispatch__
         if not isinstance(value, Tensor) or is_wrapper or value.is_quantized:  # torch cannot save an empty one of these
             return NotImplemented
@@ -37,7 +37,7 @@ class Pickler(pickle.Pickler):
 
 
 def refuse_what_cannot_be_read(whose: str, state: Any) -> None:
-    """Raises BrokenInput now, and not when the run is resumed. whose: state it is, for the first line"""
+    """Raise BrokenInput if the state could not be loaded on resume. whose: name of the state in the message"""
     content = io.BytesIO()
     try:
         torch.save(state, content, pickle_module=sys.modules[__name__])
@@ -52,7 +52,7 @@ def refuse_what_cannot_be_read(whose: str, state: Any) -> None:
 
 
 def load(path: Path, file: BinaryIO) -> Any:
-    """Load tensors and plain values of `file`, opened from `path`, without running code. Raises BrokenInput."""
+    """Return the tensors and plain values in `file`, opened from `path`, without running code. Raises BrokenInput."""
     try:
         return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:

@@ -1,6 +1,6 @@
 """Snapshot of tensors in CPU memory, so that training continues while the snapshot is written.
 
-The memory is used again for the next copy: what is new each time costs page faults, and on a GPU's host to be pinned.
+The memory is reused for the next copy, because new memory costs page faults and, with a GPU, pinning.
 """
 
 import copy
@@ -12,24 +12,24 @@ from torch import Tensor
 
 
 class Snapshot:
-    """Holds the memory of one copy; `take` overwrites the copy before."""
+    """Holds the memory of one copy; `take` overwrites the previous copy."""
 
     def __init__(self) -> None:
         self._memory: dict[str, Tensor] = {}
 
     def take(self, tree: Any) -> Any:
-        """`tree` of mappings, lists, tuples and tensors, with tensors copied; tensors that are one stay one."""
+        """Return a tree of mappings, lists, tuples and tensors with its tensors copied; tied tensors stay tied."""
         copies: dict[object, Tensor] = {}
         copied = self._take(tree, "", copies)
         if torch.cuda.is_available() and any(memory.is_pinned() for memory in copies.values()):
-            torch.cuda.current_stream().synchronize()  # copies from a GPU were only begun
+            torch.cuda.current_stream().synchronize()  # copies from a GPU are asynchronous
         return copied
 
     def _take(self, value: Any, path: str, copies: dict[object, Tensor]) -> Any:
         if isinstance(value, Tensor):
             return self._copy(value.detach(), path, copies)
         if isinstance(value, Mapping):
-            shallow: Any = copy.copy(value)  # keeps what torch notes beside the entries of a state_dict
+            shallow: Any = copy.copy(value)  # keeps the metadata of a state_dict
             for key, item in value.items():
                 shallow[key] = self._take(item, f"{path}/{key}", copies)
             return shallow
@@ -49,7 +49,7 @@ class Snapshot:
 
 
 def on_cpu(tree: Any) -> Any:
-    """`tree` with the tensors of a GPU copied: a file of them can be read on a machine without one."""
+    """Return `tree` with GPU tensors copied to the CPU, so that a machine without a GPU can read the file."""
     if isinstance(tree, Mapping):
         shallow: Any = copy.copy(tree)
         for key, item in tree.items():

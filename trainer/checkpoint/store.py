@@ -1,13 +1,13 @@
-"""Folders of checkpoints that are complete or not there, whatever is killed or full while they are written.
+"""Checkpoint folders that are complete or absent, even if a save is killed or the disk is full.
 
     checkpoints/step_00000100/{MANIFEST.json, weights.pt, ...}
-    checkpoints/best -> step_00000100       the lowest validation loss so far, where one was measured at a save
-    checkpoints/.step_00000100.replaced     counts as that step for as long as step_00000100 is not there
+    checkpoints/best -> step_00000100       the lowest validation loss measured at a save so far
+    checkpoints/.step_00000100.replaced     counts as that step while step_00000100 does not exist
 
 A save writes a hidden temporary folder, flushes every file to disk, writes the manifest with sizes and hashes
-last, and only then gives the folder its name. A reader trusts nothing that its manifest does not confirm. What cannot
-be read is not judged: it may be sound, so it is neither passed over nor removed.
-Standard library only; what the files contain is checkpoint.py's business.
+last, and only then gives the folder its name. A reader trusts only what the manifest confirms. A checkpoint that cannot
+be read (I/O error) may be sound, so it is neither skipped nor removed.
+Standard library only; contents.py defines what the files contain.
 """
 
 import contextlib
@@ -27,23 +27,23 @@ from ..files.retried_reads import NOT_THERE, patiently
 from ..rt import untrusted_files
 from ..rt.untrusted_files import is_file_name, parsed
 
-FORMAT = 1  # of the manifest and of what checkpoint.py puts beside it; the seal is the same in all formats
+FORMAT = 1  # of the manifest and of the files from contents.py; the seal is the same in all formats
 MANIFEST = "MANIFEST.json"
 LARGEST_MANIFEST = 64 * untrusted_files.MIB
 SEAL = "manifest_sha256"
 PREFIX, TEMPORARY = "step_", ".step_"
 BEST = "best"
-REPLACED = ".replaced"  # a sound checkpoint on its way out, whose place the new one has not taken yet
+REPLACED = ".replaced"  # a sound checkpoint that is being replaced; the new one is not in place yet
 NAMES = re.compile(rf"{PREFIX}(\d+)|\.{PREFIX}(\d+){re.escape(REPLACED)}")
 
 
 def folder_name(step: int) -> str:
-    """step_00000100: names sort by step."""
+    """Return the folder name of a step, such as step_00000100; names sort by step."""
     return f"{PREFIX}{step:08d}"
 
 
 class NewerFormat(Exception):
-    """A sound checkpoint that a later version of the trainer wrote: neither read, nor passed over for an older one."""
+    """A sound checkpoint was written by a later version of the trainer: it is neither read nor skipped."""
 
 
 def save(
@@ -56,15 +56,15 @@ def save(
     damaged: Collection[str] = (),
     replaces: bool = False,
 ) -> Path:
-    """Write `files` as the checkpoint of `step`, then remove what need not be kept.
+    """Write `files` as the checkpoint of `step`, then remove checkpoints that need not be kept.
 
-    keep, keep_every_steps: the newest `keep` stay, the best, and those whose step is a multiple of the other
-    val_loss: measured with these weights; None when it was not
-    damaged: folders known not to be sound, which therefore count for nothing
-    replaces: a sound checkpoint of `step` may be another state, so it is replaced; else it is the same, and stays,
+    keep, keep_every_steps: kept are the newest `keep`, the best, and multiples of `keep_every_steps`
+    val_loss: validation loss of these weights; None if not measured
+    damaged: folders known to be damaged, which do not count
+    replaces: whether a sound checkpoint of `step` may have another state and is replaced; otherwise it is kept,
         unless its loss was measured only now
-    Raises OSError when the disk does not take it, or does not say what is there: older checkpoints are untouched,
-    nothing new is visible.
+    Raises OSError if the disk cannot be written or read; then older checkpoints are untouched and nothing new is
+    visible.
     """
     target = root / folder_name(step)
     if not root.is_dir():
@@ -74,29 +74,29 @@ def save(
     newly_measured = val_loss is not None and _val_loss(target) is None
     if replaces or newly_measured or not target.exists() or problem(target) is not None:
         _put(target, step, files, val_loss)
-    with contextlib.suppress(OSError):  # this one is safe; what could not be removed is tried again after the next
+    with contextlib.suppress(OSError):  # the new one is safe, and the next save tries to remove the rest again
         _prune(root, keep, keep_every_steps, set(damaged) - {target.name})
     return target
 
 
-# ---- how a checkpoint is put there
+# ---- writing a checkpoint
 
 
 def _put(target: Path, step: int, files: Mapping[str, Content], val_loss: float | None) -> None:
-    """Make the folder `target`, replacing what is there: killed at any line, the old one or the new one is found."""
+    """Create the folder `target`, replacing an old one: if killed at any line, the old or the new one is found."""
     temporary = target.with_name(f".{target.name}")
     try:
         temporary.mkdir()
         written = {name: write_durably(temporary / name, content) for name, content in files.items()}
         write_durably(temporary / MANIFEST, manifest(step, written, val_loss))
         flush_folder(temporary)
-        if target.exists():  # a folder that is not empty cannot be renamed over
+        if target.exists():  # rename() cannot replace a folder that is not empty
             target.rename(_aside(target))
         temporary.rename(target)
         flush_folder(target.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
-        with contextlib.suppress(OSError):  # else the next save tries it again
+        with contextlib.suppress(OSError):  # on failure the next save tries again
             _bring_back(target)
         raise
 
@@ -112,7 +112,7 @@ def _bring_back(target: Path) -> None:
 
 
 def manifest(step: int, written: Mapping[str, Written], val_loss: float | None) -> bytes:
-    """The file that says what belongs to a checkpoint; written last."""
+    """Return the content of the manifest, which lists the files of a checkpoint and is written last."""
     entries = {name: {"size": file.size, "sha256": file.sha256} for name, file in written.items()}
     measured = {"val_loss": val_loss} if val_loss is not None and math.isfinite(val_loss) else {}
     tree = {"format": FORMAT, "step": step, **measured, "files": entries}
@@ -120,16 +120,16 @@ def manifest(step: int, written: Mapping[str, Written], val_loss: float | None) 
 
 
 def _seal(tree: Mapping[str, object]) -> str:
-    """The manifest's own hash, so that damage to it is noticed too."""
+    """Return the hash of the manifest itself, so that damage to it is detected too."""
     content = {key: value for key, value in tree.items() if key != SEAL}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-# ---- what is kept
+# ---- retention
 
 
 def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collection[str]) -> None:
-    """Remove checkpoints that are neither newest, nor best, nor permanent. Unread ones may be the best."""
+    """Remove checkpoints that are not among the newest, the best or permanent. Unreadable ones stay."""
     folders = newest_first(root)
     sound = [folder for folder in folders if folder.name not in damaged]
     losses, unread = _losses(sound)
@@ -145,10 +145,10 @@ def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collect
 
 
 def best(root: Path, damaged: Collection[str] = ()) -> Path | None:
-    """The checkpoint with the lowest validation loss, of equal ones the newest; None when none was measured.
+    """Return the checkpoint with the lowest validation loss (the newest of equal ones); None if none was measured.
 
-    The manifests are asked, not the link: a kill between a save and the link then costs nothing.
-    damaged: names of those that do not count
+    It reads the manifests and not the link, which may be stale after a kill.
+    damaged: names of checkpoints that do not count
     """
     return _lowest(_losses([folder for folder in newest_first(root) if folder.name not in damaged])[0])
 
@@ -182,7 +182,7 @@ def _val_loss(folder: Path) -> float | None:
 
 
 def _point_to(folder: Path | None, link: Path) -> None:
-    """The link that people and scripts read; a file system without symbolic links does without."""
+    """Point the link for users and scripts to a folder; ignored on file systems without symlinks."""
     temporary = link.with_name(f"{TEMPORARY}{link.name}")
     if folder is not None and not (link.is_symlink() and os.readlink(link) == folder.name):
         with contextlib.suppress(OSError):
@@ -191,16 +191,16 @@ def _point_to(folder: Path | None, link: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Hide the folder first, so that a kill in the middle leaves no half checkpoint under its name."""
+    """Remove a checkpoint. It is hidden first, so that a kill leaves no partial checkpoint under its name."""
     hidden = folder.with_name(f".{folder.name}.old")
     folder.rename(hidden)
     shutil.rmtree(hidden, ignore_errors=True)
 
 
 def remove_leftovers(root: Path) -> None:
-    """Delete what killed saves and removals left behind. Only the one writer of a run may call this.
+    """Delete what killed saves and removals left behind. Only the single writer of a run may call this.
 
-    Raises OSError, and deletes nothing, when a sound checkpoint cannot be put back in its place.
+    Raises OSError, and deletes nothing, if a sound checkpoint cannot be moved back into place.
     """
     for path in root.glob(f"{TEMPORARY}*{REPLACED}"):
         _bring_back(root / folder_name(step_of(path)))
@@ -210,11 +210,11 @@ def remove_leftovers(root: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-# ---- which is the newest
+# ---- reading and verifying
 
 
 def newest_first(root: Path) -> list[Path]:
-    """All checkpoints, verified or not, by falling step, not by time of file: clocks of nodes differ.
+    """Return all checkpoints, verified or not, by descending step; file times are ignored, because node clocks differ.
 
     Raises Unreadable.
     """
@@ -229,9 +229,9 @@ def newest_first(root: Path) -> list[Path]:
 
 
 def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
-    """The newest checkpoint whose manifest holds, and one line for each newer one that is damaged.
+    """Return the newest checkpoint that matches its manifest, and one line for each newer, damaged one.
 
-    Raises NewerFormat and Unreadable when a newer one cannot be judged.
+    Raises NewerFormat and Unreadable if a newer one cannot be verified.
     """
     damaged: list[str] = []
     for folder in newest_first(root):
@@ -245,7 +245,7 @@ def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
 def problem(folder: Path) -> str | None:
     """Return what is wrong with a checkpoint, naming the file; None if it is exactly as saved.
 
-    Raises NewerFormat, and Unreadable for a file that is there and may be sound.
+    Raises NewerFormat, and Unreadable for an existing file that cannot be read and may be sound.
     """
     try:
         tree = parsed(MANIFEST, patiently(read_manifest, folder / MANIFEST))
@@ -289,7 +289,7 @@ def _as_written(path: Path, size: int) -> Written:
 
 
 def open_own(path: Path) -> BinaryIO:
-    """A regular file of the folder itself. Raises OSError when the disk refuses, untrusted_files.Unreadable else."""
+    """Open a regular file, not a symlink. Raises OSError for I/O errors, else untrusted_files.Unreadable."""
     try:
         return untrusted_files.open_regular(path, follow=False)
     except untrusted_files.Unreadable as error:
@@ -297,7 +297,7 @@ def open_own(path: Path) -> BinaryIO:
 
 
 def read_manifest(path: Path) -> bytes:
-    """Raises as open_own(), and untrusted_files.Unreadable for a file that is too large."""
+    """Return the content of a manifest. Raises like open_own(), and untrusted_files.Unreadable if it is too large."""
     with open_own(path) as file:
         content = file.read(LARGEST_MANIFEST + 1)
     if len(content) > LARGEST_MANIFEST:
@@ -306,5 +306,5 @@ def read_manifest(path: Path) -> bytes:
 
 
 def step_of(folder: Path) -> int:
-    """The step in the folder's name."""
+    """Return the step in a folder's name."""
     return int(folder.name.removeprefix(TEMPORARY).removeprefix(PREFIX).removesuffix(REPLACED))

@@ -1,6 +1,6 @@
-"""Read checkpoints of the trainer or of a script: one rank verifies the newest sound one and reads it for all.
+"""Read checkpoints of the trainer or a script: one rank finds and verifies the newest one, and reads it for all ranks.
 
-In   the folder of the checkpoints, as this rank sees it
+In   the checkpoint folder, as this rank sees it
 Out  Found, whose files all ranks load together
 """
 
@@ -31,19 +31,18 @@ SOUND, DAMAGED, NEWER_FORMAT = 0, 1, 2
 
 
 def torch_file(value: Any) -> Content:
-    """Writes `value` in torch's file format. Equal values give equal bytes."""
+    """Return a writer of `value` in torch's file format. Equal values give equal bytes."""
     return lambda file: torch.save(value, file)
 
 
 @dataclass(frozen=True)
 class Found:
-    """A checkpoint that one rank has verified: it alone reads the files, all get their bytes.
+    """A checkpoint that one rank has verified: that rank reads the files and sends their bytes to all.
 
-    A resume needs on each rank, in the memory of its host, the bytes of one file once, and beside them what is loaded
-    from it: twice the largest file. The bytes are gone before the next step of the resume.
-
-    rank     who sees it; the run folder may be one that all nodes see, or each node's own
-    damaged  newer ones that are not sound, a line each
+    On resume each rank needs host memory for twice the largest file: its bytes, and the values loaded from them. The
+    bytes are freed before the next file is read.
+    rank     the rank that sees the checkpoint; the run folder may be shared or each node's own
+    damaged  one line for each newer, damaged checkpoint
     """
 
     folder: Path
@@ -53,7 +52,7 @@ class Found:
 
     @property
     def passed_over(self) -> tuple[str, ...]:
-        """Return the names of the damaged checkpoints: the Saver must not keep one of them instead of a valid one."""
+        """Return the names of the damaged checkpoints, so that the Saver does not keep one instead of a valid one."""
         return tuple(line.split(":")[0] for line in self.damaged)
 
     def read(self, name: str) -> bytes:
@@ -69,11 +68,11 @@ class Found:
         return content
 
     def load(self, name: str) -> Any:
-        """All ranks call it. Only tensors and plain values: a checkpoint can run no code."""
+        """Return the tensors and plain values in a file, without running code from it. All ranks call this."""
         return load_safely(self.folder / name, self._open(name))
 
     def about(self) -> dict[str, Any]:
-        """Content of state.json, whose `step` and `world_size` are integers. All ranks call it. Raises BrokenInput."""
+        """Return state.json, with integer `step` and `world_size`. All ranks call this. Raises BrokenInput."""
         path, hint = self.folder / "state.json", "remove that folder to resume from an older checkpoint"
         try:
             state = parsed(path, self.read(path.name))
@@ -92,10 +91,10 @@ class Found:
 
 
 def newest_verified(root: Path, group: Group) -> Found | None:
-    """The newest sound checkpoint that any rank sees. Of several ranks that see one, rank 0 or the next verifies it.
+    """Return the newest sound checkpoint that any rank sees, verified by the lowest such rank; None if there is none.
 
-    Raises BrokenInput when there are some, but none is sound, or a newer one is of a later version of the trainer; and
-    StorageLost, on all ranks, when the disk of one does not give what is there.
+    Raises BrokenInput if all checkpoints are damaged, or a newer one was written by a later version of the trainer;
+    StorageLost, on all ranks, if one rank cannot read an existing file.
     """
     folders, why = _attempt(partial(store.newest_first, root))
     _refuse_unread(why, group)
@@ -124,7 +123,7 @@ def newest_verified(root: Path, group: Group) -> Found | None:
 
 
 def _newest_of_all(mine: int, group: Group) -> tuple[int, int] | None:
-    """(step, rank) of the newest one that is still to be verified, of any rank. mine: this rank's, -1 for none"""
+    """Return (step, rank) of the newest checkpoint of any rank that is not yet verified. mine: own step, -1 if none"""
     group.phases.enter("exchange")
     steps = [int(step) for step in group.gather(torch.tensor([mine]))]
     group.phases.enter("restore")
@@ -133,7 +132,7 @@ def _newest_of_all(mine: int, group: Group) -> tuple[int, int] | None:
 
 
 def _verify(folder: Path) -> tuple[int, str]:
-    """Is it what was saved? And what stands against it."""
+    """Return a verdict on a checkpoint (SOUND, DAMAGED or NEWER_FORMAT) and its reason."""
     try:
         problem = store.problem(folder)
     except store.NewerFormat as error:
@@ -144,7 +143,7 @@ def _verify(folder: Path) -> tuple[int, str]:
 def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:
     """Return what `rank` reads; None on other ranks, which wait as long as the read takes.
 
-    Raises StorageLost, on all ranks, when it cannot be read.
+    Raises StorageLost, on all ranks, if it cannot be read.
     """
     group.phases.enter("read" if group.rank == rank else "exchange")
     content, why = group.one_does(rank, partial(_attempt, read), group.phases.go_on) or (None, "")
@@ -162,7 +161,7 @@ def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
 
 
 def _refuse_unread(why: str, group: Group) -> None:
-    """Raises StorageLost on all ranks when one could not read: so all end with its code, which can be tried again."""
+    """Raise StorageLost on all ranks if one could not read, so that all exit with its code, which is retried."""
     group.phases.enter("exchange")
     failed = [rank for rank, has_failed in enumerate(group.gather(torch.tensor([int(bool(why))]))) if has_failed]
     if failed:
@@ -174,14 +173,14 @@ def _refuse_unread(why: str, group: Group) -> None:
 def _read(path: Path) -> io.BytesIO:
     try:
         return patiently(_in_memory, path)
-    except NOT_THERE as error:  # it was a moment ago: another attempt judges anew
+    except NOT_THERE as error:  # it existed a moment ago, so let another attempt verify again
         raise Unreadable(path, error) from error
-    except untrusted_files.Unreadable as error:  # a named pipe would make the ranks wait for ever
+    except untrusted_files.Unreadable as error:  # for example a named pipe, on which the ranks would hang
         raise Unreadable(path, OSError(error.reason)) from error
 
 
 def _in_memory(path: Path) -> io.BytesIO:
-    """A file of the disk, once."""
+    """Return the content of a file, held in memory once."""
     with store.open_own(path) as file:
         content = file_of(os.fstat(file.fileno()).st_size)
         if cast(io.BufferedReader, file).readinto(content.getbuffer()) != content.getbuffer().nbytes:

@@ -1,4 +1,4 @@
-"""Rules of the backends that have a list of hosts (hosts.py), ssh, pdsh and accelerate: check(name, plan, here).
+"""Rules for backends with a list of hosts (hosts.py), ssh, pdsh and accelerate: check(name, plan, here).
 
-name: of the backend. here: without hosts a single node is this machine.
+name: name of the backend; here: whether a single node without hosts is this machine.
 """

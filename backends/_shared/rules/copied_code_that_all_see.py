@@ -1,4 +1,4 @@
-"""JC4415: code=rsync although all hosts share one copy."""
+"""JC4415: code=rsync although all hosts share one copy of the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4403: fewer hosts in queue.nodelist than nodes; `hosts` itself is checked for every backend."""
+"""JC4403: fewer hosts in queue.nodelist than nodes. The number of `hosts` is checked for every backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4601: runs to be copied to hosts, and no hosts."""
+"""JC4601: storage.run=node without hosts to which runs could be copied."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""JC4605: ranks that something else than `accelerate launch` starts.
+"""JC4605: a launcher other than `accelerate launch`.
 
-torchrun asks nothing of a backend, so `honours` is not asked.
+`honours` cannot report it, because it is not checked for torchrun, which needs nothing from a backend.
 """
 
 from __future__ import annotations

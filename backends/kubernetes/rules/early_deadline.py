@@ -1,4 +1,4 @@
-"""JC4511: a deadline before the time limit, or before the start."""
+"""JC4511: backend.deadline is 0 or shorter than the time limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4521: a type of GPU that no node is labelled as having (gpu_types.py)."""
+"""JC4521: a GPU type that matches no known value of the node label (gpu_types.py)."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
 
 
 def _types(key: str) -> list[str]:
-    """H100 and the like: the words of products that are letters and then digits."""
+    """Return GPU types such as H100: the words in product names that are letters followed by digits."""
     words = {part.upper() for product in PRODUCTS[key].split() for part in re.split(r"[-_]", product)}
     return sorted(word for word in words if re.fullmatch(r"(?!SXM|NVL|HBM|MI325$|MI355$)[A-Z]+\d+[A-Z]?", word))

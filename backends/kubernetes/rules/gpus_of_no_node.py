@@ -1,4 +1,4 @@
-"""JC4505: GPUs that no node has, or hardly one."""
+"""JC4505: more GPUs per node than any machine has (error) or than most machines have (warning)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """JC4102: lifecycle.keep is ignored for a TrainJob.
 
-Source: Trainer 2.3: a TrainJob has no ttlSecondsAfterFinished, and one of its JobSet would leave the TrainJob there.
+Source: Trainer 2.3: a TrainJob has no ttlSecondsAfterFinished; if its JobSet had one, the TrainJob would still remain.
 """
 
 from __future__ import annotations

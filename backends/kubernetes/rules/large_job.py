@@ -1,5 +1,5 @@
-"""JC4507: a job too large for a ConfigMap, which has the scripts, the trainer and train.json. The job's own text is in
-several of them.
+"""JC4507: a job too large for its ConfigMap, which holds the scripts, the trainer and train.json. The job's own text
+appears in several of them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ..names import asked
 from ..options import KubernetesOptions
 
 KIB = 1024
-MOST_CONFIG_KIB = 900  # of 1024, which etcd takes; the rest is for the object itself
+MOST_CONFIG_KIB = 900  # etcd accepts 1024; the rest is for the object itself
 
 
 def size_in_config_map(file: Artifact) -> int:
-    """Size in bytes. Kubernetes stores binary files as base64."""
+    """Return the size in bytes of a file in a ConfigMap, where binary files are stored as base64."""
     return len(file.content) if file.binary is None else -(-len(file.content) // 3) * 4
 
 

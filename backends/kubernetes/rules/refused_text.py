@@ -1,4 +1,4 @@
-"""JC4504: text of which the API server, the scheduler or a registry wants more than that it is text.
+"""JC4504: text in a format that the API server, the scheduler or a registry would reject.
 
 Source: Kubernetes "Object names and IDs", "Labels and selectors", "Taints and tolerations"; the image reference grammar
 of github.com/distribution/reference.
@@ -49,7 +49,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
 
 
 def _names(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """Yield every text that must be a valid name of an object or a node."""
+    """Check every text that must be a valid name of an object or a node."""
     single: Mapping[str, str | None] = {
         "queue.name": plan.queue.name,
         "queue.priority": plan.queue.priority,
@@ -89,7 +89,7 @@ def _labels(plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _selected(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """Labels of nodes."""
+    """Check values and selectors of node labels."""
     of_label = f"it must be a value of the node label {gpu_types.label(options)}"
     for name, values in options.gpu_labels.items():
         hint = f"backend.gpu_labels.{name}=[{','.join(map(_as_value, values))}]"
@@ -107,7 +107,7 @@ def _selected(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnost
 
 
 def _said_twice(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """A label of which a node would need two values; a selector has one, the last."""
+    """Check that no node label is required to have two values; a selector would keep only the last."""
     owners = {gpu_types.label(options): "gpu_type"} if plan.resources.gpu_type is not None else {}
     once = []
     for i, text in enumerate(options.node_selector):
@@ -143,7 +143,7 @@ def _is_value(text: str) -> bool:
 
 
 def _as_name(text: str) -> str:
-    """The nearest name of an object; so of the others."""
+    """Return the nearest valid object name; the other _as_ functions do the same for their kind of text."""
     parts = (re.sub(r"[^a-z0-9]+", "-", part).strip("-") for part in text.lower()[:LONGEST_NAME].split("."))
     return ".".join(part for part in parts if part) or "team"
 

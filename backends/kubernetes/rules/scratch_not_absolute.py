@@ -1,4 +1,4 @@
-"""JC4519: a scratch folder that each program of a pod would look for somewhere else."""
+"""JC4519: a relative scratch folder, which each program in a pod would resolve differently."""
 
 from __future__ import annotations
 

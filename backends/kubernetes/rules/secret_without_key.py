@@ -1,4 +1,4 @@
-"""JC4506: a reference to a secret that names no key of a Secret."""
+"""JC4506: a secret reference that does not name a key of a Kubernetes Secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4508: shared memory beyond the pod's memory."""
+"""JC4508: shared memory that is not smaller than the pod's memory."""
 
 from __future__ import annotations
 

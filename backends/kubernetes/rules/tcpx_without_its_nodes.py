@@ -1,4 +1,4 @@
-"""JC4518: TCPX without the networks, the GPUs or the pods that it needs."""
+"""JC4518: network=tcpx without the card networks, with another number of GPUs, or on the host network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4524: entries of `backend.requests` and `backend.limits` that the API server refuses, or that another key sets.
+"""JC4524: entries of `backend.requests` and `backend.limits` that the API server rejects, or that another key sets.
 
 Source: Kubernetes, "Resource Management for Pods and Containers"; apimachinery, resource.Quantity.
 """
@@ -72,18 +72,18 @@ def _above_limits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diag
 
 
 def _with(key: str, entries: Mapping[str, str], name: str, text: str) -> str:
-    """Return the override of the whole mapping: the name of a device has dots, which nest on a command line."""
+    """Return an override of the whole mapping, because dots in a device name would nest on the command line."""
     items = ", ".join(f"{other}: {value}" for other, value in {**entries, name: text}.items())
     return f"'backend.{key}={{{items}}}'"
 
 
 def size(text: str) -> Decimal | None:
-    """A quantity as a number; None for other text."""
+    """Return a quantity as a number, or None if the text is not a quantity."""
     match = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([A-Za-z]{0,2})", text)
     return Decimal(match[1]) * _UNITS[match[2]] if match and match[2] in _UNITS else None
 
 
 def _as_size(text: str) -> str:
-    """64G for 64GB: the same number; else an example."""
+    """Return a valid spelling of the size, such as 64G for 64GB, or else an example."""
     bare = text.strip().removesuffix("B").replace("K", "k") if not text.endswith("iB") else text[:-1]
     return bare if size(bare) is not None else "64Gi"

@@ -1,4 +1,4 @@
-"""JC4510: network devices that no resource gives to the pods."""
+"""JC4510: network devices that the pods do not get, because no resource requests them."""
 
 from __future__ import annotations
 

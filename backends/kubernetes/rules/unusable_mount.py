@@ -1,4 +1,4 @@
-"""JC4503: a mount that a pod cannot have."""
+"""JC4503: a mount that is not possible in a pod."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
     ./       check(plan, options)  keys of the job
     task/    check(task)           on the finished task, after all keys are merged
-    last/    check(task)           when nothing else is an error
-
-Each was tried with SkyPilot 0.14.1: `sky.Task.from_yaml`, `validate()`, `sky launch --dryrun` and a real launch.
+    last/    check(task)           only if there are no other errors
+Each was verified with SkyPilot 0.14.1: `sky.Task.from_yaml`, `validate()`, `sky launch --dryrun` and a real launch.
 """

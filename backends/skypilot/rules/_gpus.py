@@ -1,9 +1,9 @@
 """Requested GPU types with key and cloud, shared by the GPU rules.
 
 In   plan, options
-Out  Clouds are held to what they sell (_shared/gpus.py). On Slurm, Kubernetes and pools of ssh the machines are the
-     site's own: their GPUs have the names that it gave them, and `site.gpus` says how many there are (JC2060); where
-     it says nothing, more than nodes usually have are a warning
+Out  the requests. For clouds they are compared with what is sold (_shared/gpus.py). On Slurm, Kubernetes and ssh pools
+     the machines are the site's own: it names their GPUs, and `site.gpus` sets the number per node (JC2060); if that
+     is not set, more GPUs than nodes usually have are a warning
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..options import SkypilotOptions, cloud_of
 
 
 class Asked(NamedTuple):
-    """key: that says the type; cloud: of the machine, "" for any"""
+    """A requested GPU type. key: the job key that sets the type; cloud: cloud of the machine, "" for any"""
 
     key: str
     cloud: str
@@ -30,22 +30,22 @@ class Asked(NamedTuple):
 
     @property
     def most(self) -> int:
-        """GPUs of a machine there."""
+        """Return the maximum number of these GPUs in one machine of that cloud or site."""
         return (most_at_site(self.type) if self.is_site else most_in(self.cloud, self.type)) or MOST_GPUS
 
 
 def asked(plan: LaunchPlan, options: SkypilotOptions) -> list[Asked]:
-    """Return each type once per cloud, clouds before on-premises sites."""
+    """Return each requested type once per cloud, clouds before on-premises sites."""
     return sorted(dict.fromkeys(_typed(plan, options)), key=lambda request: request.is_site)
 
 
 def counted(plan: LaunchPlan, options: SkypilotOptions) -> list[Asked]:
-    """Return the plain types, such as `H100`; `H100:8` is rejected elsewhere."""
+    """Return the requests with a plain type, such as `H100`; `H100:8` is rejected by JC4704."""
     return [request for request in asked(plan, options) if ":" not in request.type]
 
 
 def _typed(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Asked]:
-    """Yield the types of the entries of any_of and ordered, or else of the job."""
+    """Yield the requests of any_of and ordered, or else the request of the job."""
     gpu_type = plan.resources.gpu_type
     entries = [(f"backend.{n}", alternative) for n in ("any_of", "ordered") for alternative in getattr(options, n)]
     for key, alternative in entries:

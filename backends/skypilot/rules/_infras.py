@@ -1,4 +1,4 @@
-"""Infra values with their keys and kinds, shared by the rules on `infra`."""
+"""The infra values of a job with their keys and kinds, shared by the rules on `infra`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..options import SkypilotOptions
 
 
 def infras(options: SkypilotOptions) -> Iterator[tuple[str, str]]:
-    """(key, infra) each."""
+    """Yield (key, infra) for each infra that is set."""
     if options.infra is not None:
         yield "backend.infra", options.infra
     for name in ("any_of", "ordered"):
@@ -22,7 +22,7 @@ def infras(options: SkypilotOptions) -> Iterator[tuple[str, str]]:
 
 
 def is_read(infra: str) -> bool:
-    """Return whether SkyPilot can parse the infra, existing or not."""
+    """Return whether SkyPilot can parse the infra, whether or not it exists."""
     return not schema.problems({"resources": {"infra": infra}})
 
 

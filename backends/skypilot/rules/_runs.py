@@ -1,4 +1,4 @@
-"""Shared by the rules on storage.run=shared: who must see the runs, and which mounts hold them."""
+"""Helpers of the rules on storage.run=shared: which machines must see the runs, and which mounts hold them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def must_be_shared(plan: LaunchPlan, options: SkypilotOptions) -> bool:
 
 
 def is_of_site(plan: LaunchPlan, options: SkypilotOptions) -> bool:
-    """A file system of a Slurm site."""
+    """Return whether the runs are on the file system of a Slurm site."""
     return options.cloud == "slurm" and plan.run.root.startswith("/")
 
 

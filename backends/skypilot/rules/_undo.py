@@ -1,4 +1,4 @@
-"""The hint of several rules on the finished task: a value has to go, which anybody may have said."""
+"""The hint for removing a value, shared by rules on the finished task; a job key or `backend.extra` may have set it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4703: GPUs of no type."""
+"""JC4703: GPUs without gpu_type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4717: a name that no cluster of `sky launch` may have."""
+"""JC4717: an invalid cluster name for `sky launch`."""
 
 from __future__ import annotations
 

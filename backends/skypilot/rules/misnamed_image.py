@@ -1,4 +1,4 @@
-"""JC4717: an invalid image name, or one with `docker:`."""
+"""JC4717: an invalid image name, or one that starts with `docker:`."""
 
 from __future__ import annotations
 

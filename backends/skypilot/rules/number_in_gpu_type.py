@@ -1,4 +1,4 @@
-"""JC4704: a number of GPUs behind their type, `H100:8`, where SkyPilot itself has it."""
+"""JC4704: a number of GPUs in gpu_type, as in SkyPilot's own `H100:8`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4719: a partition of Slurm that is not there, or another one than queue.name says."""
+"""JC4719: a Slurm partition that does not exist, or that differs from queue.name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4707: a restart in place, on which nodes with a run folder each cannot agree."""
+"""JC4707: a restart in place without a shared run folder, through which the nodes coordinate it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4708: two of `mounts`, `backend.file_mounts` and `backend.extra` at one place of the nodes."""
+"""JC4708: `mounts`, `backend.file_mounts` or `backend.extra` use the same target path twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..options import SkypilotOptions
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     targets = [(f"mounts.{i}", "mounts", mount.target) for i, mount in enumerate(plan.mounts)]
     targets += [(f"backend.file_mounts.{target}", "backend.file_mounts", target) for target in options.file_mounts]
-    exact = {target for _, _, target in targets}  # of these JC4600 tells
+    exact = {target for _, _, target in targets}  # JC4600 reports these
     for section in ("volumes", "file_mounts"):
         key = f"backend.extra.{section}"
         targets += [(f"{key}.{t}", key, t) for t in mapping(options.extra.get(section)) if t not in exact]

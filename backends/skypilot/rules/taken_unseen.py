@@ -21,7 +21,7 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
 
 
 def _facts(plan: LaunchPlan, options: SkypilotOptions) -> dict[str, str]:
-    """The key of the profile that would say it -> what is asked for."""
+    """Map each profile key that is not set to the requested resource that it would check."""
     sites = [infra.split("/") for _, infra in infras(options) if is_site(infra)]
     names = [parts[1] for parts in sites if len(parts) > 1 and parts[1] != "*"]
     facts = {}
@@ -34,7 +34,7 @@ def _facts(plan: LaunchPlan, options: SkypilotOptions) -> dict[str, str]:
     )
     if options.cloud == "slurm" and partition and not options.partitions:
         facts["site.partitions"] = f"partition {partition}"
-    if sites and not options.partitions:  # which may say it each for itself
+    if sites and not options.partitions:  # partitions may have their own limits
         nodes, gpus = plan.topology.nodes, plan.topology.gpus
         if nodes > 1 and options.most_nodes is None:
             facts["site.nodes"] = f"{nodes} nodes"

@@ -1,4 +1,4 @@
-"""JC4705: more GPUs than a machine has."""
+"""JC4705: more GPUs per node than any machine has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4708: a mount that SkyPilot cannot make, or not so."""
+"""JC4708: a mount that SkyPilot does not support, or not with these settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
 
 
 def _unfit(mount: Mount, options: SkypilotOptions) -> tuple[str, str, str] | None:
-    """Title, because, hint."""
+    """Return (title, because, hint) for an unsupported mount, else None."""
     if not mount.target.startswith("/"):
         return f"target {mount.target} is invalid", "a mount target must be an absolute path", "target: /shared"
     if mount.kind == "bucket" and not re.fullmatch(r"[a-z0-9]+://\S+", mount.source):

@@ -1,4 +1,4 @@
-"""JC4712: queue options that only a scheduler supports."""
+"""JC4712: queue options that are ignored, because the infrastructure has no scheduler that supports them."""
 
 from __future__ import annotations
 

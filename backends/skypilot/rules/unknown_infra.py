@@ -1,4 +1,4 @@
-"""JC4701: an infra that SkyPilot does not read."""
+"""JC4701: an infra that SkyPilot cannot parse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4706: a run that the nodes do not share."""
+"""JC4706: runs that are not on storage shared by the nodes."""
 
 from __future__ import annotations
 

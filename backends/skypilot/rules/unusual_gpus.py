@@ -1,4 +1,4 @@
-"""JC4705: more GPUs than most nodes have, on a site of which no profile says how many there are."""
+"""JC4705: more GPUs per node than most machines have, on a site whose number is not in a profile. A warning."""
 
 from __future__ import annotations
 

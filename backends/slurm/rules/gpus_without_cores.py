@@ -1,4 +1,4 @@
-"""JC4306: GPUs without cores: Slurm gives the task of a node one core, unless the site says otherwise."""
+"""JC4306: GPUs without cpus; Slurm gives each task one core, unless the site configures more."""
 
 from __future__ import annotations
 

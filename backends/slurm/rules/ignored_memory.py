@@ -1,4 +1,4 @@
-"""JC4302: memory that is asked for and left to the site."""
+"""JC4302: mem is ignored, because backend.mem_policy leaves memory to the site."""
 
 from __future__ import annotations
 

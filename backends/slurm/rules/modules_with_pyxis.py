@@ -1,4 +1,4 @@
-"""JC4332: environment modules with Pyxis, which are loaded nowhere."""
+"""JC4332: environment modules with Pyxis, which would never be loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4305: a time limit whose notice would come at the start already."""
+"""JC4305: a time limit so short that Slurm's signal could come right at the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4340: an option that the site's sbatch or srun does not know: sbatch or the job ends there."""
+"""JC4340: an option that the site's sbatch or srun does not know, so that sbatch or the job fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..spelling import LONG
 
 @dataclass(frozen=True)
 class Program:
-    """title: for diagnostics; section: the key that adds options; owners: the options that jobc sets -> their keys."""
+    """sbatch or srun. title: name in diagnostics; section: key that adds options; owners: options of jobc -> keys."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""JC4331: an image file that Pyxis would look for in a registry."""
+"""JC4331: an image file given by a relative path, which Pyxis would look for in a registry."""
 
 from __future__ import annotations
 

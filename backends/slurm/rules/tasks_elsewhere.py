@@ -1,4 +1,4 @@
-"""JC4309: options of srun with which a rank would not have the number or the GPU that LOCAL_RANK and RANK say."""
+"""JC4309: srun options that would give a rank another number or GPU than RANK and LOCAL_RANK say."""
 
 from __future__ import annotations
 

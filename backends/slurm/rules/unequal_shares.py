@@ -1,4 +1,4 @@
-"""JC4304: cores that the ranks cannot share evenly: --cpus-per-task is one number, so some would be lost."""
+"""JC4304: cores that the tasks cannot share evenly; --cpus-per-task is one number, so some would stay unused."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""JC4522: fields that Kubernetes has, that no key of the job says, and that would break what the scripts promise.
+"""JC4522: Kubernetes fields that no job key sets and that would break what the scripts rely on.
 
-It is a warning where the job still runs as promised and something beside it suffers.
-What a key of the job says is in extra.protected (JC4600). Every field of the pod, the container, the Job, the Service,
-the JobSet and the TrainJob in kubernetes_fields.json was looked at; what is neither here nor there is the user's own
-affair: it may be wrong, and then the API server, an event or the ranks say so.
+It is a warning if the job still works and only something beside it suffers.
+Fields set by job keys are in extra.protected (JC4600). Every field of the pod, the container, the Job, the Service,
+the JobSet and the TrainJob in kubernetes_fields.json was reviewed. Fields in neither list are left to the user: errors
+in them are reported by the API server, an event or the ranks.
 Source: Kubernetes 1.37 API reference, PodSpec, Container, JobSpec; "Share process namespace between containers in a
 Pod"; "Container Lifecycle Hooks"; "Sidecar Containers"; KEP-3521 (schedulingGates), KEP-4368 (managedBy).
 """
@@ -22,7 +22,9 @@ from ._added import known
 
 
 class Promise(NamedTuple):
-    """paths: in the documents, `*` for any name; breaks: whether a value does. hint: in place of it"""
+    """A field that users must not set. paths: its places in the documents, with `*` for any name; breaks: whether a
+    value breaks the job; hint: what to write instead.
+    """
 
     paths: tuple[Path, ...]
     because: str
@@ -37,7 +39,7 @@ _NODE = (*_POD, "containers", "node")
 RUNTIME = ("TrainingRuntime", "spec", "template", "spec")
 _REPLICATED = ("replicatedJobs", "node", "template", "spec")
 JOBS = (("Job", "spec"), ("JobSet", "spec", *_REPLICATED), (*RUNTIME, *_REPLICATED))
-_STARTED = (*JOBS, ("JobSet", "spec"), RUNTIME, ("TrainJob", "spec"))  # each can be held back, or given away
+_STARTED = (*JOBS, ("JobSet", "spec"), RUNTIME, ("TrainJob", "spec"))  # each can be suspended, or managed elsewhere
 _KINDS = ("Pod", "Service", "Job", "JobSet", "TrainingRuntime", "TrainJob")
 OWN_CONTROLLERS = (
     "kubernetes.io/job-controller", "jobset.sigs.k8s.io/jobset-controller", "trainer.kubeflow.org/trainjob-controller",
@@ -197,7 +199,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
 
 
 def values_at(tree: Any, path: Path, at: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield the values at a path; `*` matches any name but the node's own container."""
+    """Yield each matching path with its value; `*` matches any name except `node`, the ranks' container."""
     if not path:
         yield at, tree
     elif isinstance(tree, Mapping):

@@ -1,4 +1,4 @@
-"""JC2006: a variable of the ranks that is derived; one that the plan has is JC4600."""
+"""JC2006: a variable of the ranks that jobc derives. Variables that the plan sets are JC4600."""
 
 from __future__ import annotations
 

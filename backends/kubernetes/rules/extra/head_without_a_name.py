@@ -1,4 +1,4 @@
-"""JC4522: DNS settings with which pods cannot resolve node 0, whose name is relative to a search domain.
+"""JC4522: DNS settings that prevent pods from resolving node 0, whose name is relative to a search domain.
 
 Source: Kubernetes 1.37, "DNS for Services and Pods"
 """

@@ -1,4 +1,4 @@
-"""JC4513: an extra for no document of the job, or one value in place of a document."""
+"""JC4513: a key of backend.extra that is not an emitted document, or a single value where a document is expected."""
 
 from __future__ import annotations
 

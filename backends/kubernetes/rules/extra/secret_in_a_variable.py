@@ -1,4 +1,4 @@
-"""JC4515: a secret in clear, by the name of its variable. compiler/spec/secret_scan.py finds tokens in any text."""
+"""JC4515: a plain-text secret, found by its variable's name. compiler/spec/secret_scan.py finds tokens in any text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4550: a container without an image, a volume without a source, a mount of no volume."""
+"""JC4550: a container without an image, a volume without a source, or a mount of a volume that does not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The containers of a finished pod, each with the key that a user can say something of it with."""
+"""The containers of a finished pod, each with the key by which a user can change it."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ SPEC = f"{KEY}.{POD}.spec"
 def containers(pod: Tree) -> Iterator[tuple[Tree, str]]:
     for kind in ("initContainers", "containers"):
         for container in pod.get(kind) or ():
-            if container["name"] != PREFLIGHT:  # made of the node's
+            if container["name"] != PREFLIGHT:  # a copy of the ranks' container
                 yield container, f"{SPEC}.{kind}.{container['name']}"

@@ -1,4 +1,4 @@
-"""JC4550: a request that its limit does not cover.
+"""JC4550: a request above its limit, or for a device not equal to it.
 
 Source: Kubernetes 1.37, validateContainerResourceRequirements in pkg/apis/core/validation/validation.go
 """
@@ -15,7 +15,7 @@ from ...._shared.kubernetes_forms import QUANTITY
 from ...options import KubernetesOptions
 from ._containers import Tree, containers
 
-SHARED = r"cpu|memory|ephemeral-storage"  # resources of which a container may get more than it asks for
+SHARED = r"cpu|memory|ephemeral-storage"  # resources whose limit may be above the request
 POWERS = {"n": -3, "u": -2, "m": -1, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 
@@ -42,7 +42,7 @@ def _resources(container: Tree, key: str) -> Iterator[Diagnostic]:
 
 
 def _amount(quantity: Any) -> Fraction:
-    """Source: Kubernetes API reference, Quantity."""
+    """Return a quantity as an exact number. Source: Kubernetes API reference, Quantity."""
     match = re.fullmatch(QUANTITY, str(quantity))
     assert match is not None, "its form was checked"
     unit = match[3] or ""

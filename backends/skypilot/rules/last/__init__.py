@@ -1,1 +1,1 @@
-"""Rules that would only repeat what others say better: check(task), when nothing else is an error."""
+"""Rules that other rules report better: check(task), run only if there are no other errors."""

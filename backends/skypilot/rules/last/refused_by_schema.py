@@ -1,4 +1,4 @@
-"""JC4718: what SkyPilot's own schema refuses of the task as it will be written."""
+"""JC4718: values in the finished task that SkyPilot's own schema rejects."""
 
 from __future__ import annotations
 

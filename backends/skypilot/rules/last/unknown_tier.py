@@ -1,4 +1,4 @@
-"""JC4718: words that SkyPilot's schema leaves open, and that it refuses when it reads them."""
+"""JC4718: an unknown tier. SkyPilot's schema accepts any text, but SkyPilot rejects it when it reads the task."""
 
 from __future__ import annotations
 

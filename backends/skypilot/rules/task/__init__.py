@@ -1,5 +1,4 @@
 """Rules on the finished task: check(task).
 
-What stands there was said by a key of the job, by `backend.config` or by `backend.extra`; a place leads to the key that
-said it (Finished.key).
+A value there comes from a job key, `backend.config` or `backend.extra`; Finished.key returns the key for a place.
 """

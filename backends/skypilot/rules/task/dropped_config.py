@@ -1,4 +1,4 @@
-"""JC4715: keys of ~/.sky/config.yaml that a task may not override, which SkyPilot drops."""
+"""JC4715: keys of ~/.sky/config.yaml that a task cannot override; SkyPilot drops them."""
 
 from __future__ import annotations
 

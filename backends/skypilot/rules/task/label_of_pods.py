@@ -1,4 +1,4 @@
-"""JC4717: a label that pods cannot have, where machines are pods."""
+"""JC4717: a label that is invalid for pods, on infrastructure whose machines are pods."""
 
 from __future__ import annotations
 

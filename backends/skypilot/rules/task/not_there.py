@@ -14,7 +14,7 @@ from .._undo import undo
 
 @dataclass(frozen=True)
 class Lack:
-    """One feature that some clouds lack. field: of resources; asks: whether a value needs it; undo: a hint."""
+    """A feature that some clouds lack. field: field of resources; asks: whether a value needs it; undo: hint."""
 
     clouds: tuple[str, ...]
     field: str
@@ -49,7 +49,7 @@ def check(task: Finished) -> Iterator[Diagnostic]:
     for machine in task.machines():
         settings = machine.asked
         for lack in LACKS:
-            # Pyxis stops containers
+            # with Pyxis SkyPilot can stop the containers
             is_pyxis = lack.field == "autostop" and machine.cloud == "slurm" and settings.get("image_id")
             if machine.cloud in lack.clouds and lack.asks(settings.get(lack.field)) and not is_pyxis:
                 key = task.key(machine.place(lack.field))

@@ -1,4 +1,4 @@
-"""JC4714: a priority that is neither a whole number nor the name of a class."""
+"""JC4714: a priority that is neither an integer nor a valid class name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""JC4716: options of sbatch in a task, which SkyPilot hands on unread, or drops.
+"""JC4716: sbatch options in a task, which SkyPilot passes on unchecked or drops.
 
-In   the finished task; what keys of the job say there (config.py) is right
+In   the finished task; the options that config.py derives from job keys are valid
 Source SkyPilot 0.14.1, _build_custom_sbatch_directives in sky/provision/slurm/instance.py; Slurm 22.05 to 25.11
 """
 
@@ -22,7 +22,7 @@ def check(task: Finished) -> Iterator[Diagnostic]:
 
 
 def _option(task: Finished, key: str, option: str, value: Any) -> Iterator[Diagnostic]:
-    """option: as SkyPilot writes it behind `#SBATCH --`"""
+    """Check one option. option: its name as SkyPilot writes it after `#SBATCH --`"""
 
     def refuse(title: str, because: str, hint: str) -> Iterator[Diagnostic]:
         yield Diagnostic("JC4716", title, because, hint, key=key)
@@ -33,7 +33,7 @@ def _option(task: Finished, key: str, option: str, value: Any) -> Iterator[Diagn
     elif option in BREAKS and value not in (None, False):
         because = "SkyPilot passes it to sbatch, which would then not start what was compiled"
         yield from refuse(f"{key} would contradict the plan", because, f"remove it, and set {BREAKS[option]}")
-    elif option in task.queued and key.startswith("backend.config."):  # of backend.extra JC4600 says it
+    elif option in task.queued and key.startswith("backend.config."):  # in backend.extra it is JC4600
         because = f"{QUEUED[option]} already sets --{option}, and this would override it"
         yield from refuse(f"{key} is set twice", because, f"remove {key}, or {QUEUED[option]}")
     elif not sbatch_options.is_known(option):
@@ -48,7 +48,7 @@ def _option(task: Finished, key: str, option: str, value: Any) -> Iterator[Diagn
 
 
 def _instead(key: str, meant: list[str]) -> str:
-    """Return the hint for an unknown option, from similar ones; [] for none."""
+    """Return the hint for an unknown option. meant: known options with similar names"""
     if not meant:
         return f"remove {key}"
     if owner := OWNED.get(meant[0]) or BREAKS.get(meant[0]):

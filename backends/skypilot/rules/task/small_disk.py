@@ -1,4 +1,4 @@
-"""JC4720: SkyPilot counts disks in whole GB, and asks for them when it launches; Slurm's nodes have their own."""
+"""JC4720: a disk below 1 GB, SkyPilot's unit, or too small for the machine image of the cloud."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4718: any_of beside ordered, of which SkyPilot takes one."""
+"""JC4718: both any_of and ordered are set, but SkyPilot accepts only one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4713: an unknown QOS of Slurm."""
+"""JC4713: an unknown Slurm QOS."""
 
 from __future__ import annotations
 

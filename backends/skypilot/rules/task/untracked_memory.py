@@ -1,4 +1,4 @@
-"""JC4711: memory of a Slurm that does not track it."""
+"""JC4711: memory requested on a Slurm cluster that does not track memory."""
 
 from __future__ import annotations
 
