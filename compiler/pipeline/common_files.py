@@ -16,7 +16,7 @@ from ...trainer.config import train_json
 from ...trainer.config.identity import identity as identity_of
 from ..checks.capabilities import LeftOut
 from ..emit.artifact import Artifact, LineRange
-from ..emit.render import Render
+from ..emit.render import Render, of
 from ..launchers.accelerate.files import engine_files
 from ..plan import flat_text
 from ..plan.derive import sourced_file
@@ -45,7 +45,7 @@ def neutral_files(
     if plan.caches.prefetch:
         yield render.template("prefetch.sh.j2", "prefetch.sh", executable=True)
     if plan.uses_trainer:
-        yield render.json(_leaves_of("train", plan.train), "train.json")
+        yield render.chosen(render.json(_leaves_of("train", plan.train), "train.json"), of.plan.uses_trainer)
     yield from engine_files(plan, render, [artifact.path for artifact in emitted])
     yield _spec_yaml(render)
     left_out_keys = {item.demand.key: item.typed for item in left_out}
