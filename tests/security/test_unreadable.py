@@ -12,7 +12,7 @@ from jobc.compiler.cli import runs
 from .users import SharedJob, as_neighbour
 
 PROGRAM = "import os; open(os.environ['JOBC_RUN_DIR'] + '/metrics.txt', 'w').write('trained')\n"
-LOCKED = ("state/run", "state", "logs", "artifact", "artifact/0/train.json", "exit", ".")
+LOCKED = ("state/run", "state", "logs", "artifact", "artifact/0/spec.yaml", "exit", ".")
 
 
 @pytest.mark.parametrize("script", ["status.sh", "logs.sh", "stop.sh"])
