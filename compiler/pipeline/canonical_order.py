@@ -49,7 +49,7 @@ def arranged_words(
 
     overrides: one for each word; groups: groups with a chosen option -> whether the group has a default, so a position.
     Words keep their relative order where it counts: for groups without a position, for one key, for a mapping and the
-    keys in it, and where `keeps` says so.
+    keys in it, and for the pairs that `keeps` selects.
     """
     set_keys = {o.key for o in overrides if not _is_option(o, groups)}
 
