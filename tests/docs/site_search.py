@@ -1,7 +1,7 @@
 """The search of the documentation site, as the reader's browser ranks it: index and query in, pages out, best first.
 
 Material searches with lunr 2.3 in a web worker. This has the same terms and the same BM25 score (k1 1.2, b 0), without
-what cannot change the order. test_search.py compares it with the worker itself where node is installed.
+what cannot change the order. Where node is installed, test_search.py asks the worker too.
 """
 
 from __future__ import annotations
