@@ -28,7 +28,7 @@ def instantiate(tree: Any, where: str, *first: Any) -> Any:
     function = locate(tree[KEY], where)
     arguments = {key: _arguments(value, f"{where}.{key}") for key, value in tree.items() if key != KEY}
     _refuse_what_cannot_be_called(function, tree, where)
-    return guarded(lambda: function(*first, **arguments), f"{where}: {_call(tree)}")
+    return run_user_code(lambda: function(*first, **arguments), f"{where}: {_call(tree)}")
 
 
 def function_of(tree: Mapping[str, Any], where: str) -> Callable[..., Any]:
@@ -57,9 +57,9 @@ def locate(dotted: str, where: str) -> Any:
         except ModuleNotFoundError as error:
             if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
                 continue  # it is no module, perhaps a class in one
-            raise failed(f"{where}: cannot import {module_name}", error) from error
+            raise user_error(f"{where}: cannot import {module_name}", error) from error
         except Exception as error:
-            raise failed(f"{where}: cannot import {module_name}", error) from error
+            raise user_error(f"{where}: cannot import {module_name}", error) from error
         for name in parts[length:]:
             if not hasattr(value, name):
                 near = difflib.get_close_matches(name, dir(value), n=1)
@@ -71,23 +71,23 @@ def locate(dotted: str, where: str) -> Any:
     raise BrokenInput(f"{where}: no module named {parts[0]}, needed for {dotted}", hint=hint)
 
 
-def guarded(work: Callable[[], Any], what: str) -> Any:
+def run_user_code(work: Callable[[], Any], what: str) -> Any:
     """Return the result of `work`; turn user errors into one line and exit code 65, unless a retry may help."""
     try:
         return work()
     except Exception as error:
-        if may_pass(error):
+        if is_not_user_error(error):
             raise
-        raise failed(f"{what} failed", error) from error
+        raise user_error(f"{what} failed", error) from error
 
 
-def may_pass(error: Exception) -> bool:
+def is_not_user_error(error: Exception) -> bool:
     """Return whether an error explains itself, such as a lost peer, or is due to memory or connections."""
     is_passing = isinstance(error, MemoryError | ConnectionError | TimeoutError)
     return is_passing or type(error).__name__ == "OutOfMemoryError" or known_cause(error) is not None  # torch's
 
 
-def failed(title: str, error: Exception) -> BrokenInput:
+def user_error(title: str, error: Exception) -> BrokenInput:
     """An error of the user's code in one line, and a second one for its place."""
     message = next(iter(str(error).strip().splitlines()), "")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]

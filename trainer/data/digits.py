@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..config.schema import DigitsConfig
-from .source import Source
+from .source import DataSource
 
 NUM_IMAGES, NUM_PIXELS, BRIGHTEST = 1797, 64, 16
 
@@ -33,7 +33,7 @@ class Images:
         return self.pixels_NP[indices_B], self.labels_N[indices_B]
 
 
-def open_source(config: DigitsConfig) -> Source:
+def open_source(config: DigitsConfig) -> DataSource:
     """Both splits; an image is held out or not by its position alone, evenly spread over the file."""
     columns = zlib.decompress(base64.b85decode(files(__package__).joinpath("digits.b85").read_text().replace("\n", "")))
     rows = torch.frombuffer(bytearray(columns), dtype=torch.uint8).view(NUM_PIXELS + 1, NUM_IMAGES).T
@@ -43,7 +43,7 @@ def open_source(config: DigitsConfig) -> Source:
     num_held_out = min(max(round(NUM_IMAGES * config.val_fraction), 1), NUM_IMAGES - 1)
     held_out_N = torch.zeros(NUM_IMAGES, dtype=torch.bool)
     held_out_N[torch.arange(num_held_out) * NUM_IMAGES // num_held_out] = True
-    return Source(
+    return DataSource(
         name="digits",
         train=Images(pixels_NP[~held_out_N], labels_N[~held_out_N]),
         validation=Images(pixels_NP[held_out_N], labels_N[held_out_N]),

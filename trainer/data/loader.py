@@ -21,8 +21,8 @@ from torch.utils.data import DataLoader, Dataset
 from ..config.schema import LoaderConfig
 from ..lifecycle.errors import lost_worker
 from . import order
-from .copier import Copier
-from .mapped import Mapped
+from .batch_copier import BatchCopier
+from .map_style import MapStyleSplit
 from .order import Order
 from .source import IGNORE, Split
 
@@ -31,7 +31,7 @@ PR_SET_PDEATHSIG = 1  # prctl(2), Linux
 
 
 @dataclass(frozen=True)
-class Fed:
+class MicroBatch:
     """One micro-batch with its metadata.
 
     indices_R    int64, of the samples that count
@@ -51,7 +51,7 @@ def fetch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
     """
     indices_B, num_real, epoch = slots
     real_R, num_padding = indices_B[:num_real], len(indices_B) - num_real
-    if isinstance(split, Mapped):
+    if isinstance(split, MapStyleSplit):
         return real_R, num_padding, split.batch(real_R if num_real else indices_B, epoch)
     inputs, targets = split.batch(indices_B)
     if num_padding:
@@ -60,7 +60,7 @@ def fetch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
     return real_R, num_padding, (inputs, targets)
 
 
-def all_of(indices_B: Tensor) -> Slots:
+def slots_without_padding(indices_B: Tensor) -> Slots:
     """Slots that all count, of no epoch in particular."""
     return indices_B, len(indices_B), 0
 
@@ -77,14 +77,16 @@ def training_slots(plan: Order, rank: int, world_size: int, micro: int, first_st
         step += 1
 
 
-def read_apart(split: Split, wanted: Sequence[Slots], config: LoaderConfig, device: torch.device) -> list[Fed]:
+def read_extra_batches(
+    split: Split, wanted: Sequence[Slots], config: LoaderConfig, device: torch.device
+) -> list[MicroBatch]:
     """A few batches beside the training. Where workers will read, one reads these as well: a file that a data set opens
     when it is first asked would else be one for all of them, with one place to read from."""
     if not config.workers:
-        return [Fed(*fetch(split, slots)) for slots in wanted]
+        return [MicroBatch(*fetch(split, slots)) for slots in wanted]
     batches = iter(_workers(split, wanted, replace(config, workers=1), device))
     try:
-        return [Fed(*fields) for fields in batches]
+        return [MicroBatch(*fields) for fields in batches]
     except Exception as error:
         if dead := _dead(batches):
             raise lost_worker(*dead) from error
@@ -111,14 +113,14 @@ class Loader:
         moves: Callable[[], None] = lambda: None,
     ) -> None:
         self._num_micro, self._moves = num_micro, moves
-        self._to = Copier(device)
+        self._to = BatchCopier(device)
         if config.workers:
             self._batches = iter(_workers(split, slots, config, device))
         else:
             self._batches = (fetch(split, step_slots) for step_slots in slots)
-        self._next: list[Fed] | None = None
+        self._next: list[MicroBatch] | None = None
 
-    def take(self) -> list[Fed]:
+    def take(self) -> list[MicroBatch]:
         """The micro batches of the next step, in host memory."""
         micro_batches, self._next = self._next or self._read(), None
         return micro_batches
@@ -130,7 +132,7 @@ class Loader:
             self._next = self._next or self._read()
             self._to.start(self._next[0].batch)
 
-    def on_device(self, step: list[Fed]) -> Iterator[Any]:
+    def on_device(self, step: list[MicroBatch]) -> Iterator[Any]:
         """The batches of `step` on the device; each is copied while the one before it is computed."""
         for this, following in zip(step, [*step[1:], None], strict=True):
             batch = self._to.finish(this.batch)
@@ -142,11 +144,11 @@ class Loader:
         """End the workers."""
         self._batches = iter(())
 
-    def _read(self) -> list[Fed]:
+    def _read(self) -> list[MicroBatch]:
         read = []
         try:
             for fields in islice(self._batches, self._num_micro):
-                read.append(Fed(*fields))
+                read.append(MicroBatch(*fields))
                 self._moves()
             return read
         except (OSError, EOFError, RuntimeError) as error:  # what it is, depends on where the worker was
@@ -160,12 +162,12 @@ class ValidationBatches:
 
     def __init__(self, split: Split, indices: Sequence[Tensor], config: LoaderConfig, device: torch.device) -> None:
         self._split = split
-        self._slots = [all_of(indices_B) for indices_B in indices]
+        self._slots = [slots_without_padding(indices_B) for indices_B in indices]
         self._workers = _workers(split, self._slots, config, device) if config.workers else None
 
-    def __iter__(self) -> Iterator[Fed]:
+    def __iter__(self) -> Iterator[MicroBatch]:
         batches = (fetch(self._split, slots) for slots in self._slots)
-        return (Fed(*fields) for fields in (batches if self._workers is None else self._workers))
+        return (MicroBatch(*fields) for fields in (batches if self._workers is None else self._workers))
 
 
 def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device: torch.device) -> Any:

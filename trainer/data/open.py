@@ -3,14 +3,14 @@
 from ..config.schema import DigitsConfig, RandomTokensConfig, StdlibBytesConfig, TrainConfig
 from ..config.target import Target
 from ..lifecycle.errors import BrokenInput
-from . import digits, mapped, random_tokens, stdlib_bytes
-from .source import Source
+from . import digits, map_style, random_tokens, stdlib_bytes
+from .source import DataSource
 
 
-def open_source(config: TrainConfig) -> Source:
+def open_source(config: TrainConfig) -> DataSource:
     """The source that config.data names. Raises BrokenInput when it has too little to train on."""
     if isinstance(config.data, Target):
-        return mapped.open_source(config)
+        return map_style.open_source(config)
     if isinstance(config.data, DigitsConfig):
         return digits.open_source(config.data)
     if isinstance(config.data, RandomTokensConfig):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..config.schema import RandomTokensConfig
 from .order import mix
-from .source import Source
+from .source import DataSource
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class RandomTokens:
     def batch(self, indices_B: Tensor) -> tuple[Tensor, Tensor]:
         """tokens_BT and targets_BT, int64: each target is the next token."""
         places_BT = indices_B[:, None] * (self.context + 1) + torch.arange(self.context + 1)
-        tokens_BT = scrambled(places_BT + self.key) % self.vocabulary
+        tokens_BT = splitmix64(places_BT + self.key) % self.vocabulary
         return tokens_BT[:, :-1], tokens_BT[:, 1:]
 
 
-def scrambled(numbers: Tensor) -> Tensor:
+def splitmix64(numbers: Tensor) -> Tensor:
     """int64 -> int64, 0 <= n < 2^63: SplitMix64 (Steele, Lea, Flood 2014); products are modulo 2^64."""
     numbers = numbers * _signed(0x9E3779B97F4A7C15)
     numbers = (numbers ^ _shift(numbers, 30)) * _signed(0xBF58476D1CE4E5B9)
@@ -52,10 +52,10 @@ def _signed(number: int) -> int:
     return number - 2**64
 
 
-def open_source(config: RandomTokensConfig, seed: int, context: int) -> Source:
+def open_source(config: RandomTokensConfig, seed: int, context: int) -> DataSource:
     """Both splits; another seed has other tokens."""
     parameters = f"{seed} {config.vocabulary} {config.samples} {config.val_samples} {context}"
-    return Source(
+    return DataSource(
         name="random_tokens",
         train=RandomTokens(mix(seed, "train"), config.samples, context, config.vocabulary),
         validation=RandomTokens(mix(seed, "validation"), config.val_samples, context, config.vocabulary),

@@ -22,7 +22,7 @@ class Split(Protocol):
 
 
 @dataclass(frozen=True)
-class Source:
+class DataSource:
     """Both splits and what a model must know of them.
 
     validation         may be empty: then nothing is measured

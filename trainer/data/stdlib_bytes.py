@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..config.schema import StdlibBytesConfig
 from ..lifecycle.errors import BrokenInput
-from .source import Source
+from .source import DataSource
 
 # Tests are left out of slim images; the others are not the standard library.
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
@@ -42,7 +42,7 @@ class Windows:
         return window_BT[:, :-1], window_BT[:, 1:]
 
 
-def open_source(config: StdlibBytesConfig, context: int, root: Path | None = None) -> Source:
+def open_source(config: StdlibBytesConfig, context: int, root: Path | None = None) -> DataSource:
     """Both splits of the files under `root` (None = the running Python's standard library).
 
     A file is held out by the hash of its content, so equal files never fall on both sides. The cap takes
@@ -73,7 +73,7 @@ def open_source(config: StdlibBytesConfig, context: int, root: Path | None = Non
             hint="raise data.max_bytes or data.val_fraction, or use a Python that includes its sources",
         )
     num_files = sum(map(len, chosen.values()))
-    return Source(
+    return DataSource(
         name="stdlib_bytes",
         train=train,
         validation=validation,

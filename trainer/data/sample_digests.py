@@ -10,22 +10,22 @@ from collections.abc import Callable, Sequence
 import torch
 
 from ..dist.process_group import Group
-from .content import digest, listed
-from .loader import Fed, Slots, all_of
+from .duplicate_batches import batch_digest, format_ranks
+from .loader import MicroBatch, Slots, slots_without_padding
 
-Read = Callable[[Sequence[Slots]], Sequence[Fed]]
+Read = Callable[[Sequence[Slots]], Sequence[MicroBatch]]
 
 
 def digest_of_samples(num_samples: int, read: Read) -> str:
     """Return hex digests of the first, a middle and the last sample; "" if a second read differs."""
     indices = sorted({0, num_samples // 2, num_samples - 1})
-    slots = [all_of(torch.tensor([index])) for index in indices]  # one by one: they may differ in shape
-    digests = [digest(fed.batch).hex() for fed in read([*slots, *slots])]
+    slots = [slots_without_padding(torch.tensor([index])) for index in indices]  # one by one: they may differ in shape
+    digests = [batch_digest(fed.batch).hex() for fed in read([*slots, *slots])]
     once, again = digests[: len(indices)], digests[len(indices) :]
     return "".join(once) if once == again else ""
 
 
-def warning(group: Group, mine: str, before: str | None) -> str:
+def mismatch_warning(group: Group, mine: str, before: str | None) -> str:
     """The line to tell when samples differ between ranks, or from the attempt before; or "". All ranks call it.
 
     mine, before: of digest_of_samples()
@@ -36,7 +36,7 @@ def warning(group: Group, mine: str, before: str | None) -> str:
     others = [rank for rank, other_number in enumerate(numbers) if other_number != numbers[0]]
     hint = "sort file lists from os.listdir() or glob() with sorted(), so that the order is the same everywhere"
     if others and all(are_known):
-        rank_names = f"rank{'s' * (len(others) > 1)} {listed(others)}"
+        rank_names = f"rank{'s' * (len(others) > 1)} {format_ranks(others)}"
         return f"warning: data: {rank_names} and rank 0 read different bytes for the same sample numbers; {hint}"
     if before and mine and before != mine:
         return f"warning: data: sample numbers refer to different bytes than when this run was saved; {hint}"

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 
-class Copier:
+class BatchCopier:
     """Copies of batches to the device, on a CUDA stream of their own, so that they overlap with what is computed."""
 
     def __init__(self, device: torch.device) -> None:
@@ -18,7 +18,10 @@ class Copier:
     def start(self, batch: Any) -> None:
         if self.stream is not None:
             with torch.cuda.stream(self.stream):
-                self._started = batch, changed(batch, lambda tensor: _pinned(tensor).to(self.device, non_blocking=True))
+                self._started = (
+                    batch,
+                    map_tensors(batch, lambda tensor: _pinned(tensor).to(self.device, non_blocking=True)),
+                )
 
     def finish(self, batch: Any) -> Any:
         """The copy of `batch`, started before or made now."""
@@ -35,7 +38,7 @@ class Copier:
             tensor.record_stream(stream)  # its memory is not given away before this stream is done with it
             return tensor
 
-        return changed(copy, used_here)
+        return map_tensors(copy, used_here)
 
 
 def _pinned(tensor: Tensor) -> Tensor:
@@ -44,21 +47,21 @@ def _pinned(tensor: Tensor) -> Tensor:
     return tensor.pin_memory() if can_be and not tensor.is_pinned() else tensor
 
 
-def changed(batch: Any, change: Callable[[Tensor], Any]) -> Any:
+def map_tensors(batch: Any, change: Callable[[Tensor], Any]) -> Any:
     """`batch` with every tensor in it changed: in mappings, lists, tuples and named tuples."""
     if isinstance(batch, Tensor):
         return change(batch)
     if isinstance(batch, Mapping):
-        return {key: changed(value, change) for key, value in batch.items()}
+        return {key: map_tensors(value, change) for key, value in batch.items()}
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(changed(value, change) for value in batch))
+        return type(batch)(*(map_tensors(value, change) for value in batch))
     if isinstance(batch, list | tuple):
-        return type(batch)(changed(value, change) for value in batch)
+        return type(batch)(map_tensors(value, change) for value in batch)
     return batch
 
 
-def tensors(batch: Any) -> Iterator[Tensor]:
+def iter_tensors(batch: Any) -> Iterator[Tensor]:
     """Yield every tensor in a batch."""
     leaves: list[Tensor] = []
-    changed(batch, leaves.append)
+    map_tensors(batch, leaves.append)
     yield from leaves

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from ..dist.process_group import Group
 from ..lifecycle.errors import BrokenInput
-from .copier import tensors
-from .loader import Fed
+from .batch_copier import iter_tensors
+from .loader import MicroBatch
 
 FIRST_STEPS = 2  # after which most data sets are seen to differ, and nothing more is done
 MOST_STEPS = 16
@@ -23,7 +23,7 @@ DIFFERENT = 5  # batches at least, in which ranks have to agree; in fewer, but m
 MOST_NAMED = 20
 
 
-class Content:
+class DuplicateBatchCheck:
     """Digests of the batches this rank received, without padding batches."""
 
     def __init__(self, group: Group) -> None:
@@ -32,11 +32,11 @@ class Content:
         self._alike: list[tuple[list[int], int]] = []  # ranks whose batches so far were the same, how many different
         self._steps, self._ended = 0, group.world_size == 1
 
-    def note(self, step: list[Fed]) -> None:
+    def note(self, step: list[MicroBatch]) -> None:
         """These micro batches have been given to the model. All ranks call it. Raises BrokenInput."""
         if self._ended:
             return
-        self._batches += [digest(fed.batch) for fed in step if len(fed.indices_R)]
+        self._batches += [batch_digest(fed.batch) for fed in step if len(fed.indices_R)]
         self._steps += 1
         if self._steps == FIRST_STEPS:
             self._compare()
@@ -53,7 +53,10 @@ class Content:
         if duplicates:
             raise BrokenInput(
                 f"data: {self._named(duplicates)} got the same samples",
-                [f"the same bytes on rank {listed(ranks)} in {self._steps} steps" for ranks in duplicates[:MOST_NAMED]],
+                [
+                    f"the same bytes on rank {format_ranks(ranks)} in {self._steps} steps"
+                    for ranks in duplicates[:MOST_NAMED]
+                ],
                 hint="__getitem__ must depend only on its index: the trainer gives each rank different indices",
             )
 
@@ -69,7 +72,7 @@ class Content:
     def _named(self, groups: list[list[int]]) -> str:
         if len(groups[0]) == self._group.world_size:
             return f"all {self._group.world_size} ranks"
-        return " and ".join(f"ranks {listed(ranks)}" for ranks in groups[:2])
+        return " and ".join(f"ranks {format_ranks(ranks)}" for ranks in groups[:2])
 
     def _compare(self) -> None:
         """Find ranks with the same batches so far; stop comparing once there are none."""
@@ -86,17 +89,17 @@ class Content:
         self._ended = not self._alike
 
 
-def digest(batch: Any) -> bytes:
+def batch_digest(batch: Any) -> bytes:
     """Return the digest of every tensor in a batch."""
     hasher = hashlib.blake2b(digest_size=8)
-    for tensor in tensors(batch):
-        for part in stored(tensor.detach().cpu()):
+    for tensor in iter_tensors(batch):
+        for part in component_tensors(tensor.detach().cpu()):
             part = part.contiguous()
             hasher.update(ctypes.string_at(part.data_ptr(), part.numel() * part.element_size()))
     return hasher.digest()
 
 
-def stored(tensor: Tensor) -> tuple[Tensor, ...]:
+def component_tensors(tensor: Tensor) -> tuple[Tensor, ...]:
     """The tensors that a sparse one is made of (torch 2.13, torch.sparse); a dense one is itself."""
     if tensor.layout == torch.strided:
         return (tensor,)
@@ -110,7 +113,7 @@ def stored(tensor: Tensor) -> tuple[Tensor, ...]:
     return ()  # of another library's making, such as mkldnn: nothing is known of it
 
 
-def listed(ranks: list[int]) -> str:
+def format_ranks(ranks: list[int]) -> str:
     """0, 2, 4"""
     suffix = f" and {len(ranks) - MOST_NAMED} more" if len(ranks) > MOST_NAMED else ""
     return ", ".join(map(str, ranks[:MOST_NAMED])) + suffix

@@ -17,14 +17,14 @@ from torch import Tensor
 
 from ..dist.process_group import Group
 from ..lifecycle.errors import BrokenInput
-from .content import Content
-from .loader import Fed
+from .duplicate_batches import DuplicateBatchCheck
+from .loader import MicroBatch
 from .order import Order
 
 NOTED_STEPS = 256  # kept as they are before they are counted: counting one by one costs as much as a small step
 
 
-class Proof:
+class ExactlyOnceCheck:
     """Record of the samples that the ranks received in the current epoch.
 
     order       gives the samples that there should be
@@ -37,7 +37,7 @@ class Proof:
         self._num_fed, self._num_padding = 0, 0
         self._before: Tensor | None = None  # seen_N of all ranks of the attempts before; counted by rank 0
         self._notes: list[tuple[Tensor, int]] = []  # of each micro batch: indices_R, num_padding
-        self._content = Content(group)
+        self._content = DuplicateBatchCheck(group)
         if before is not None and first_step % order.steps_per_epoch:
             try:
                 self._go_on(before)
@@ -52,7 +52,7 @@ class Proof:
             self._before = _unpacked(base64.b64decode(before["seen"]), self._order.num_samples)
             self._num_fed, self._num_padding = int(before["num_fed"]), int(before["num_padding"])
 
-    def note(self, step: list[Fed]) -> None:
+    def note(self, step: list[MicroBatch]) -> None:
         """These micro batches have been given to the model. Of none is more kept than its numbers, in memory of one's
         own: what a worker has read is a file that stays open, and many samples."""
         self._notes += [(fed.indices_R.clone(), fed.num_padding) for fed in step]
