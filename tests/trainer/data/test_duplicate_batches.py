@@ -69,7 +69,7 @@ def test_ranks_that_were_given_the_same_are_named(
 ) -> None:
     run = new_run()
     path = ":".join(sys.path)
-    run.start(digits({"world_size": 4}), ["-m", "jobc.tests.trainer.data.test_content"], PYTHONPATH=path)
+    run.start(digits({"world_size": 4}), ["-m", "jobc.tests.trainer.data.test_duplicate_batches"], PYTHONPATH=path)
     assert run.wait() == [DONE] * 4, run.output(0)
     for rank in range(4):
         assert json.loads(run.output(rank).splitlines()[-1]) == {
