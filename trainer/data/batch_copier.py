@@ -1,4 +1,4 @@
-"""The tensors of a batch, and their way to a GPU beside what is computed there."""
+"""Copy the tensors of a batch to a GPU while it computes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class BatchCopier:
-    """Copies of batches to the device, on a CUDA stream of their own, so that they overlap with what is computed."""
+    """Copy batches to the device on a separate CUDA stream, so that copies overlap with computation."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -24,7 +24,7 @@ class BatchCopier:
                 )
 
     def finish(self, batch: Any) -> Any:
-        """The copy of `batch`, started before or made now."""
+        """Return the copy of `batch`, which was started earlier or is made now."""
         if self.stream is None:
             return batch
         if self._started is None or self._started[0] is not batch:
@@ -35,20 +35,20 @@ class BatchCopier:
         stream.wait_stream(self.stream)
 
         def used_here(tensor: Tensor) -> Tensor:
-            tensor.record_stream(stream)  # its memory is not given away before this stream is done with it
+            tensor.record_stream(stream)  # its memory is not reused before this stream is done with it
             return tensor
 
         return map_tensors(copy, used_here)
 
 
 def _pinned(tensor: Tensor) -> Tensor:
-    """Return whether a tensor can be pinned: only dense tensors in host memory."""
+    """Return the tensor in pinned memory if it can be pinned: only dense tensors in host memory."""
     can_be = tensor.device.type == "cpu" and tensor.layout == torch.strided
     return tensor.pin_memory() if can_be and not tensor.is_pinned() else tensor
 
 
 def map_tensors(batch: Any, change: Callable[[Tensor], Any]) -> Any:
-    """`batch` with every tensor in it changed: in mappings, lists, tuples and named tuples."""
+    """Return `batch` with `change` applied to every tensor in its mappings, lists, tuples and named tuples."""
     if isinstance(batch, Tensor):
         return change(batch)
     if isinstance(batch, Mapping):

@@ -1,7 +1,7 @@
-"""A data set of the user's, map-style: any object with __len__ and __getitem__.
+"""Map-style data sets of the user: any object with __len__ and __getitem__.
 
-Whatever `random`, `torch` and `numpy.random` draw in __getitem__ is a function of (seed, epoch, index): the same in a
-resumed run, with any number of ranks and workers. A generator that the data set keeps for itself is not.
+Random draws of `random`, `torch` and `numpy.random` in __getitem__ are a function of (seed, epoch, index): the same in
+a resumed run and with any number of ranks and workers. Draws from the data set's own generator are not.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ Collate = Callable[[list[Any]], Any]
 
 
 class MapStyleSplit:
-    """A Split of some samples of a data set. indices_N: which; None = all."""
+    """Split of a map-style data set. indices_N: the samples in this split; None = all"""
 
     def __init__(self, dataset: Any, indices_N: Tensor | None, collate: Collate, seed: int) -> None:
         self.dataset = dataset
@@ -38,7 +38,7 @@ class MapStyleSplit:
         return len(self.dataset) if self._indices_N is None else len(self._indices_N)
 
     def batch(self, indices_B: Tensor, epoch: int = 0) -> Any:
-        """The collated samples, as the data set draws them in this epoch."""
+        """Return the collated samples with the random draws of this epoch."""
         selected_B = indices_B if self._indices_N is None else self._indices_N[indices_B]
         samples = []
         with preserve_random_state():
@@ -54,7 +54,7 @@ class MapStyleSplit:
 
 
 def open_source(config: TrainConfig) -> DataSource:
-    """`data: {_target_: …, val: …, collate: …}`. Raises BrokenInput when something cannot be imported or made."""
+    """Open `data: {_target_: …, val: …, collate: …}`. Raises BrokenInput if an import or a call fails."""
     assert isinstance(config.data, Target)
     data = {key: value for key, value in config.data.items() if key not in DATA_KEYS}
     val, collate = (config.data.get(key) for key in DATA_KEYS)
@@ -68,7 +68,7 @@ def open_source(config: TrainConfig) -> DataSource:
 
 
 def source_of(name: str, train: Any, validation: Any, seed: int, collate: Collate | None = None) -> DataSource:
-    """Both splits. validation: a data set, the share of `train` that is held out, evenly spread over it, or None."""
+    """Return both splits. validation: a data set, the fraction of `train` to hold out, evenly spread, or None"""
     total = _length(train, name)
     collate = collate or default_collate
     if isinstance(validation, float):
@@ -92,7 +92,7 @@ def source_of(name: str, train: Any, validation: Any, seed: int, collate: Collat
         tokens_per_sample=1,
         score="loss",
         summary=sizes,
-        digest=hashlib.sha256(f"{name} {sizes}".encode()).hexdigest(),  # what can be known without reading all of it
+        digest=hashlib.sha256(f"{name} {sizes}".encode()).hexdigest(),  # as much as is known without reading the data
     )
 
 
@@ -117,7 +117,7 @@ def seed_sample(number: int) -> None:
 
 @contextmanager
 def preserve_random_state() -> Iterator[None]:
-    """Afterwards this process draws as if nothing had been drawn: dropout does not depend on who reads the data."""
+    """Restore the random state on exit, so that dropout does not depend on which process reads the data."""
     numpy = sys.modules.get("numpy")
     python_state, torch_state = random.getstate(), torch.default_generator.get_state()
     numpy_state = numpy.random.get_state() if numpy else None

@@ -8,7 +8,7 @@ from .source import DataSource
 
 
 def open_source(config: TrainConfig) -> DataSource:
-    """The source that config.data names. Raises BrokenInput when it has too little to train on."""
+    """Open the data source in config.data. Raises BrokenInput if it has too few training samples."""
     if isinstance(config.data, Target):
         return map_style.open_source(config)
     if isinstance(config.data, DigitsConfig):
@@ -20,7 +20,7 @@ def open_source(config: TrainConfig) -> DataSource:
 
 
 def _context(config: TrainConfig) -> int:
-    """Tokens of one sample: the context length of the model. rules.contradictions checked that it is set."""
+    """Return the tokens per sample, the model's context length. rules.contradictions checked that it is set."""
     model = config.model
     context = model.get("context") if isinstance(model, Target) else getattr(model, "context", None)
     if not isinstance(context, int):

@@ -1,7 +1,7 @@
-"""Is sample N the same on every rank and in every attempt? A data set that lists a folder may find another order.
+"""Check that sample N is the same on every rank and in every attempt: a folder may be listed in a different order.
 
-A few samples are read twice. Where both readings gave a rank the same bytes, its data set goes by the index, and every
-other rank and attempt should get them too. It is a warning: another processor or library may round differently.
+A few samples are read twice. If both reads return the same bytes, the sample depends only on its index, and every other
+rank and attempt should read it too. A mismatch is only a warning: another CPU or library may round differently.
 """
 
 import hashlib
@@ -19,16 +19,16 @@ Read = Callable[[Sequence[Slots]], Sequence[MicroBatch]]
 def digest_of_samples(num_samples: int, read: Read) -> str:
     """Return hex digests of the first, a middle and the last sample; "" if a second read differs."""
     indices = sorted({0, num_samples // 2, num_samples - 1})
-    slots = [slots_without_padding(torch.tensor([index])) for index in indices]  # one by one: they may differ in shape
+    slots = [slots_without_padding(torch.tensor([index])) for index in indices]  # one by one, because shapes may differ
     digests = [batch_digest(fed.batch).hex() for fed in read([*slots, *slots])]
     once, again = digests[: len(indices)], digests[len(indices) :]
     return "".join(once) if once == again else ""
 
 
 def mismatch_warning(group: Group, mine: str, before: str | None) -> str:
-    """The line to tell when samples differ between ranks, or from the attempt before; or "". All ranks call it.
+    """Return a warning if samples differ between ranks or from the previous attempt, or "". All ranks call it.
 
-    mine, before: of digest_of_samples()
+    mine, before: results of digest_of_samples() now and in the previous attempt
     """
     number = int.from_bytes(hashlib.blake2b(mine.encode(), digest_size=8).digest(), "big", signed=True)
     digest_row = torch.tensor([number, bool(mine)])
