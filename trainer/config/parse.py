@@ -20,7 +20,7 @@ _BROKEN: Any = object()  # placeholder for a value whose problem is already reco
 
 
 def parse(tree: object, into: type[T]) -> tuple[T | None, list[str]]:
-    """Convert `tree`, a result of json.loads, to an instance of `into`. Return it (None if invalid), and the problems."""
+    """Convert `tree`, a result of json.loads, to `into`. Return the instance (None if invalid) and the problems."""
     problems: list[str] = []
     value = _value(tree, into, "", problems)
     return (None if problems else value), problems
