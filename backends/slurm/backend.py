@@ -25,7 +25,17 @@ from ...compiler.spec.site_facts import share_of_cores
 from .._shared import containers
 from . import notice, own_options, sweep
 from .options import SlurmOptions
-from .spelling import cpus_per_task, dependency, duration, layout, memory, more_option, mpi, other_gres, tasks_per_node
+from .spelling import (
+    cpus_per_task,
+    dependency,
+    duration,
+    memory,
+    more_option,
+    mpi,
+    other_gres,
+    step_tasks_per_node,
+    tasks_per_node,
+)
 
 
 class SlurmBackend:
@@ -75,7 +85,17 @@ class SlurmBackend:
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
         spelt = {
             f.__name__: f
-            for f in (memory, duration, tasks_per_node, cpus_per_task, layout, mpi, more_option, dependency, other_gres)
+            for f in (
+                memory,
+                duration,
+                tasks_per_node,
+                cpus_per_task,
+                step_tasks_per_node,
+                mpi,
+                more_option,
+                dependency,
+                other_gres,
+            )
         }
         sourced = ["engine.sh", "queue.sh", "in_job.sh", *(["pyxis.sh"] if plan.container.kind == "pyxis" else [])]
         for script in ("job.sbatch", "task.sh", *sourced, *VERBS):

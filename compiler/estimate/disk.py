@@ -10,7 +10,7 @@ from functools import partial
 from ...trainer.config.checkpoint import CheckpointConfig
 
 
-def most_checkpoints(how: CheckpointConfig, steps: int | None) -> int:
+def max_checkpoints(how: CheckpointConfig, steps: int | None) -> int:
     """Return the number of the newest, current, best and permanent checkpoints. steps: training length, if known."""
     most = how.keep + 1 + 1
     if steps is None:
@@ -20,7 +20,7 @@ def most_checkpoints(how: CheckpointConfig, steps: int | None) -> int:
     return min(most, -(-steps // how.every_steps))
 
 
-def fewer(how: CheckpointConfig, steps: int | None, most: int) -> str:
+def fewer_checkpoints_hint(how: CheckpointConfig, steps: int | None, most: int) -> str:
     """Return a hint to keep fewer checkpoints. most: number of checkpoints that fit on the disk"""
     for lasting in dict.fromkeys((how.keep_every_steps, None)):
         changed = replace(how, keep_every_steps=lasting)
@@ -33,4 +33,4 @@ def fewer(how: CheckpointConfig, steps: int | None, most: int) -> str:
 
 
 def _with_keep(how: CheckpointConfig, steps: int | None, keep: int) -> int:
-    return most_checkpoints(replace(how, keep=keep), steps)
+    return max_checkpoints(replace(how, keep=keep), steps)

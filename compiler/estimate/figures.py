@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec
-from .disk import most_checkpoints
+from .disk import max_checkpoints
 from .goodput import Goodput, goodput
 from .host_memory import host_memory
 from .memory import Memory, memory
@@ -102,7 +102,7 @@ def figures(
         shm=plan.resources.shm_bytes,
         batches=most_shared(spec, plan),
         resuming=resuming,
-        checkpoints=most_checkpoints(spec.checkpoint, steps.steps) if knows_saves else None,
+        checkpoints=max_checkpoints(spec.checkpoint, steps.steps) if knows_saves else None,
         step_s=step_s,
         epoch_s=epoch_s,
         total_s=total_s,

@@ -27,13 +27,13 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ..diagnostics.origin import Origin, Text
 from ..spec.type_hints import join
 from .compose_cache import COMPOSE_ERRORS, is_repeated, recompose
-from .interpolation import MachineRead, bounded, reset_budget
+from .interpolation import MachineRead, limit_interpolation, reset_budget
 from .overrides import Override
 from .yaml_positions import key_above
 from .yaml_source import JobcSource, NoHydraJob, config_folders, read_files
 
 _MOST_REFUSED = 30  # rejected overrides that are reported; each costs another compose
-Known = Callable[[], Sequence[str]]
+KnownKeys = Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def hydra_ready(folders: Sequence[Folder]) -> Iterator[Any]:
     before = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
-        with initialize_config_dir("/", version_base="1.3"), bounded():  # `initialize` inspects its caller
+        with initialize_config_dir("/", version_base="1.3"), limit_interpolation():  # `initialize` inspects its caller
             yield GlobalHydra.instance().config_loader()
     finally:
         _search_path.clear()
@@ -150,7 +150,7 @@ class OverridesRefused(CompileError):
         self.rest = rest
 
 
-def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: Known) -> Composed:
+def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> Composed:
     """Compose one job. Raises CompileError, or OverridesRefused if the remaining overrides can be composed.
 
     known: returns the dotted keys of the spec, for did-you-mean hints"""
@@ -160,7 +160,7 @@ def compose(loader: Any, config_name: str, overrides: Sequence[Override], known:
 
 
 def compose_config(
-    loader: Any, config_name: str, overrides: Sequence[Override], known: Known, again: bool = False
+    loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys, again: bool = False
 ) -> tuple[DictConfig, list[Override]]:
     """Return Hydra's composed config, with unresolved interpolations and its section `hydra`, and the overrides as
     Hydra accepted them (see respell). Raises as compose() does.
@@ -210,7 +210,7 @@ def _follows(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bool:
     return diagnostic.code == "JC1102" and any(d.code == "JC1109" and d.key == section for d in earlier)
 
 
-def _keys(spec_keys: Known, config_name: str, overrides: Sequence[Override], loader: Any) -> list[str]:
+def _keys(spec_keys: KnownKeys, config_name: str, overrides: Sequence[Override], loader: Any) -> list[str]:
     """Return the spec's keys and the keys in the files that the command line chooses, such as a backend's options."""
     choices = [o for o in overrides if loader.get_group_options(o.key)]
     try:

@@ -23,7 +23,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from .overrides import Override
-from .yaml_source import asked, read_files, same_answers
+from .yaml_source import asked, files_unchanged, read_files
 
 COMPOSE_ERRORS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError)
 _MOST = 64  # entries, 35 kB each
@@ -64,7 +64,7 @@ def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Ov
     values = OverridesParser.create().parse_overrides([o.canonical for o in overrides if o not in chosen])
     choice = _choice(folders, config_name, chosen)
     merged = _kept.pop(choice, None)
-    if merged is None or not same_answers(merged.answers):
+    if merged is None or not files_unchanged(merged.answers):
         asked.clear()
         tree = compose(config_name, [o.canonical for o in chosen], return_hydra_config=True)
         merged = _Merged(pickle.dumps(tree), dict(read_files), dict(asked))

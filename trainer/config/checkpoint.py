@@ -8,10 +8,10 @@ class CheckpointConfig:
     """Checkpoint schedule; a checkpoint is always saved after the last step and on a stop.
 
     every_steps       optimizer steps between two saves
-    keep              newest checkpoints kept, at least 2: the newest may turn out to be damaged; the best one stays too
+    keep              number of newest checkpoints to keep, >= 2 in case the newest is damaged; the best is kept too
     keep_every_steps  checkpoints at multiples of this step are permanent; null = none
     background        copy the state and continue training while rank 0 writes it; false = all ranks wait
-    max_failures      saves in a row that may fail before the run ends
+    max_failures      consecutive failed saves before the run ends
     """
 
     every_steps: int

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from ...diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ...plugins.backend import VERBS
 from ...plugins.registry import PACKAGE
-from .gpus import VISIBLE_GPUS, chosen_by
-from .job import Job, as_written, lines_of
-from .launcher import made_by, own_lines
+from .gpus import VISIBLE_GPUS, explain_visible_gpus
+from .job import Job, lines_of, match_lines
+from .launcher import launcher_setting, lines_for_launcher
 from .line import column_lines, plan_key_lines, spec_key
 
 
@@ -24,12 +24,12 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
         yield f"  means    {row.meaning}; set by {row.setter}"
     if rank is not None:
         yield f"  rank     {_place(job, rank, name)}"
-    assignment = made_by(job.plan, name)
+    assignment = launcher_setting(job.plan, name)
     key = f"env.{name}" if f"env.{name}" in job.source_map.spec else f"secrets.{name}"
     settings = _settings(job, name)
     of_gpus = name in VISIBLE_GPUS and assignment is None and key not in job.source_map.spec
     if of_gpus and job.plan:
-        yield f"  how      {chosen_by(job.plan, settings[0][0] if settings else '')}"
+        yield f"  how      {explain_visible_gpus(job.plan, settings[0][0] if settings else '')}"
     if assignment is not None:
         yield f"  how      {assignment.how}"
     printed: set[tuple[str, int]] = set()
@@ -87,7 +87,7 @@ _ASIDE = {*VERBS, "prefetch.sh", "spec.yaml"} - {"submit.sh"}  # not involved in
 
 def _lines(job: Job, path: str) -> Sequence[str]:
     lines = job.files.get(path, ())
-    return own_lines(lines, job.plan.get("launcher", "")) if path == "node.sh" else lines
+    return lines_for_launcher(lines, job.plan.get("launcher", "")) if path == "node.sh" else lines
 
 
 def _settings(job: Job, name: str) -> list[tuple[str, int]]:
@@ -181,7 +181,7 @@ def _naming(lines: Sequence[str], name: str, is_python: bool) -> list[int]:
 
 
 def _behind(job: Job, path: str, number: int) -> Iterator[str]:
-    was, is_same = as_written(job.written.get(path, ()), job.files[path])[number - 1]
+    was, is_same = match_lines(job.written.get(path, ()), job.files[path])[number - 1]
     if not is_same:
         yield "           edited: this line was changed after the compile"
     if was is None:

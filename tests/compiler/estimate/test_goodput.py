@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from jobc.compiler.estimate.goodput import best_interval_s, fraction
+from jobc.compiler.estimate.goodput import best_interval_s, goodput_fraction
 
 from ..conftest import Plan
 
@@ -41,19 +41,21 @@ def test_the_share_of_training_is_that_of_a_simulation(mtbf_s: float) -> None:
     save_s, restart_s = 30.0, 300.0
     interval_s = best_interval_s(mtbf_s, save_s)
     found = simulated(interval_s, mtbf_s, save_s, restart_s, wanted_s=3000 * mtbf_s)
-    assert fraction(interval_s, mtbf_s, save_s, restart_s) == pytest.approx(found, abs=0.01)
+    assert goodput_fraction(interval_s, mtbf_s, save_s, restart_s) == pytest.approx(found, abs=0.01)
 
 
 @pytest.mark.parametrize("mtbf_s", [3600.0, 86400.0])
 def test_no_other_interval_trains_more(mtbf_s: float) -> None:
     best = best_interval_s(mtbf_s, 30.0)
-    most = fraction(best, mtbf_s, 30.0, 300.0)
-    assert all(fraction(best * by, mtbf_s, 30.0, 300.0) <= most + 1e-4 for by in (0.25, 0.5, 0.9, 1.1, 2.0, 4.0))
+    most = goodput_fraction(best, mtbf_s, 30.0, 300.0)
+    assert all(
+        goodput_fraction(best * by, mtbf_s, 30.0, 300.0) <= most + 1e-4 for by in (0.25, 0.5, 0.9, 1.1, 2.0, 4.0)
+    )
 
 
 def test_the_limits_of_the_formulas() -> None:
     assert best_interval_s(100.0, 300.0) == 100.0  # saving takes longer than the job lives
-    assert fraction(1e9, 1.0, 1.0, 1.0) == 0.0
+    assert goodput_fraction(1e9, 1.0, 1.0, 1.0) == 0.0
     assert math.isclose(best_interval_s(1e12, 30.0), math.sqrt(2 * 30 * 1e12), rel_tol=1e-3)
 
 

@@ -1,7 +1,7 @@
-"""A data set of the user's, map-style: any object with __len__ and __getitem__.
+"""Map-style data sets of the user: any object with __len__ and __getitem__.
 
-Whatever `random`, `torch` and `numpy.random` draw in __getitem__ is a function of (seed, epoch, index): the same in a
-resumed run, with any number of ranks and workers. A generator that the data set keeps for itself is not.
+Random draws of `random`, `torch` and `numpy.random` in __getitem__ are a function of (seed, epoch, index): the same in
+a resumed run and with any number of ranks and workers. Draws from the data set's own generator are not.
 """
 
 import hashlib
@@ -15,18 +15,18 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset, default_collate
 
-from ..config.instantiate import guarded, instantiate, locate
+from ..config.instantiate import instantiate, locate, run_user_code
 from ..config.schema import DATA_KEYS, TrainConfig
 from ..config.target import Target
 from ..lifecycle.errors import BrokenInput
 from .order import mix
-from .source import Source
+from .source import DataSource
 
 Collate = Callable[[list[Any]], Any]
 
 
-class Mapped:
-    """A Split of some samples of a data set. indices_N: which; None = all."""
+class MapStyleSplit:
+    """Split of a map-style data set. indices_N: the samples in this split; None = all"""
 
     def __init__(self, dataset: Any, indices_N: Tensor | None, collate: Collate, seed: int) -> None:
         self.dataset = dataset
@@ -38,10 +38,10 @@ class Mapped:
         return len(self.dataset) if self._indices_N is None else len(self._indices_N)
 
     def batch(self, indices_B: Tensor, epoch: int = 0) -> Any:
-        """The collated samples, as the data set draws them in this epoch."""
+        """Return the collated samples with the random draws of this epoch."""
         selected_B = indices_B if self._indices_N is None else self._indices_N[indices_B]
         samples = []
-        with random_state_kept():
+        with preserve_random_state():
             for index in selected_B.tolist():
                 seed_sample(mix(self._seed, "sample", epoch, index))
                 try:
@@ -53,8 +53,8 @@ class Mapped:
             return self._collate(samples)
 
 
-def open_source(config: TrainConfig) -> Source:
-    """`data: {_target_: …, val: …, collate: …}`. Raises BrokenInput when something cannot be imported or made."""
+def open_source(config: TrainConfig) -> DataSource:
+    """Open `data: {_target_: …, val: …, collate: …}`. Raises BrokenInput if an import or a call fails."""
     assert isinstance(config.data, Target)
     data = {key: value for key, value in config.data.items() if key not in DATA_KEYS}
     val, collate = (config.data.get(key) for key in DATA_KEYS)
@@ -67,21 +67,23 @@ def open_source(config: TrainConfig) -> Source:
     )
 
 
-def source_of(name: str, train: Any, validation: Any, seed: int, collate: Collate | None = None) -> Source:
-    """Both splits. validation: a data set, the share of `train` that is held out, evenly spread over it, or None."""
+def source_of(name: str, train: Any, validation: Any, seed: int, collate: Collate | None = None) -> DataSource:
+    """Return both splits. validation: a data set, the fraction of `train` to hold out, evenly spread, or None"""
     total = _length(train, name)
     collate = collate or default_collate
     if isinstance(validation, float):
         num_held_out = min(max(round(total * validation), 1), total)
         held_out_N = torch.zeros(total, dtype=torch.bool)
         held_out_N[torch.arange(num_held_out) * total // num_held_out] = True
-        splits = [Mapped(train, mask.nonzero().flatten(), collate, seed) for mask in (~held_out_N, held_out_N)]
+        splits = [MapStyleSplit(train, mask.nonzero().flatten(), collate, seed) for mask in (~held_out_N, held_out_N)]
     else:
         if validation is not None:
             _length(validation, f"{name}, val")
-        splits = [Mapped(part, None, collate, seed) for part in (train, () if validation is None else validation)]
+        splits = [
+            MapStyleSplit(part, None, collate, seed) for part in (train, () if validation is None else validation)
+        ]
     sizes = f"{len(splits[0]):,} + {len(splits[1]):,} held-out samples"
-    return Source(
+    return DataSource(
         name=name,
         train=splits[0],
         validation=splits[1],
@@ -90,7 +92,7 @@ def source_of(name: str, train: Any, validation: Any, seed: int, collate: Collat
         tokens_per_sample=1,
         score="loss",
         summary=sizes,
-        digest=hashlib.sha256(f"{name} {sizes}".encode()).hexdigest(),  # what can be known without reading all of it
+        digest=hashlib.sha256(f"{name} {sizes}".encode()).hexdigest(),  # as much as is known without reading the data
     )
 
 
@@ -102,7 +104,7 @@ def _length(dataset: Any, name: str) -> int:
     missing = [method for method in ("__len__", "__getitem__") if not hasattr(dataset, method)]
     if missing:
         raise BrokenInput(f"data: {name} has no {' and no '.join(missing)}", [because], hint)
-    return int(guarded(lambda: len(dataset), f"data: len({name})"))
+    return int(run_user_code(lambda: len(dataset), f"data: len({name})"))
 
 
 def seed_sample(number: int) -> None:
@@ -114,8 +116,8 @@ def seed_sample(number: int) -> None:
 
 
 @contextmanager
-def random_state_kept() -> Iterator[None]:
-    """Afterwards this process draws as if nothing had been drawn: dropout does not depend on who reads the data."""
+def preserve_random_state() -> Iterator[None]:
+    """Restore the random state on exit, so that dropout does not depend on which process reads the data."""
     numpy = sys.modules.get("numpy")
     python_state, torch_state = random.getstate(), torch.default_generator.get_state()
     numpy_state = numpy.random.get_state() if numpy else None

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ..config.instantiate import guarded
+from ..config.instantiate import run_user_code
 from ..config.schema import schedule_of
 from ..dist.process_group import Group
 from ..lifecycle.errors import BrokenInput
@@ -83,7 +83,9 @@ def give_from_first(model: nn.Module, group: Group) -> None:
     DDP does so itself; fully_shard of torch 2.13 not at all, and DeepSpeed 0.19.8 with parameters alone.
     """
     named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    refuse_unlike([f"{name} {value.dtype} {list(value.shape)}" for name, value in named.items()], "the model", group)
+    require_same_on_ranks(
+        [f"{name} {value.dtype} {list(value.shape)}" for name, value in named.items()], "the model", group
+    )
     group.give_from_first(named.values())
 
 
@@ -91,7 +93,7 @@ def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
     """The recipe's, for the model as it is shared. Raises BrokenInput for what is none, for one without a learning
     rate or with one that the trainer would overwrite, and for one of torch's that has no parameter of the model: one of
     the user's may train copies of its own. Rank 0 warns of parameters left out."""
-    optimizer = guarded(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
+    optimizer = run_user_code(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
     if not isinstance(optimizer, Optimizer):
         raise BrokenInput(
             f"recipe: build_optimizer() must return a torch.optim.Optimizer, not {type(optimizer).__name__}"
@@ -137,11 +139,11 @@ def refuse_another_rate(optimizer: Optimizer, recipe: Recipe, group: Group) -> N
 def agreed_names(optimizer: Optimizer, model: nn.Module, group: Group) -> list[str]:
     """Return the names of the optimizer's parameters, in an order all ranks agree on."""
     names = names_of(optimizer, model)
-    refuse_unlike(names, "the order of the optimizer's parameters", group)
+    require_same_on_ranks(names, "the order of the optimizer's parameters", group)
     return names
 
 
-def refuse_unlike(lines: Sequence[str], what: str, group: Group) -> None:
+def require_same_on_ranks(lines: Sequence[str], what: str, group: Group) -> None:
     """Raises BrokenInput when the ranks have other lines, by which messages between them would go wrong."""
     digest = hashlib.sha256("\n".join(lines).encode()).digest()
     digests = [bytes(row.tolist()) for row in group.gather(torch.tensor(list(digest), dtype=torch.uint8))]

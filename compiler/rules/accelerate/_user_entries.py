@@ -13,7 +13,7 @@ from ...plan.launch_plan import LaunchPlan
 Tree = Mapping[str, Any]
 
 
-class Entry(NamedTuple):
+class UserEntry(NamedTuple):
     """One entry. path: starts with the spec section; file: `accelerate` or `deepspeed`; rule: its type, the keys of a
     section, or None for an unknown key; known: the keys beside it.
     """
@@ -34,24 +34,24 @@ class Entry(NamedTuple):
         return self.path[2:]
 
 
-def entries(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Entry]:
+def user_entries(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[UserEntry]:
     """Yield entries of both trees, without those that the plan sets (JC4600) and without sections with known keys."""
-    yield from _entries(extra, "accelerate", tables()["accelerate"], of_accelerate(plan), (section, "extra"))
+    yield from _entries_of_section(extra, "accelerate", tables()["accelerate"], of_accelerate(plan), (section, "extra"))
     path = (section, "deepspeed_extra")
-    yield from _entries(deepspeed_extra, "deepspeed", tables()["deepspeed"], of_deepspeed(plan), path)
+    yield from _entries_of_section(deepspeed_extra, "deepspeed", tables()["deepspeed"], of_deepspeed(plan), path)
 
 
 def is_of_fsdp_1(name: str) -> bool:
     return name.removeprefix("fsdp_") in FSDP_1
 
 
-def _entries(tree: Tree, file: str, known: Section, ours: Protected, at: Path) -> Iterator[Entry]:
+def _entries_of_section(tree: Tree, file: str, known: Section, ours: Protected, at: Path) -> Iterator[UserEntry]:
     for name, value in tree.items():
         path, rule = (*at, name), known.get(name)
         inside = path[2:]
         if any(inside == protected for protected in ours):
             continue
         if isinstance(rule, Mapping) and isinstance(value, Mapping):
-            yield from _entries(value, file, keys_below(inside, rule, value), ours, path)
+            yield from _entries_of_section(value, file, keys_below(inside, rule, value), ours, path)
         else:
-            yield Entry(path, file, value, rule, known)
+            yield UserEntry(path, file, value, rule, known)

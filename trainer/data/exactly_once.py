@@ -1,7 +1,7 @@
-"""Proof, at run time, that each sample of an epoch is trained on exactly once: by one rank, and by no other.
+"""Check at run time that each sample of an epoch is trained on exactly once, by exactly one rank.
 
-Every rank notes the indices that came with each batch that its model was given, not those that it was meant to get. At
-the end of an epoch, at a save and at the end the notes of all ranks are added: a byte per sample.
+Every rank records the indices of each batch that its model received, not of those it should receive. At the end of an
+epoch, at a save and at the end of training the counts of all ranks are added: one byte per sample.
 
     data: 32,217 samples, 16 ranks, overlap 0, missing 0, padded 7 (weight 0), epoch 0
 """
@@ -17,27 +17,27 @@ from torch import Tensor
 
 from ..dist.process_group import Group
 from ..lifecycle.errors import BrokenInput
-from .content import Content
-from .loader import Fed
+from .duplicate_batches import DuplicateBatchCheck
+from .loader import MicroBatch
 from .order import Order
 
-NOTED_STEPS = 256  # kept as they are before they are counted: counting one by one costs as much as a small step
+NOTED_STEPS = 256  # steps recorded before they are counted together: counting each step costs as much as a small step
 
 
-class Proof:
+class ExactlyOnceCheck:
     """Record of the samples that the ranks received in the current epoch.
 
-    order       gives the samples that there should be
-    first_step  the first one that is noted; an attempt without notes of the attempt before begins there
+    order       the expected samples
+    first_step  the first recorded step: where an attempt starts that has no record of the previous attempt
     """
 
     def __init__(self, order: Order, group: Group, first_step: int, before: Mapping[str, Any] | None = None) -> None:
         self._order, self._group, self._first_step = order, group, first_step
-        self._seen_N = torch.zeros(order.num_samples, dtype=torch.uint8)  # times, of this rank
+        self._seen_N = torch.zeros(order.num_samples, dtype=torch.uint8)  # how often this rank saw each sample
         self._num_fed, self._num_padding = 0, 0
-        self._before: Tensor | None = None  # seen_N of all ranks of the attempts before; counted by rank 0
-        self._notes: list[tuple[Tensor, int]] = []  # of each micro batch: indices_R, num_padding
-        self._content = Content(group)
+        self._before: Tensor | None = None  # seen_N of all ranks in earlier attempts; counted by rank 0
+        self._notes: list[tuple[Tensor, int]] = []  # (indices_R, num_padding) of each micro-batch
+        self._content = DuplicateBatchCheck(group)
         if before is not None and first_step % order.steps_per_epoch:
             try:
                 self._go_on(before)
@@ -52,16 +52,16 @@ class Proof:
             self._before = _unpacked(base64.b64decode(before["seen"]), self._order.num_samples)
             self._num_fed, self._num_padding = int(before["num_fed"]), int(before["num_padding"])
 
-    def note(self, step: list[Fed]) -> None:
-        """These micro batches have been given to the model. Of none is more kept than its numbers, in memory of one's
-        own: what a worker has read is a file that stays open, and many samples."""
+    def note(self, step: list[MicroBatch]) -> None:
+        """Record the micro-batches that the model received. Indices are copied, because a tensor from a worker is an
+        open file, and would keep the samples in memory."""
         self._notes += [(fed.indices_R.clone(), fed.num_padding) for fed in step]
         self._content.note(step)
         if len(self._notes) >= NOTED_STEPS:
             self._count()
 
     def after_step(self, done: int) -> str | None:
-        """After `done` steps: at the end of an epoch its proof, in one line, and the next epoch begins."""
+        """Return the result of verify() at the end of an epoch and start the next epoch. done: completed steps"""
         if done % self._order.steps_per_epoch:
             return None
         line = self.verify(done)
@@ -70,7 +70,7 @@ class Proof:
         return line
 
     def verify(self, done: int) -> str:
-        """The proof of the epoch so far, after `done` steps. All ranks call it. Raises BrokenInput when it fails."""
+        """Check the current epoch after `done` steps and return one line. All ranks call it. Raises BrokenInput."""
         self._content.judge()
         seen_N, num_fed, num_padding = self._of_all_ranks()
         epoch, steps = self._order.epoch_of(done - 1), range(self._first_step, done)
@@ -89,13 +89,13 @@ class Proof:
         return line
 
     def doubt(self) -> str:
-        """Return what the last proof could not decide, or ""."""
+        """Return what the last check could not decide, or ""."""
         return self._content.doubt()
 
     def state(self, done: int) -> dict[str, Any]:
-        """The notes of all ranks after `done` steps, for a checkpoint, as JSON; on rank 0. All ranks call it."""
+        """Return the counts of all ranks after `done` steps as JSON, for a checkpoint, on rank 0. All ranks call it."""
         seen_N, num_fed, num_padding = self._of_all_ranks()
-        if not self._group.is_first:  # who writes it
+        if not self._group.is_first:  # rank 0 writes it
             return {}
         return {
             "epoch": self._order.epoch_of(done),
@@ -106,7 +106,7 @@ class Proof:
         }
 
     def _count(self) -> None:
-        """Indices that are noted into times that they were seen."""
+        """Add the recorded indices to the counts."""
         if self._notes:
             indices_R = torch.cat([indices_R for indices_R, _ in self._notes])
             self._seen_N.index_add_(0, indices_R, torch.ones(len(indices_R), dtype=torch.uint8))
@@ -115,7 +115,7 @@ class Proof:
         self._notes.clear()
 
     def _of_all_ranks(self) -> tuple[Tensor, int, int]:
-        """Return over all ranks how many saw each sample, how many were fed, and how many slots were padding."""
+        """Return the sums over all ranks: count of each sample, number of samples fed, number of padding slots."""
         self._count()
         numbers = self._group.start_sum([self._num_fed, self._num_padding])
         seen_N = self._seen_N.clamp(max=1)
@@ -137,14 +137,14 @@ def _packed(seen_N: Tensor) -> Tensor:
 
 
 def _bytes(packed: Tensor) -> bytes:
-    """Without NumPy, which torch does not need."""
+    """Return the tensor's bytes without NumPy, which torch does not require."""
     return ctypes.string_at(packed.data_ptr(), packed.numel())
 
 
 def _unpacked(content: bytes, num_samples: int) -> Tensor:
     """Unpack one bit per sample. Raises ValueError when the size is wrong."""
     size = -(-num_samples // 8)
-    bits = zlib.decompressobj().decompress(content, size + 1)  # no more, whatever it would unpack to
+    bits = zlib.decompressobj().decompress(content, size + 1)  # limits the size of untrusted data
     if len(bits) != size:
         raise ValueError(f"{len(bits)} bytes of {size}")
     packed = torch.frombuffer(bytearray(bits), dtype=torch.uint8)

@@ -36,7 +36,7 @@ class Change:
     train: Mapping[str, Any]
 
 
-def relief(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
+def memory_hint(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
     """Return the hint. most: bytes of a GPU"""
     for changes in _tries(spec, plan, most):
         needs = _needs(spec, plan, changes)

@@ -10,13 +10,13 @@ from ...extra import POD
 from ...options import KubernetesOptions
 
 
-def known(options: KubernetesOptions) -> Mapping[str, Any]:
+def valid_extra(options: KubernetesOptions) -> Mapping[str, Any]:
     """Return all additions; empty if a field is unknown to Kubernetes, which JC4540 reports."""
     return {} if [*fields.check(options.extra)] else options.extra
 
 
-def pod_spec(options: KubernetesOptions) -> Mapping[str, Any]:
+def extra_pod_spec(options: KubernetesOptions) -> Mapping[str, Any]:
     """Return the additions to the pod spec, with lists as lists; empty if there are none."""
-    pod = known(options).get(POD)
-    spec = fields.fitted(POD, pod).get("spec") if isinstance(pod, Mapping) else None
+    pod = valid_extra(options).get(POD)
+    spec = fields.to_api_form(POD, pod).get("spec") if isinstance(pod, Mapping) else None
     return spec if isinstance(spec, Mapping) else {}

@@ -1,4 +1,4 @@
-"""The tensors of a batch, and their way to a GPU beside what is computed there."""
+"""Copy the tensors of a batch to a GPU while it computes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 
-class Copier:
-    """Copies of batches to the device, on a CUDA stream of their own, so that they overlap with what is computed."""
+class BatchCopier:
+    """Copy batches to the device on a separate CUDA stream, so that copies overlap with computation."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -18,10 +18,13 @@ class Copier:
     def start(self, batch: Any) -> None:
         if self.stream is not None:
             with torch.cuda.stream(self.stream):
-                self._started = batch, changed(batch, lambda tensor: _pinned(tensor).to(self.device, non_blocking=True))
+                self._started = (
+                    batch,
+                    map_tensors(batch, lambda tensor: _pinned(tensor).to(self.device, non_blocking=True)),
+                )
 
     def finish(self, batch: Any) -> Any:
-        """The copy of `batch`, started before or made now."""
+        """Return the copy of `batch`, which was started earlier or is made now."""
         if self.stream is None:
             return batch
         if self._started is None or self._started[0] is not batch:
@@ -32,33 +35,33 @@ class Copier:
         stream.wait_stream(self.stream)
 
         def used_here(tensor: Tensor) -> Tensor:
-            tensor.record_stream(stream)  # its memory is not given away before this stream is done with it
+            tensor.record_stream(stream)  # its memory is not reused before this stream is done with it
             return tensor
 
-        return changed(copy, used_here)
+        return map_tensors(copy, used_here)
 
 
 def _pinned(tensor: Tensor) -> Tensor:
-    """Return whether a tensor can be pinned: only dense tensors in host memory."""
+    """Return the tensor in pinned memory if it can be pinned: only dense tensors in host memory."""
     can_be = tensor.device.type == "cpu" and tensor.layout == torch.strided
     return tensor.pin_memory() if can_be and not tensor.is_pinned() else tensor
 
 
-def changed(batch: Any, change: Callable[[Tensor], Any]) -> Any:
-    """`batch` with every tensor in it changed: in mappings, lists, tuples and named tuples."""
+def map_tensors(batch: Any, change: Callable[[Tensor], Any]) -> Any:
+    """Return `batch` with `change` applied to every tensor in its mappings, lists, tuples and named tuples."""
     if isinstance(batch, Tensor):
         return change(batch)
     if isinstance(batch, Mapping):
-        return {key: changed(value, change) for key, value in batch.items()}
+        return {key: map_tensors(value, change) for key, value in batch.items()}
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(changed(value, change) for value in batch))
+        return type(batch)(*(map_tensors(value, change) for value in batch))
     if isinstance(batch, list | tuple):
-        return type(batch)(changed(value, change) for value in batch)
+        return type(batch)(map_tensors(value, change) for value in batch)
     return batch
 
 
-def tensors(batch: Any) -> Iterator[Tensor]:
+def iter_tensors(batch: Any) -> Iterator[Tensor]:
     """Yield every tensor in a batch."""
     leaves: list[Tensor] = []
-    changed(batch, leaves.append)
+    map_tensors(batch, leaves.append)
     yield from leaves
