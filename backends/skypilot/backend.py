@@ -100,10 +100,10 @@ class SkypilotBackend:
         places = (plan.run.root, plan.run.endpoint or "", plan.run.region or "")
         return {
             "runs": str(options.records),
-            "storage": plan.run.storage,
             "storage_root": task.run_root(plan),
             "cluster": options.cluster or task.cluster_name(plan.run.folder),
             "managed": options.managed,
+            "ends_with_last_job": cloud(plan, options) == "slurm" and not options.managed,
             "procs": plan.topology.procs,
             "idle": "" if idle is None else at_idle,
             "end_is": task.result_location(plan),

@@ -9,7 +9,7 @@ Source Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.1
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
 from ...compiler.emit.artifact import Artifact
@@ -108,6 +108,9 @@ class SlurmBackend:
         cores = share_of_cores(watch(spec, "", keys.append)) if spec.cpus is None else None
         if cores is not None:
             yield Filled("cpus", cores, tuple(dict.fromkeys(keys)))
+
+    def engine_settings(self, plan: LaunchPlan, options: SlurmOptions) -> Mapping[str, Any]:
+        return {"cluster": options.cluster}
 
     def notice_s(self, plan: LaunchPlan) -> int:
         return notice.notice_s(plan)

@@ -173,6 +173,8 @@ def job_file(plan: LaunchPlan, backend: Backend, options: Any, sweep: bool = Fal
         "runs": plan.run.root,
         "nodes": plan.topology.nodes,
         "keep_runs": plan.run.keep,
+        "storage": plan.run.storage,
+        "grace_s": plan.lifecycle.grace_s,
         "sweep": sweep,
     }
     return Artifact(JOB, json.dumps({**job, **settings}, indent=2, ensure_ascii=False) + "\n")

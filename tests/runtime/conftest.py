@@ -120,7 +120,7 @@ class Job:
         (self.artifact / ".jobc" / "spec.txt").write_text(free)
         (self.artifact / ".jobc" / "place").write_text(f"{self.plan.run.folder}/local\n")
         settings = {"job": self.plan.run.folder, "runs": str(self.plan.run.root), "backend": "local", "nodes": 1}
-        settings["keep_runs"] = self.plan.run.keep
+        settings |= {"keep_runs": self.plan.run.keep, "grace_s": self.plan.lifecycle.grace_s}
         (self.artifact / ".jobc" / "job.json").write_text(json.dumps(settings))
 
     def environment(self, **extra: str) -> dict[str, str]:

@@ -24,10 +24,10 @@ def why_it_may_run(run: Run, state: State) -> str:
     statuses = [(node, node.status(machine(), run.silent_s(node))) for node in run.nodes()]
     if state.is_live or any(status in ("up", "elsewhere") for _, status in statuses):
         away = next((node for node, status in statuses if status == "elsewhere"), None)
-        return f"it is live{f', node {_name(away)} {_where(away)}' if away else ''}"
+        return f"it is live{f', node {node_name(away)} {node_place(away)}' if away else ''}"
     for node, status in statuses:
         if status == "silent" and not _is_long_silent(run, node):
-            return f"node {_name(node)} {_where(node)} has left no word that it ended, and may be running there"
+            return f"node {node_name(node)} {node_place(node)} has left no word that it ended, and may be running there"
     if not any(node.attempt == run.attempt for node in run.nodes()) and not run.is_stopped:
         attempt = "" if run.attempt is None else run.attempt
         return f"attempt {attempt} of it is being started, or never was"
@@ -39,11 +39,12 @@ def _is_long_silent(run: Run, node: Node) -> bool:
     return node.host == machine()["host"] and silent_s is not None and silent_s > LONG_SILENT_S
 
 
-def _name(node: Node) -> str:
+def node_name(node: Node) -> str:
+    """Return the number of a node as in the name of its state file."""
     return node.path.name[len("node_") :]
 
 
-def _where(node: Node) -> str:
+def node_place(node: Node) -> str:
     """Return in words where a node runs whose process is not visible from here."""
     here, host = machine(), one_line(node.host)
     if node.place(here) == "beside":
