@@ -33,7 +33,7 @@ class Place:
         own_run = self.artifact.parent.parent  # this is RUN/artifact/ATTEMPT
         self.own_run = Run(own_run) if os.path.isfile(own_run / "state/run") else None
         self.is_moved = False
-        project = self._project()
+        self.project = project = self._project()
         if self.own_run is not None:
             runs = own_run.parent
         else:
