@@ -14,7 +14,6 @@ FUNCTIONS = {  # what a verb of a backend may call; each says in the comment abo
         "snapshot_code",
         "describe_run",
         "keep_run",
-        "start_run",
     ),
     "A run that exists": ("choose_run", "list_runs", "last_attempt", "is_live"),
     "Its next attempt": ("choose_continued_run", "continue_run"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 
 from ...diagnostics.diagnostic import CompileError, Diagnostic, nearest
+from ...pipeline.common_files import JOB
 from ...plugins.backend import VERBS
 from ...plugins.registry import PACKAGE
 from .gpus import VISIBLE_GPUS, explain_visible_gpus
@@ -68,6 +70,12 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
         for file, lines in library.items()
         for n in _naming(lines, name, file.endswith(".py"))
     ]
+    started = [
+        f"jobc:{path}:{n}  {lines[n - 1].strip()}"
+        for path, lines in _engine(job)
+        for n in _naming(lines, name, is_python=True)
+    ]
+    yield from column_lines("submit", started)
     yield from column_lines("on node", copied)
     if row is None and not of_gpus and not settings and not copied and key not in job.source_map.spec:
         close = nearest(name, [row.name for row in TABLE])
@@ -80,6 +88,15 @@ def _library() -> dict[str, list[str]]:
     """Return file name -> lines, for the runtime files that every job shares."""
     files = sorted(file for file in (PACKAGE / "trainer/rt").iterdir() if file.suffix in (".py", ".sh"))
     return {file.name: lines_of(file.read_text(encoding="utf-8")) for file in files}
+
+
+def _engine(job: Job) -> Iterator[tuple[str, list[str]]]:
+    """Yield the path and the lines of the engine.py that starts the job, if jobc brings its backend."""
+    settings = "\n".join(job.written.get(JOB, ()))
+    backend = json.loads(settings).get("backend", "") if settings else ""
+    file = PACKAGE / "backends" / backend / "engine.py"
+    if backend and file.is_file():
+        yield file.relative_to(PACKAGE).as_posix(), lines_of(file.read_text(encoding="utf-8"))
 
 
 _ASIDE = {*VERBS, "prefetch.sh", "spec.yaml"} - {"submit.sh"}  # not involved in starting ranks
@@ -176,7 +193,7 @@ def _naming(lines: Sequence[str], name: str, is_python: bool) -> list[int]:
     """Return the numbers of the lines in the trainer's files that set or build the value, not those that print it."""
     keyword = r"^\s*|[(,]\s*" if is_python else r"^|[\s;(]"
     pattern = re.compile(rf"({keyword}){name}=|\b{name}={{|[\"']{name}[\"'](\s*:|\]\s*=)")
-    aside = re.compile(r'^\s*#|node\.sh" 0 (check|shell)\b')  # these lines do not start ranks
+    aside = re.compile(r'^\s*#|node\.sh" 0 (check|shell)\b|\bcheck_node\(')  # these lines do not start ranks
     return [n for n, line in enumerate(lines, 1) if pattern.search(line) and not aside.search(line)]
 
 

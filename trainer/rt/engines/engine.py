@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -350,7 +351,7 @@ def node_lines(run: Run, nodes: int) -> Iterator[NodeLine]:
         if node.attempt is not None and node.attempt != attempt:
             text += f", attempt {node.attempt}"
         progress = run.progress(node.first_rank)
-        status = node.status(this_machine, silent_s)
+        status = node.status(this_machine, partial(run.silent_s, node))
         yield NodeLine(node.number, text, status, one_line(node.host), progress)
     present = {node.number for node in present_nodes}
     for number in range(nodes):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
-from .ended_nodes import node_name, node_place
 from .run import Node, Run, machine
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -41,13 +41,11 @@ def signal_here(run: Run, name: str, number: int | None = None) -> list[str]:
     """
     lines = []
     for node in run.nodes():
-        status = node.status(machine(), run.silent_s(node))
+        status = node.status(machine(), partial(run.silent_s, node))
         if status == "up" and number in (None, node.number):
             _signal_supervisor(run, node, name)
         elif status == "elsewhere" and number is None:
-            lines.append(
-                f"node {node_name(node)} is {node_place(node)}: run stop.sh there, or wait until it sees the stop mark"
-            )
+            lines.append(f"node {node.name} is {node.where()}: run stop.sh there, or wait until it sees the stop mark")
     return lines
 
 

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..engines.engine import Engine, Failure
-from ..engines.run import Run, owner_of
+from ..engines.run import Run
 from ..engines.stopping import signal_here
 from .command import Parser, call
-from .jobs import Place
+from .jobs import Place, require_own
 from .status import print_cost, print_points
 from .text import one_line
 from .watch import Watch
@@ -38,7 +38,7 @@ def stop(argv: list[str]) -> int:
     if options.signal:
         _signal(engine, place.choose_any_run(options.run), options.signal, options.node)
     elif place.settings.get("sweep"):
-        _stop_points(engine, _own(place.choose_run(options.run)), options.now)
+        _stop_points(engine, require_own(place.choose_run(options.run)), options.now)
     elif engine.has_machines:
         _stop_and_release(place, engine, options)
     else:
@@ -78,7 +78,7 @@ def _live_run(place: Place, engine: Engine, named: str) -> Watch:
     Raises Failure if it is not live, if two are, or if it belongs to another user.
     """
     if named or place.own_run is not None:
-        watch = Watch(engine, [_own(place.choose_run(named))], HINT)
+        watch = Watch(engine, [require_own(place.choose_run(named))], HINT)
         if not watch.is_live():
             raise Failure(f"run {watch.runs[0].id} is not live: {_state(watch)}")
         return watch
@@ -95,14 +95,6 @@ def _live_run(place: Place, engine: Engine, named: str) -> Watch:
 
 def _watch_own_runs(place: Place, engine: Engine) -> Watch:
     return Watch(engine, [run for run in place.list_runs() if run.is_mine], HINT)
-
-
-def _own(run: Run) -> Run:
-    """Return the run. Raises Failure if another user owns it."""
-    if not run.is_mine:
-        title = f"run {run.id} belongs to {owner_of(run.path)}: only its owner starts, stops or removes it"
-        raise Failure(title, "submit.sh makes a new run; with --fork it begins with the checkpoint of that one")
-    return run
 
 
 # ---- ending it
