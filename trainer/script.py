@@ -143,7 +143,12 @@ class Runtime:
         self._is_over = False  # finish() was called
         self._newest: int | None = None  # step of what load() found, or of the last save
         saves = CheckpointConfig(
-            every_steps=NEVER, keep=keep, keep_every_steps=None, background=True, max_failures=NEVER
+            every_steps=NEVER,
+            every_epochs=None,
+            keep=keep,
+            keep_every_steps=None,
+            background=True,
+            max_failures=NEVER,
         )
         self._saver = Saver(self._checkpoints, saves, self.group, replaces=True)
         self._metrics = MetricsFile(run_dir, self.rank, flush_interval(FLUSH_S, env.local_world_size), FILE_BYTES)

@@ -50,6 +50,7 @@ class Training:
 
     parallel     the model and its optimizer, sharded or replicated over the ranks
     total_steps  optimizer steps of the whole run, over all attempts
+    save_steps   optimizer steps between two saves
     loader       the batches of this rank, from the first step of this attempt
     proof        record of the samples that the ranks have read
     flops_per_sample  the recipe's number; None if unknown
@@ -65,6 +66,7 @@ class Training:
     source: DataSource
     order: Order
     total_steps: int
+    save_steps: int
     parallel: Parallel
     start: checkpoint.Start
     loader: Loader
@@ -125,6 +127,8 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
     if warning and group.is_first:
         print(warning, flush=True)
 
+    save_steps = config.checkpoint.interval(order.steps_per_epoch)
+    assert save_steps is not None, "config/rules.py"
     slots = training_slots(order, group.rank, group.world_size, config.batch.micro, start.step)
     return Training(
         config=config,
@@ -135,6 +139,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
         source=source,
         order=order,
         total_steps=config.loop.steps or (config.loop.epochs or 0) * order.steps_per_epoch,
+        save_steps=save_steps,
         parallel=parallel,
         start=start,
         loader=Loader(source.train, slots, config.batch.accumulation, config.loader, group.device, phases.moves),

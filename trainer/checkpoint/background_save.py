@@ -147,8 +147,9 @@ class Saver:
         """Print a warning the first time that training waits for a disk although saves are in the background."""
         if not self._stall_is_told:
             waited = f"all ranks waited {waited_s:.1f} s for the save of step {former} before saving step {step}"
+            key = "every_epochs" if self._config.every_epochs else "every_steps"
             print(
-                f"warning: {waited}: save less often (checkpoint.every_steps) (this warning is printed once)",
+                f"warning: {waited}: save less often (checkpoint.{key}) (this warning is printed once)",
                 flush=True,
             )
         self._stall_is_told = True

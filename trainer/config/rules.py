@@ -70,6 +70,7 @@ LIMITS: Mapping[str, Limit] = {
     "validation.every_steps": AT_LEAST_1,
     "validation.max_samples": AT_LEAST_1,
     "checkpoint.every_steps": AT_LEAST_1,
+    "checkpoint.every_epochs": AT_LEAST_1,
     "checkpoint.keep": AT_LEAST_2,
     "checkpoint.keep_every_steps": AT_LEAST_1,
     "checkpoint.max_failures": AT_LEAST_1,
@@ -116,7 +117,11 @@ def contradictions(config: TrainConfig) -> list[str]:
     if (loop.steps is None) == (loop.epochs is None):
         problems.append("loop: set exactly one of steps and epochs, the other null")
     saves = config.checkpoint
-    if saves.keep_every_steps is not None and saves.keep_every_steps % saves.every_steps:
+    if (saves.every_steps is None) == (saves.every_epochs is None):
+        problems.append("checkpoint: set exactly one of every_steps and every_epochs, the other null")
+    if saves.keep_every_steps is not None and saves.every_epochs is not None:
+        problems.append("checkpoint.keep_every_steps: needs checkpoint.every_steps, not every_epochs")
+    elif saves.keep_every_steps is not None and saves.every_steps and saves.keep_every_steps % saves.every_steps:
         problems.append(
             f"checkpoint.keep_every_steps: {saves.keep_every_steps} is not a multiple of"
             f" checkpoint.every_steps {saves.every_steps}"

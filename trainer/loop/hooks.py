@@ -109,7 +109,7 @@ class Hooks:
         is_end = done == self.training.total_steps or requests.stop or validation.ends_run
         if requests.give_up and not is_end:
             self.fail_unsaved(done)
-        if is_end or requests.save or done % self.training.config.checkpoint.every_steps == 0:
+        if is_end or requests.save or done % self.training.save_steps == 0:
             # a request by a file is answered by removing the file, so that save has to be finished
             self.save(done, validation.result.loss if validation.result else None, wait=is_end or requests.save)
 

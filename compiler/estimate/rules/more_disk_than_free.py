@@ -20,5 +20,5 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
         because = (
             f"up to {figures.checkpoints} checkpoints of {readable} exist at once, {readable_bytes(needed)} in total"
         )
-        hint = fewer_checkpoints_hint(spec.checkpoint, figures.schedule.steps, has // size)
+        hint = fewer_checkpoints_hint(spec.checkpoint, figures.schedule, has // size)
         yield warning("JC2126", title, because, hint, "estimate.disk", needed / has)

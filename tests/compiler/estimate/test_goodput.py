@@ -11,6 +11,11 @@ from jobc.compiler.estimate.goodput import best_interval_s, goodput_fraction
 
 from ..conftest import Plan
 
+WORDS = (
+    "task=gpt2_124m", "gpus=8", "backend=slurm", "estimate.step_s=1", "estimate.mtbf=2d", "lifecycle.grace=2m",
+    "estimate.write_rate=1GiB", "estimate.restart=10m",
+)  # fmt: skip  # saving every 692 steps is best
+
 
 def simulated(interval_s: float, mtbf_s: float, save_s: float, restart_s: float, wanted_s: float) -> float:
     """The share of the time that trains, of a run with exponential failures; a restart may fail as well."""
@@ -60,10 +65,28 @@ def test_the_limits_of_the_formulas() -> None:
 
 
 def test_the_interval_that_is_hinted_ends_with_the_training(plan: Plan) -> None:
-    words = ("task=gpt2_124m", "gpus=8", "backend=slurm", "estimate.step_s=1", "estimate.mtbf=2d", "lifecycle.grace=2m")
-    words = (*words, "estimate.write_rate=1GiB", "estimate.restart=10m")  # 692 steps are best
-    often = (*words, "checkpoint.every_steps=10")
+    often = (*WORDS, "checkpoint.every_steps=10")
     assert "[JC2122 " in (said := plan(*often, "loop.steps=10000")[2]) and "hint: checkpoint.every_steps=692\n" in said
     assert "[JC2122 " in (said := plan(*often, "loop.steps=100")[2]) and "hint: checkpoint.every_steps=100\n" in said
     assert not plan("--strict", *often, "loop.steps=20")[2], "20 is at most three times 10"
-    assert not plan("--strict", *words, "checkpoint.every_steps=5000", "loop.steps=700")[2], "saved once, at the end"
+    assert not plan("--strict", *WORDS, "checkpoint.every_steps=5000", "loop.steps=700")[2], "saved once, at the end"
+
+
+@pytest.mark.parametrize(
+    ("of_epoch", "every", "hint"),
+    [
+        ((f"estimate.samples={100 * 4096}",), 30, "checkpoint.every_epochs=7"),
+        ((f"estimate.samples={100 * 4096}",), 7, ""),
+        ((f"estimate.samples={10 * 4096}",), 1, "checkpoint.every_epochs=69"),
+        ((f"estimate.samples={3000 * 4096}",), 1, "checkpoint.every_steps=692 checkpoint.every_epochs=null"),
+        (("data=stdlib_bytes",), 1, ""),
+    ],
+    ids=["too rare", "near", "too often", "an epoch is too long", "steps per epoch unknown"],
+)
+def test_an_interval_in_epochs_is_compared_in_steps(
+    plan: Plan, of_epoch: tuple[str, ...], every: int, hint: str
+) -> None:
+    words = (*WORDS, "loop.steps=10000", "checkpoint.every_steps=null", f"checkpoint.every_epochs={every}", *of_epoch)
+    said = plan(*words)[2]
+    assert f"hint: {hint}\n" in said if hint else "JC2122" not in said
+    assert not plan("--strict", *words, *hint.split())[2], "the hint pasted"

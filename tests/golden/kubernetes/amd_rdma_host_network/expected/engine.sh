@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=amd-8751db3e # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=amd-2c4b8686 # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/shared/runs
 start_timeout_s=1800
 

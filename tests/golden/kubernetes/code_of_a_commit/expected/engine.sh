@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=git-7621dbb1 # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=git-f0bcf067 # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/shared/runs
 start_timeout_s=1800
 

@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=efa-320b5ced # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=efa-16656c5c # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/shared/runs
 start_timeout_s=1800
 

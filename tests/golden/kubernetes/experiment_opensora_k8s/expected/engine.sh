@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=opensora-k8s-e6e7ba5d # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=opensora-k8s-75e10221 # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/mnt/opensora/runs
 start_timeout_s=1800
 

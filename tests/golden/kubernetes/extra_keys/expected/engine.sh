@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=extra-a5817eae # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=extra-154f5cf7 # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/shared/runs
 start_timeout_s=1800
 

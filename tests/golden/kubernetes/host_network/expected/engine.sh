@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=ports-879c1a63 # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=ports-da925615 # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/shared/runs
 start_timeout_s=1800
 

@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=ib-586a2fbc # what this artifact makes: of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
+own_object=ib-ba0f06c8 # what this artifact makes: of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
 run_root=/shared/runs
 start_timeout_s=1800
 

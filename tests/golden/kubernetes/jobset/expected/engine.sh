@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=all-again-afa572ca # what this artifact makes: of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
+own_object=all-again-f172327c # what this artifact makes: of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
 run_root=/shared/runs
 start_timeout_s=1800
 

@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=mounted-d62f33fb # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=mounted-26b5affb # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root='/shared/$(runs)'
 start_timeout_s=1800
 

@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=mine-22ba026b # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=mine-74cd45d3 # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/jobc/runs
 start_timeout_s=1800
 

@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=placed-job-01fac1f6 # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=placed-job-e231293b # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/shared/runs
 start_timeout_s=1800
 

@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=bucket-2a8391b1 # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=bucket-bf0892da # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/tmp/jobc-runs
 start_timeout_s=1800
 

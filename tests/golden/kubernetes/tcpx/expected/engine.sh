@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=tcpx-93164402 # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=tcpx-21a6beaa # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/shared/runs
 start_timeout_s=1800
 

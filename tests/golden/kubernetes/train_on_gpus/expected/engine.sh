@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=train-a29c66b6 # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=train-fbdfeaf7 # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/shared/runs
 start_timeout_s=1800
 

@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=tj-1cf750d8 # what this artifact makes: of the trainjob.trainer.kubeflow.org, its ConfigMap and its Service
+own_object=tj-bad639ef # what this artifact makes: of the trainjob.trainer.kubeflow.org, its ConfigMap and its Service
 run_root=/shared/runs
 start_timeout_s=1800
 

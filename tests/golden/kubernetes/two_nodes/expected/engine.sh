@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=two-8e3e0de6 # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=two-7454b6a4 # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/shared/runs
 start_timeout_s=1800
 
