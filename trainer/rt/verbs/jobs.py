@@ -18,7 +18,7 @@ from ..engines.values import read_keys, read_text, settings
 
 JOB_FILE = ".jobc/job.json"  # relative to the artifact
 RUN_ID = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
-_CONTROL = re.compile("[\x00-\x1f\x7f]")
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")  # a tab is as good as a space
 
 
 class Place:
