@@ -80,7 +80,7 @@ class LocalBackend:
             "gpu_type": plan.resources.gpu_type if gpus else None,
             "head_port": plan.rendezvous.port,
             "time_limit_s": plan.lifecycle.time_limit_s,
-            "detach": options.detach,
+            "detach": getattr(options, "detach", False),  # a plugin that inherits may have other options
         }
 
     def emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:

@@ -169,9 +169,7 @@ def test_why_finds_a_line_that_a_hand_edit_has_moved(shell: Shell) -> None:
     script.write_text("\n".join([*lines[:3], "echo mine", *lines[3:]]))
     said = shell.jobc("why", f"artifacts/x/local/node.sh:{at + 1}").stdout
     assert f"moved    jobc wrote it as line {at};" in said and "spec     lifecycle.max_restarts = 4" in said
-    assert (
-        "edited   this line was changed after the compile" in shell.jobc("why", "artifacts/x/local/node.sh:4").stdout
-    )
+    assert "edited   this line was changed after the compile" in shell.jobc("why", "artifacts/x/local/node.sh:4").stdout
 
 
 def test_verify_says_which_lines_of_which_file(shell: Shell) -> None:
