@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jobc.compiler.pipeline.library import library
+from jobc.compiler.plugins.registry import find_plugins
 
 
-def write_program(folder: Path, uses_trainer: bool = True) -> Path:
+def write_program(folder: Path, uses_trainer: bool = True, backend: str = "") -> Path:
     """`jobctl`, as an artifact has it. uses_trainer: of one that runs the bundled trainer"""
     program = folder / "jobctl"
-    packed = library(uses_trainer)[0].content
+    packed = library(uses_trainer, find_plugins()[backend] if backend else None)[0].content
     program.write_bytes(packed)
     program.chmod(0o755)
     return program

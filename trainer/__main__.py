@@ -5,12 +5,12 @@ import os
 import signal
 from functools import partial
 
-from .build.gc_schedule import uncollected
+from .build.gc_schedule import garbage_collection_paused
 from .config.schema import TrainConfig
 from .config.train_json import load
 from .dist import env as environment
 from .lifecycle.errors import BrokenInput, StoppedEarly
-from .lifecycle.exit_rank import end, leave
+from .lifecycle.exit_rank import exit_with_error, exit_without_teardown
 from .lifecycle.stop_signals import StopSignals
 from .loop import attempt_counter
 
@@ -40,9 +40,9 @@ def main() -> int:
     except StoppedEarly as error:
         if env.rank == 0 and env.run_dir is not None:
             attempt_counter.note_good_end(env.run_dir)
-        leave(error)
+        exit_with_error(error)
     except BaseException as error:
-        leave(error)
+        exit_with_error(error)
 
 
 def refuse_other_world(config: TrainConfig, env: environment.Env) -> None:
@@ -79,7 +79,7 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
     if config.loop.deterministic:
         # must be set before CUDA starts; PyTorch 2.13 documentation, torch.use_deterministic_algorithms
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    with uncollected():  # imported here, so that errors above are reported before torch is loaded
+    with garbage_collection_paused():  # imported here, so that errors above are reported before torch is loaded
         from .build.build import build
         from .dist.process_group import join
         from .loop.loop import run
@@ -99,4 +99,4 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
 
 
 if __name__ == "__main__":
-    end(main())
+    exit_without_teardown(main())

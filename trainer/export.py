@@ -16,28 +16,28 @@ import torch
 from torch import Tensor, nn
 
 from .checkpoint import safe_pickle
-from .checkpoint.snapshot import on_cpu
+from .checkpoint.snapshot import copy_to_cpu
 from .checkpoint.verified import torch_file
 from .config import parse as strict
 from .config.schema import TrainConfig
 from .config.target import Target
 from .files.durable_files import replace_durably, sha256_of
 from .lifecycle.errors import BrokenInput
-from .models.build import Sizes, build_model
+from .models.build import DataSizes, build_model
 from .rt.untrusted_files import Unreadable, is_count, open_regular, read_json
 
 
 @dataclass(frozen=True)
-class Trained:
-    """The sizes that a model takes from its data; see data.source.Source."""
+class ExportedSizes:
+    """The sizes that a model takes from its data; see data.source.DataSource."""
 
     num_inputs: int
     num_classes: int
 
 
-def write(folder: Path, weights: Mapping[str, Tensor], config: TrainConfig, sizes: Sizes, step: int) -> str:
+def write(folder: Path, weights: Mapping[str, Tensor], config: TrainConfig, sizes: DataSizes, step: int) -> str:
     """Write both files; the sha256 of the weights. Raises OSError."""
-    sha256 = replace_durably(folder / "weights.pt", torch_file(on_cpu(weights))).sha256
+    sha256 = replace_durably(folder / "weights.pt", torch_file(copy_to_cpu(weights))).sha256
     sidecar = {
         "format": 1,
         "job": config.job,
@@ -82,7 +82,7 @@ def load(folder: str | Path, trusted: bool = False) -> nn.Module:
         if isinstance(model, Target) and not trusted:
             hint = "use load(folder, trusted=True) if you trust the author of the folder"
             raise BrokenInput(f"{folder}/model.json: loading would run the code {model.name}", hint=hint)
-        module = build_model(model, Trained(*(sidecar[key] for key in counts)))
+        module = build_model(model, ExportedSizes(*(sidecar[key] for key in counts)))
         file.seek(0)
         weights = safe_pickle.load(folder / "weights.pt", file)
     try:

@@ -42,7 +42,7 @@ from .dist.process_group_end import keep_groups, wait_for_threads
 from .files.durable_files import Content
 from .lifecycle.control_files import stop_file
 from .lifecycle.errors import BrokenInput, PeerLost
-from .lifecycle.exit_rank import end, known_cause, leave, tell
+from .lifecycle.exit_rank import exit_with_error, exit_without_teardown, known_cause, print_error_once
 from .lifecycle.stop_signals import StopSignals
 from .loop.metrics import MetricsFile, flush_interval
 from .rt import exit_codes
@@ -68,7 +68,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     runtime = Runtime(env, signals, env.run_dir or Path(folder), init_timeout_s, step_timeout_s, keep)
 
     def end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        tell(error.with_traceback(trace))  # before what may take as long as a disk needs
+        print_error_once(error.with_traceback(trace))  # before what may take as long as a disk needs
         runtime._write_own()
         if isinstance(known_cause(error), PeerLost):
             _wait_for(signals)
@@ -103,7 +103,7 @@ def _wait_for(signals: StopSignals) -> None:
 
 def _end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Exit with 65, 69, 71 or 75 if the cause is known, else 1 and a traceback; skip teardown, which could hang."""
-    leave(error.with_traceback(trace))
+    exit_with_error(error.with_traceback(trace))
 
 
 def refuse_no_step(step: Any) -> None:
@@ -143,7 +143,12 @@ class Runtime:
         self._is_over = False  # finish() was called
         self._newest: int | None = None  # step of what load() found, or of the last save
         saves = CheckpointConfig(
-            every_steps=NEVER, keep=keep, keep_every_steps=None, background=True, max_failures=NEVER
+            every_steps=NEVER,
+            every_epochs=None,
+            keep=keep,
+            keep_every_steps=None,
+            background=True,
+            max_failures=NEVER,
         )
         self._saver = Saver(self._checkpoints, saves, self.group, replaces=True)
         self._metrics = MetricsFile(run_dir, self.rank, flush_interval(FLUSH_S, env.local_world_size), FILE_BYTES)
@@ -255,7 +260,7 @@ class Runtime:
         self._refuse_when_over("leave()")
         self._write_all()
         for_good = self.group.start_sum([stop_file(self.run_dir).exists()])()[0] > 0
-        end(exit_codes.DONE if for_good else exit_codes.PREEMPTED)
+        exit_without_teardown(exit_codes.DONE if for_good else exit_codes.PREEMPTED)
 
     def finish(self) -> None:
         """All ranks are done: leave the group. Raises TrainerError, exit code 1, when the last save has failed.
@@ -288,7 +293,7 @@ class Runtime:
         """The last of a script: 0 becomes 1 when the last save has failed, and neither leave() nor finish() said so."""
         self._write_own()
         if self._saver.has_failed and not self._is_told and self._exit_status in (None, 0):
-            leave(self._saver.failure(self._newest or 0))
+            exit_with_error(self._saver.failure(self._newest or 0))
         keep_groups()  # of a script that has not called finish()
         wait_for_threads()
 

@@ -8,9 +8,9 @@ import os
 import socket
 import time
 
-from .build.gc_schedule import uncollected
+from .build.gc_schedule import garbage_collection_paused
 from .dist import env as environment
-from .lifecycle.exit_rank import end, leave
+from .lifecycle.exit_rank import exit_with_error, exit_without_teardown
 from .lifecycle.stop_signals import StopSignals
 
 TIMEOUT_S = 25
@@ -23,12 +23,12 @@ def main() -> int:
     try:
         return check(environment.read(os.environ), StopSignals())
     except BaseException as error:
-        leave(error)
+        exit_with_error(error)
 
 
 def check(env: environment.Env, signals: StopSignals) -> int:
     """Join, add, share out; raises when one of them fails."""
-    with uncollected():
+    with garbage_collection_paused():
         import torch  # here, so that a broken environment is told at once
         import torch.distributed as dist
 
@@ -67,4 +67,4 @@ def check(env: environment.Env, signals: StopSignals) -> int:
 
 
 if __name__ == "__main__":
-    end(main())
+    exit_without_teardown(main())

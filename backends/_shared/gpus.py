@@ -77,29 +77,29 @@ _BOARDS: Mapping[str, int] = {
 }
 
 
-def spread(gpus: int, nodes: int, usual: int) -> str:
+def spread_over_nodes(gpus: int, nodes: int, usual: int) -> str:
     """Return overrides for the same number of GPUs with at most the usual number per node."""
     per_node = next((n for n in (8, 6, 5, 4, 2) if n <= usual and gpus * nodes % n == 0), usual)
     return f"nodes={-(-gpus * nodes // per_node)} gpus={per_node}"
 
 
-def most_in_cloud(gpu_type: str) -> int | None:
+def max_gpus_in_cloud(gpu_type: str) -> int | None:
     name = _known(gpu_type)
     return GPUS[name] if name else None
 
 
-def most_at_site(gpu_type: str) -> int | None:
+def max_gpus_at_site(gpu_type: str) -> int | None:
     """Return the maximum per machine at a site: the size of the board, or MOST_GPUS; None for an unknown type."""
     name = _known(gpu_type)
     return _BOARDS.get(name, MOST_GPUS) if name else None
 
 
-def most_in(cloud: str, gpu_type: str) -> int | None:
+def max_gpus_in(cloud: str, gpu_type: str) -> int | None:
     """Return the maximum per machine of a cloud, "" for any cloud. Clouds with any number count as sites."""
-    return most_at_site(gpu_type) if cloud in _ANY_NUMBER else most_in_cloud(gpu_type)
+    return max_gpus_at_site(gpu_type) if cloud in _ANY_NUMBER else max_gpus_in_cloud(gpu_type)
 
 
-def sold(cloud: str, gpu_type: str) -> tuple[int, ...] | None:
+def offered_gpu_counts(cloud: str, gpu_type: str) -> tuple[int, ...] | None:
     """Return the numbers of GPUs per machine in a cloud, ascending; () if it has none; None if any number is possible
 
     or the type is unknown. For clouds not in SOLD these are powers of 2 up to the maximum of any cloud.
@@ -112,9 +112,9 @@ def sold(cloud: str, gpu_type: str) -> tuple[int, ...] | None:
     return tuple(2**i for i in range(5) if 2**i <= GPUS[name])
 
 
-def sellers(gpu_type: str) -> list[str]:
+def clouds_offering(gpu_type: str) -> list[str]:
     """Return the clouds in SOLD that have machines with that type."""
-    return [cloud for cloud in SOLD if sold(cloud, gpu_type)]
+    return [cloud for cloud in SOLD if offered_gpu_counts(cloud, gpu_type)]
 
 
 def _known(gpu_type: str) -> str:

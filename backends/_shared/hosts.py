@@ -7,7 +7,7 @@ In     a run folder with the same path on the submit host and all nodes, shared 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
@@ -76,6 +76,11 @@ def own_addresses(nodes: int) -> tuple[str, ...]:
     nodes: at most 100,000 (the type NodeCount); all of 127.0.0.0/8 is loopback (RFC 1122)
     """
     return tuple(f"127.{i // 62_500}.{i // 250 % 250}.{i % 250 + 1}" for i in range(nodes))
+
+
+def engine_settings(client: str, ssh_command: Sequence[str], fanout: int) -> Mapping[str, Any]:
+    """Return how jobctl reaches the hosts. client: ssh, pdsh or clush; fanout: simultaneous connections"""
+    return {"hosts": {"client": client, "ssh_command": [*ssh_command], "fanout": fanout}}
 
 
 def emit(render: Render, plan: LaunchPlan, client: str = "client.sh.j2", **views: Any) -> Iterator[Artifact]:

@@ -37,7 +37,7 @@ KINDS: Mapping[str, Any] = {
     },
 }
 TYPES: Mapping[str, tuple[type, ...]] = {
-    "string": (str, bool, int),  # fitted() converts them to text; not float, because 1.10 is already 1.1
+    "string": (str, bool, int),  # to_api_form() converts them to text; not float, because 1.10 is already 1.1
     "boolean": (bool,),
     "integer": (int,),
     "number": (int, float),
@@ -118,25 +118,25 @@ def is_list(at: At) -> bool:
     return isinstance(shape, list)
 
 
-def fitted(kind: str, tree: Any) -> Any:
+def to_api_form(kind: str, tree: Any) -> Any:
     """Return the tree of a kind in the API's form: items by name, `{A: {value: 1}}`, become a list, `1` becomes text.
 
     A leaf may be a function of the views.
     """
-    return _fitted(tree, KINDS.get(kind))
+    return _to_api_form(tree, KINDS.get(kind))
 
 
-def _fitted(tree: Any, shape: Any) -> Any:
+def _to_api_form(tree: Any, shape: Any) -> Any:
     if callable(tree):
-        return lambda views: _fitted(tree(views), shape)
+        return lambda views: _to_api_form(tree(views), shape)
     if isinstance(shape, str) and shape in fields():
         shape = fields()[shape]
     if isinstance(shape, list):
         if isinstance(tree, Mapping):
             tree = [_named(name, item) for name, item in tree.items() if item not in (None, Omit)]
-        return [_fitted(item, shape[0]) for item in tree] if isinstance(tree, (list, tuple)) else tree
+        return [_to_api_form(item, shape[0]) for item in tree] if isinstance(tree, (list, tuple)) else tree
     if isinstance(shape, dict) and isinstance(tree, Mapping):
-        return {key: _fitted(value, shape.get(key, shape.get("*"))) for key, value in tree.items()}
+        return {key: _to_api_form(value, shape.get(key, shape.get("*"))) for key, value in tree.items()}
     return str(tree).lower() if shape == "string" and isinstance(tree, (bool, int)) else tree
 
 

@@ -77,12 +77,12 @@ def is_known(option: str) -> bool:
     return option in OPTIONS or option in PYXIS
 
 
-def begins(option: str, known: Collection[str] = OPTIONS | PYXIS) -> list[str]:
+def options_with_prefix(option: str, known: Collection[str] = OPTIONS | PYXIS) -> list[str]:
     """Return the options that start with an unknown name; getopt_long(3) accepts it as an abbreviation if unique."""
     return sorted(name for name in known if name.startswith(option))
 
 
-def meant(option: str, known: Collection[str] = OPTIONS | PYXIS) -> list[str]:
+def similar_options(option: str, known: Collection[str] = OPTIONS | PYXIS) -> list[str]:
     """Return the options similar to an unknown name, the most similar first; [] if there is none.
 
     The first letter of a mistyped name is usually right, and some users type only the first word: mial means mail-type

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
 from ...compiler.spec.value_types import Count, Duration
+from . import hosts
 
 CLIENT = "hosts/ssh.sh.j2"  # the template of client.sh
 
@@ -24,6 +25,21 @@ class SshOptions:
     user: str | None
     port: Count | None
     options: tuple[str, ...]
+
+
+def ssh_command(connect_timeout: int, host_keys: str) -> list[str]:
+    """Return ssh that asks for no password, waits for no lost host, and accepts no unknown host key unless allowed."""
+    words = ["BatchMode=yes", f"ConnectTimeout={connect_timeout}", "ServerAliveInterval=5", "ServerAliveCountMax=3"]
+    words.append(f"StrictHostKeyChecking={'yes' if host_keys == 'known' else 'accept-new'}")
+    return ["ssh", *(part for word in words for part in ("-o", word))]
+
+
+def ssh_settings(options: SshOptions) -> Mapping[str, Any]:
+    """Return how jobctl reaches the hosts."""
+    user = [] if options.user is None else ["-l", options.user]
+    port = [] if options.port is None else ["-p", str(options.port)]
+    command = [*ssh_command(options.connect_timeout, options.host_keys), *user, *port, *options.options]
+    return hosts.engine_settings("ssh", command, options.fanout)
 
 
 def check_user(options: SshOptions) -> Iterator[Diagnostic]:

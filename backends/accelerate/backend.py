@@ -8,7 +8,7 @@ Source accelerate 1.15.0 (docs huggingface.co/docs/accelerate, `accelerate launc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...compiler.checks import accelerate as accelerate_checks
 from ...compiler.diagnostics.diagnostic import Diagnostic
@@ -18,7 +18,7 @@ from ...compiler.launchers.accelerate.files import accelerate_yaml, deepspeed_js
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.rules import findings, run_all
 from .._shared import hosts
-from .._shared.ssh import CLIENT, check_user
+from .._shared.ssh import CLIENT, check_user, ssh_settings
 from .options import AccelerateOptions
 
 
@@ -44,6 +44,9 @@ class AccelerateBackend:
         for artifact in hosts.emit(render, plan, CLIENT if hosts.used_hosts(plan) else hosts.HERE):
             at_hosts = artifact.path == "client.sh"
             yield render.chosen(artifact, lambda v: hosts.used_hosts(v.plan)) if at_hosts else artifact
+
+    def engine_settings(self, plan: LaunchPlan, options: AccelerateOptions) -> Mapping[str, Any]:
+        return ssh_settings(options) if hosts.used_hosts(plan) else {}
 
 
 BACKEND = AccelerateBackend()

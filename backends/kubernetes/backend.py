@@ -118,7 +118,6 @@ class KubernetesBackend:
     def engine_settings(self, plan: LaunchPlan, options: KubernetesOptions) -> Mapping[str, Any]:
         return {
             "runs": str(options.records),
-            "storage": plan.run.storage,
             "storage_root": pod.run_root(plan),
             "kinds": list(objects.KIND.values()),
             "companions": list(objects.COMPANIONS.values()),

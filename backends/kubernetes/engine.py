@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +17,20 @@ from typing import NamedTuple
 
 from ...trainer.rt.engines.engine import Answer, Failure, Job, NodeLine, State
 from ...trainer.rt.engines.log_files import LogRequest
-from ...trainer.rt.engines.records import ENDED, GONE, LIVE, Record, RecordEngine, newest_record, write_evidence
+from ...trainer.rt.engines.records import (
+    ENDED,
+    GONE,
+    LIVE,
+    MARK_ON_NODE,
+    Record,
+    RecordEngine,
+    newest_record,
+    write_evidence,
+)
 from ...trainer.rt.engines.run import Run, last_progress, worst_code
 from ...trainer.rt.engines.streams import Conversation, LineMerger, stream
 from ...trainer.rt.engines.values import number, read_text, word
+from ...trainer.rt.verbs.text import printable
 
 NOT_THERE = 3  # exit code of storage.sh when the storage does not have the file
 LOOK_S = 2  # interval between two checks for new pods while logs are followed
@@ -325,6 +336,44 @@ class KubernetesEngine(RecordEngine):
         words = self._kubectl(target, "logs", ended[-1].name, "--container=node", f"--tail={tail}")
         return NOT_THERE if stream(words, errors="dropped") else 0
 
+    # ---- stopping
+
+    def mark_stopped(self, run: Run) -> None:
+        record = newest_record(run)
+        if record is not None:
+            self._mark_in_pods(record)
+        super().mark_stopped(run)
+
+    def _mark_in_pods(self, record: Record) -> None:
+        """Write the stop mark where the pods look: in any of them, or in each if it has a folder of its own."""
+        target, why = self._target(record), ""
+        for pod in _running(self.pods(record)):
+            folder = self.storage_of(record.run, pod.node)
+            answer = self.k(target, "exec", pod.name, "--", "bash", "-c", MARK_ON_NODE, "-", folder)
+            why = answer.errors.strip() if answer.code else ""
+            if not why and self.job.settings.get("storage") != "node":
+                break
+        if why and _running(KubernetesEngine(self.job).pods(record)):
+            raise Failure(f"cannot write the stop mark on the storage of the pods: {why}")
+
+    def signal(self, run: Run, name: str) -> None:
+        """Signal PID 1 of each pod. If no pod has started yet, and for KILL, delete the object."""
+        record = newest_record(run)
+        if record is None:
+            return
+        engine, target = KubernetesEngine(self.job), self._target(record)
+        pods = engine.pods(record)
+        if name != "KILL":
+            for pod in _running(pods):
+                self.k(target, "exec", pod.name, "--", "bash", "-c", f"kill -{name} 1")
+        if name == "KILL" or not any(pod.phase in ("Running", "Succeeded") for pod in pods):
+            if engine.seen(run).state != LIVE:
+                return  # another object may have its name by now
+            engine.keep_evidence(record)
+            answer = self.k(target, "delete", target.kind, target.object, "--ignore-not-found", "--wait=false")
+            if answer.code:
+                print(printable(answer.errors.strip()), file=sys.stderr)
+
     # ---- kubectl
 
     def k(self, target: Target, *words: str) -> Answer:
@@ -372,6 +421,10 @@ class KubernetesEngine(RecordEngine):
             )  # fmt: skip
             self._pods[record.path] = [pod for line in answer.text.split("\n") for pod in _pod(line)]
         return self._pods[record.path]
+
+
+def _running(pods: list[Pod]) -> list[Pod]:
+    return [pod for pod in pods if pod.phase == "Running"]
 
 
 def _shorter_prefix(line: bytes) -> bytes:

@@ -71,12 +71,12 @@ _NAMES = "PAYLOAD RUN_ID FORK_OF JOB_ID JOB_UID NODE_RANK HEAD_ADDR HEAD_PORT TI
 VARIABLES = tuple(f"JOBC_{name}" for name in _NAMES.split())  # set in pod.environment
 
 
-def merged(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
+def merge_extra_fields(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
     """Return the documents, keyed by kind (or `Pod`), each merged with its part of `backend.extra`."""
     extras = {kind: tree for kind, tree in options.extra.items() if kind in documents and tree}
     if not extras:
         return documents
-    return {kind: fields.fitted(kind, tree) for kind, tree in merge_extra(documents, extras).items()}
+    return {kind: fields.to_api_form(kind, tree) for kind, tree in merge_extra(documents, extras).items()}
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -85,11 +85,11 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     return run_all(
         lambda: findings(f"{__package__}.rules.extra", plan, options),
         lambda: fields.check(options.extra),
-        lambda: refuse_extra(trees, protected(plan, options)),
+        lambda: refuse_extra(trees, protected_fields(plan, options)),
     )
 
 
-def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
+def protected_fields(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
     """Return the fields that the scripts rely on: path in a document -> the job key that sets it."""
     paths: dict[Path, str] = {}
 

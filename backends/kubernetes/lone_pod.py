@@ -25,7 +25,7 @@ def usage(v: Any) -> str:
 
 def lone_pod(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     base_spec = {**pod_spec(plan, options), "affinity": _affinity}
-    spec = extra.merged({extra.POD: {"spec": base_spec}}, options)[extra.POD]["spec"]
+    spec = extra.merge_extra_fields({extra.POD: {"spec": base_spec}}, options)[extra.POD]["spec"]
     node_container = next(container for container in spec["containers"] if container["name"] == CONTAINER)
     alone = {**node_container, "command": ["bash", "-c", "trap exit TERM; sleep 3600 & wait"], "resources": {}}
     job_variables = ("JOBC_JOB_UID", "JOBC_NODE_RANK")

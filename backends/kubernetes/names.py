@@ -44,17 +44,21 @@ def longest_pod(name: str, flavor: str, nodes: int) -> str:
 
 def digest(plan: LaunchPlan, options: Any) -> str:
     """Return eight hex digits of plan and options. Neutral fields do not count, so new plan fields change no name."""
-    settings = [asked(plan), asked(options)]
+    settings = [without_neutral_fields(plan), without_neutral_fields(options)]
     return hashlib.sha256(json.dumps(settings, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:8]
 
 
-def asked(value: Any) -> Any:
+def without_neutral_fields(value: Any) -> Any:
     """Return a plan as plain data, without fields that have their neutral value."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
-        return {f.name: asked(v) for f, v in fields if "neutral" not in f.metadata or v != f.metadata["neutral"]}
+        return {
+            f.name: without_neutral_fields(v)
+            for f, v in fields
+            if "neutral" not in f.metadata or v != f.metadata["neutral"]
+        }
     if isinstance(value, Mapping):
-        return {key: asked(inner) for key, inner in value.items()}
+        return {key: without_neutral_fields(inner) for key, inner in value.items()}
     if isinstance(value, (tuple, list)):
-        return [asked(item) for item in value]
+        return [without_neutral_fields(item) for item in value]
     return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)

@@ -41,7 +41,7 @@ def documents(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, An
         manifests = [training_runtime(plan, options), train_job(plan)]
     else:
         manifests = [service(plan), job(plan, options)]
-    return list(extra.merged({document["kind"]: document for document in manifests}, options).values())
+    return list(extra.merge_extra_fields({document["kind"]: document for document in manifests}, options).values())
 
 
 def metadata(plan: LaunchPlan, queued: bool = True) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from . import extra, gpu_types, tcpx
 from .devices import RDMA_PROFILES, network_resource
 from .names import own_name, pod_host
 from .options import KubernetesOptions
-from .places import OWN
+from .reserved_paths import OWN
 
 CONTAINER = "node"
 PREFLIGHT = "preflight"  # the init container that checks whether the ranks can start
@@ -37,7 +37,7 @@ def pod_template(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
     """Return the pod template, with metadata and spec."""
     tcpx_metadata = {"annotations": tcpx.networks_and_devices()} if plan.network.profile == "tcpx" else {}
     bare_template = {"metadata": {"labels": labels(plan), **tcpx_metadata}, "spec": pod_spec(plan, options)}
-    template: dict[str, Any] = extra.merged({extra.POD: bare_template}, options)[extra.POD]
+    template: dict[str, Any] = extra.merge_extra_fields({extra.POD: bare_template}, options)[extra.POD]
     return {**template, "spec": _secured_alike(template["spec"])}
 
 

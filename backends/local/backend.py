@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic, Severity
 from ...compiler.diagnostics.origin import COMMAND_LINE
@@ -69,6 +69,19 @@ class LocalBackend:
 
     def check(self, plan: LaunchPlan, options: LocalOptions) -> Iterator[Diagnostic]:
         yield from containers.check(self.name, plan)
+
+    def engine_settings(self, plan: LaunchPlan, options: LocalOptions) -> Mapping[str, Any]:
+        if plan.topology.nodes > 1:
+            return {}
+        code, gpus = plan.code, plan.topology.gpus
+        return {
+            "code": {"kind": code.kind, "root": code.root, "max_bytes": code.max_bytes, "script": code.script},
+            "gpus": gpus,
+            "gpu_type": plan.resources.gpu_type if gpus else None,
+            "head_port": plan.rendezvous.port,
+            "time_limit_s": plan.lifecycle.time_limit_s,
+            "detach": getattr(options, "detach", False),  # a plugin that inherits may have other options
+        }
 
     def emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:
         for artifact in self._emit(plan, options, render):

@@ -7,9 +7,9 @@ Source pdsh(1) 2.34, clush(1) of ClusterShell 1.9
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
 from ...compiler.emit.artifact import Artifact
@@ -17,6 +17,7 @@ from ...compiler.emit.render import Render
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.spec.value_types import Count, Duration
 from .._shared import hosts
+from .._shared.ssh import ssh_command
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class PdshBackend:
 
     def emit(self, plan: LaunchPlan, options: PdshOptions, render: Render) -> Iterator[Artifact]:
         yield from hosts.emit(render, plan)
+
+    def engine_settings(self, plan: LaunchPlan, options: PdshOptions) -> Mapping[str, Any]:
+        command = ssh_command(options.connect_timeout, options.host_keys)
+        return hosts.engine_settings(options.client, command, options.fanout)
 
 
 BACKEND = PdshBackend()

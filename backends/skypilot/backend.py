@@ -21,7 +21,7 @@ from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
 from . import pod_config, protected, task
 from .config import cloud
-from .finished import Finished
+from .finished import FinishedTask
 from .notes import NOTES
 from .options import SkypilotOptions
 
@@ -65,7 +65,7 @@ class SkypilotBackend:
         rules = f"{__package__}.rules"
         checks = run_all(
             lambda: findings(rules, plan, options),
-            lambda: findings(f"{rules}.task", Finished.of(plan, options)),
+            lambda: findings(f"{rules}.task", FinishedTask.of(plan, options)),
             lambda: protected.check(plan, options),
             lambda: pod_config.check(options),
         )
@@ -74,7 +74,7 @@ class SkypilotBackend:
             diagnostics.append(diagnostic)
             yield diagnostic
         if not has_errors(diagnostics):
-            yield from findings(f"{rules}.last", Finished.of(plan, options))
+            yield from findings(f"{rules}.last", FinishedTask.of(plan, options))
 
     def emit(self, plan: LaunchPlan, options: SkypilotOptions, render: Render) -> Iterator[Artifact]:
         render = render.digested(task.digest(plan))
@@ -85,7 +85,7 @@ class SkypilotBackend:
             "secret_variables": task.secret_variables,
             "run_root": task.run_root,
             "cloud": cloud,
-            "end_is": task.end_is,
+            "end_is": task.result_location,
             "local_files": lambda *_said_in: files,
         }
         for script in ("task.sh", "engine.sh", *VERBS):
@@ -100,13 +100,13 @@ class SkypilotBackend:
         places = (plan.run.root, plan.run.endpoint or "", plan.run.region or "")
         return {
             "runs": str(options.records),
-            "storage": plan.run.storage,
             "storage_root": task.run_root(plan),
             "cluster": options.cluster or task.cluster_name(plan.run.folder),
             "managed": options.managed,
+            "ends_with_last_job": cloud(plan, options) == "slurm" and not options.managed,
             "procs": plan.topology.procs,
             "idle": "" if idle is None else at_idle,
-            "end_is": task.end_is(plan),
+            "end_is": task.result_location(plan),
             "usage_collection": options.usage_collection,
             "store": dict(zip(store, places, strict=True)) if plan.run.storage == "object" else None,
         }
@@ -118,7 +118,7 @@ class SkypilotBackend:
         return spec.nodes == 1 or options.managed or options.cloud == "slurm" or spec.storage.root.startswith("/")
 
     def sends(self, plan: LaunchPlan, options: SkypilotOptions) -> Mapping[str, str]:
-        return Finished.of(plan, options).local_files()
+        return FinishedTask.of(plan, options).local_files()
 
 
 BACKEND = SkypilotBackend()

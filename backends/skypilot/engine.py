@@ -18,13 +18,22 @@ from typing import Any
 
 from ...trainer.rt.engines.engine import Failure, Job, NodeLine, State
 from ...trainer.rt.engines.log_files import LogRequest
-from ...trainer.rt.engines.records import ENDED, GONE, LIVE, Record, RecordEngine, newest_record, write_evidence
+from ...trainer.rt.engines.records import (
+    ENDED,
+    GONE,
+    LIVE,
+    MARK_ON_NODE,
+    Record,
+    RecordEngine,
+    newest_record,
+    write_evidence,
+)
 from ...trainer.rt.engines.run import Run, last_progress, shell_word, worst_code
 from ...trainer.rt.engines.streams import print_lines, stream
 from ...trainer.rt.engines.values import number, word
 from ...trainer.rt.exit_codes import PRIORITY
 from ...trainer.rt.untrusted_files import Unreadable, open_regular
-from ...trainer.rt.verbs.text import one_line
+from ...trainer.rt.verbs.text import one_line, printable
 
 SKY_S = 300  # timeout of a sky command, which may start its API server and query clouds
 MOST_LOG_BYTES = 1 << 26
@@ -41,6 +50,7 @@ class SkypilotEngine(RecordEngine):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self._words: dict[Path, str] = {}  # record file -> STATUS in sky queue
+        self._marked: set[Path] = set()  # runs with a stop mark that the nodes of a managed job see
 
     def ask_engine(self, record: Record) -> str:
         cluster, job_id = _cluster(record), number(record.keys.get("id", ""))
@@ -172,7 +182,7 @@ class SkypilotEngine(RecordEngine):
         node = None if request.node is None else f"{request.node}: "
         kept = _log(record)
         if self.seen(run).state == LIVE or (kept.is_file() and not kept.stat().st_size):
-            self._require_sky()
+            self.require_client()
             words = ["sky", *_logs_words(record, request)]
             return stream(words, partial(_plain_bytes, node), environment=self._environment, errors="merged")
         if not kept.is_file():
@@ -198,7 +208,7 @@ class SkypilotEngine(RecordEngine):
             with open_regular(path, follow=False) as log:
                 print_lines(log, tail=request.tail)
             return 0
-        self._require_sky()
+        self.require_client()
         if settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"
             raise Failure(title, "logs.sh without --rank shows what its nodes print")
@@ -208,6 +218,77 @@ class SkypilotEngine(RecordEngine):
         remote = ["tail", "-n", lines, *(["-f"] if request.follow else []), "--", str(path)]
         return stream(_ssh_words(_cluster(record), node, remote))
 
+    # ---- stopping
+
+    has_machines = True
+    no_end_hint = "stop.sh --down ends its machines"
+
+    def stop_steps(self) -> list[tuple[str, int]]:
+        """SkyPilot itself takes some seconds for each answer, and has one way to end a job."""
+        return [("TERM", self.grace_s + 40), ("KILL", 60)]
+
+    def mark_stopped(self, run: Run) -> None:
+        record = newest_record(run)
+        if record is not None:
+            self._mark_for_nodes(record)
+        super().mark_stopped(run)
+
+    def _mark_for_nodes(self, record: Record) -> None:
+        """Write the stop mark in the bucket, on storage that is mounted here, or on the nodes."""
+        run, path, settings = record.run, Path(self.storage_of(record.run)), self.job.settings
+        if self._is_in_bucket:
+            command, environment = self._depot_words(run, "stop")
+            answer = self.ask(command, environment=environment)
+            if answer.code == 0:
+                self._marked.add(run.path)
+                return
+            print(printable(answer.errors.strip()), file=sys.stderr)
+        elif path.is_absolute() and path.is_dir():
+            self.write_stop_mark(path)
+            self._marked.add(run.path)
+            return
+        if _is_managed(record):
+            print(
+                "the machines of a managed job cannot be reached from here: it is cancelled, and what came after its"
+                " last checkpoint is lost"
+            )
+            return
+        for node in range(1 if settings.get("storage") == "shared" else self.job.nodes):
+            words = ["bash", "-c", MARK_ON_NODE, "-", self.storage_of(run, node)]
+            if self.ask(_ssh_words(_cluster(record), node, words)).code:
+                print(
+                    f"node {node} cannot be reached: SkyPilot cancels the job, and what came after its last checkpoint"
+                    " may be lost"
+                )
+
+    def signal(self, run: Run, name: str) -> None:
+        """Cancel a job that does not see the stop mark, does not run yet, or has not ended in time."""
+        record, engine = newest_record(run), SkypilotEngine(self.job)
+        if record is None or engine.seen(run).state != LIVE:
+            return
+        job_id = str(number(record.keys.get("id", "")))
+        if _is_managed(record):
+            words = ["jobs", "cancel", "--yes", job_id]
+            sees_mark = run.path in self._marked
+        else:
+            words = ["cancel", "--yes", _cluster(record), job_id]
+            sees_mark = engine.word_of(run) == "RUNNING"
+        if name != "TERM" or not sees_mark:
+            self._print_sky(*words)
+
+    def release_machines(self, is_asked: bool) -> None:
+        """Delete the cluster if the user asked for it, or if it keeps nodes from others and nothing runs on it."""
+        cluster = str(self.job.settings.get("cluster", ""))
+        if not is_asked and self.job.settings.get("ends_with_last_job"):
+            queue = self.sky_json("queue", "--skip-finished", "--output", "json", cluster)
+            is_asked = not any("job_id" in row for row in _rows(queue))
+        if is_asked and self._status_of(cluster) and self._print_sky("down", "--yes", cluster):
+            raise Failure(f"cluster {cluster} could not be deleted", f"sky down {cluster}")
+
+    def _print_sky(self, *words: str) -> int:
+        """Run a sky command, print its output, and return its exit code."""
+        return stream(["sky", *words], environment=self._environment)
+
     # ---- clients
 
     @property
@@ -215,14 +296,14 @@ class SkypilotEngine(RecordEngine):
         return self.job.settings.get("storage") == "object"
 
     def sky(self, *words: str) -> str:
-        self._require_sky()
+        self.require_client()
         return self.ask(["sky", *words], SKY_S, self._environment).text
 
     @property
     def _environment(self) -> dict[str, str]:
         return {} if self.job.settings.get("usage_collection") else {"SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
 
-    def _require_sky(self) -> None:
+    def require_client(self) -> None:
         if shutil.which("sky") is None:
             hint = "pip install 'skypilot[…]' with your infrastructure's name; https://docs.skypilot.co"
             raise Failure("sky is not found", hint)

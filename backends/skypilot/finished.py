@@ -63,7 +63,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedTask:
     """The finished task. tree: the data that SkyPilot will read; queued: the sbatch options that job keys set."""
 
     tree: Tree
@@ -71,7 +71,7 @@ class Finished:
     queued: Tree
 
     @classmethod
-    def of(cls, plan: LaunchPlan, options: SkypilotOptions) -> Finished:
+    def of(cls, plan: LaunchPlan, options: SkypilotOptions) -> FinishedTask:
         queued = sbatch_options(plan) if cloud(plan, options) == "slurm" else {}
         return cls(task.plain(task.document(plan, options), plan, options), options, queued)
 

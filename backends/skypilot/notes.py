@@ -24,12 +24,12 @@ def usage(v: Any) -> str:
     return text if v.options.usage_collection else text + COLLECTION
 
 
-def idle(v: Any) -> str:
+def idle_note(v: Any) -> str:
     ends = "deleted" if v.options.down else "stopped, and their disks still cost money"
     return f"after this idle time the machines are {ends}" if task.autostop(v) else ""
 
 
-def again(v: Any) -> str:
+def restart_note(v: Any) -> str:
     most = v.plan.lifecycle.max_requeues
     return (
         f"69: lost a peer, 75: saved and stopped early; task.sh stops restarting after {most}"
@@ -41,7 +41,7 @@ def again(v: Any) -> str:
 # place in the task -> comment above it
 NOTES: Mapping[tuple[str | int, ...], str | Leaf] = {
     (0, "name"): usage,
-    (0, "resources", "autostop"): idle,
-    (0, "resources", "job_recovery"): again,
+    (0, "resources", "autostop"): idle_note,
+    (0, "resources", "job_recovery"): restart_note,
     (0, "envs"): "submit.sh fills the empty ones; without it they stay empty",
 }

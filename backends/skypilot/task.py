@@ -17,7 +17,7 @@ from ...compiler.emit.overlay import merge_extra
 from ...compiler.emit.render import Given, Omit, Whole, of
 from ...compiler.plan.launch_plan import LaunchPlan, thaw
 from ...compiler.plan.shell_quoting import sh
-from .._shared.gpus import sold
+from .._shared.gpus import offered_gpu_counts
 from .config import config, needs_pods
 from .options import Alternative, SkypilotOptions, cloud_of
 
@@ -121,7 +121,7 @@ def open_types(plan: LaunchPlan, options: SkypilotOptions) -> list[str]:
     is_open = plan.resources.gpu_type is None and options.instance_type is None
     if not count or not is_open or options.any_of or options.ordered:
         return []
-    offers = {gpu_type: sold(options.cloud, gpu_type) for gpu_type in options.gpu_types}
+    offers = {gpu_type: offered_gpu_counts(options.cloud, gpu_type) for gpu_type in options.gpu_types}
     return [gpu_type for gpu_type, counts in offers.items() if counts is None or count in counts]
 
 
@@ -178,11 +178,11 @@ def file_mounts(v: Any) -> dict[str, Any] | None:
     mounts: dict[str, Any] = dict(v.options.file_mounts)
     mounts |= {m.target: {"source": m.source, "mode": "MOUNT"} for m in v.plan.mounts if m.kind == "bucket"}
     if v.plan.code.kind == "git":
-        mounts[sent(v.plan)] = "."
+        mounts[artifact_path_on_node(v.plan)] = "."
     return mounts or None
 
 
-def sent(plan: LaunchPlan) -> str:
+def artifact_path_on_node(plan: LaunchPlan) -> str:
     """Return the artifact's path on a node when the working directory is a repository."""
     return f"~/.jobc/{cluster_name(plan.name)}"
 
@@ -198,7 +198,7 @@ def run_root(plan: Any) -> str:
     return root
 
 
-def end_is(plan: Any) -> str:
+def result_location(plan: Any) -> str:
     """Return where to find the result of a run that SkyPilot no longer knows."""
     if plan.run.storage == "object":
         return "see exit/ and logs/ of the run in the bucket; logs.sh --rank 0 reads them"
@@ -246,7 +246,7 @@ def _alike(kind: str) -> str:
 
 def run(v: Any) -> str:
     """Return the `run` script of each node, which finds the artifact among the sent files and runs its task.sh."""
-    enter = f"cd -- {sent(v.plan)}\n" if v.plan.code.kind == "git" else ""
+    enter = f"cd -- {artifact_path_on_node(v.plan)}\n" if v.plan.code.kind == "git" else ""
     places = f'"$JOBC_ARTIFACT" {sh(f"artifacts/{v.plan.run.folder}/skypilot")} .'
     launch = verb(v.options)
     hint = f"run {launch} in the folder of task.sky.yaml or of artifacts/, and do not list that in .gitignore"

@@ -9,7 +9,7 @@ Source Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.1
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
 from ...compiler.emit.artifact import Artifact
@@ -25,7 +25,17 @@ from ...compiler.spec.site_facts import share_of_cores
 from .._shared import containers
 from . import notice, own_options, sweep
 from .options import SlurmOptions
-from .spelling import cpus_per_task, dependency, duration, layout, memory, more_option, mpi, other_gres, tasks_per_node
+from .spelling import (
+    cpus_per_task,
+    dependency,
+    duration,
+    memory,
+    more_option,
+    mpi,
+    other_gres,
+    step_tasks_per_node,
+    tasks_per_node,
+)
 
 
 class SlurmBackend:
@@ -75,7 +85,17 @@ class SlurmBackend:
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
         spelt = {
             f.__name__: f
-            for f in (memory, duration, tasks_per_node, cpus_per_task, layout, mpi, more_option, dependency, other_gres)
+            for f in (
+                memory,
+                duration,
+                tasks_per_node,
+                cpus_per_task,
+                step_tasks_per_node,
+                mpi,
+                more_option,
+                dependency,
+                other_gres,
+            )
         }
         sourced = ["engine.sh", "queue.sh", "in_job.sh", *(["pyxis.sh"] if plan.container.kind == "pyxis" else [])]
         for script in ("job.sbatch", "task.sh", *sourced, *VERBS):
@@ -88,6 +108,9 @@ class SlurmBackend:
         cores = share_of_cores(watch(spec, "", keys.append)) if spec.cpus is None else None
         if cores is not None:
             yield Filled("cpus", cores, tuple(dict.fromkeys(keys)))
+
+    def engine_settings(self, plan: LaunchPlan, options: SlurmOptions) -> Mapping[str, Any]:
+        return {"cluster": options.cluster}
 
     def notice_s(self, plan: LaunchPlan) -> int:
         return notice.notice_s(plan)

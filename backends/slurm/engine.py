@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from ...trainer.rt.engines.engine import Engine, Job, State, ended
 from ...trainer.rt.engines.run import Run
-from ...trainer.rt.engines.values import number, numbered, read_keys
+from ...trainer.rt.engines.values import number, numbered, read_keys, read_text
+from ...trainer.rt.run_secrets import forget_secrets
 from ...trainer.rt.verbs.jobs import is_run
+from ...trainer.rt.verbs.text import printable
 
 _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
-_IN_THE_QUEUE = re.compile(
-    "RUNNING|SUSPENDED|CONFIGURING|COMPLETING|STOPPED|SIGNALING|STAGE_OUT|RESIZING|REQUEUE.*|SPECIAL_EXIT"
-)
+_STEP_ID = re.compile(r"[0-9]{1,18}[.][0-9]{1,18}")
 _OVER = re.compile(
     "COMPLETED|CANCELLED|FAILED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|BOOT_FAIL|DEADLINE|PREEMPTED"
 )  # a job in any other state may be live
@@ -58,6 +59,8 @@ class SlurmEngine(Engine):
         self._known: dict[str, str] = {}  # job ID -> `STATE REASON`; absent if Slurm no longer knows the job
         self._silent = ""  # why Slurm does not answer
         self.live_every_s = 5
+        cluster = job.settings.get("cluster")
+        self._environment = {"SLURM_CLUSTERS": str(cluster)} if cluster else {}
 
     def prepare(self, runs: Sequence[Run]) -> None:
         ids = {job_id.partition("_")[0] for job_id in (_asked_id(_job_file(run)) for run in runs) if job_id}
@@ -66,7 +69,7 @@ class SlurmEngine(Engine):
     def _ask(self, ids: list[str]) -> str:
         """Fill _known. Return why Slurm does not answer, or "" if it does."""
         words = ["squeue", "--noheader", "--states=all", "--array", "--format=%i %T %r"]
-        answer = self.ask([*words, f"--jobs={','.join(ids)}"])
+        answer = self.ask([*words, f"--jobs={','.join(ids)}"], environment=self._environment)
         if answer.code and len(ids) > 1 and _is_unknown(answer.errors):
             # some versions reject the whole list because of one unknown ID
             whys = [self._ask([single_id]) for single_id in ids]
@@ -91,7 +94,7 @@ class SlurmEngine(Engine):
         state, _, reason = self._known.get(job_id, "").partition(" ") if _asked_id(path) else ("", "", "")
         if state == "PENDING":
             return State("queued", f"queued as job {job_id}: {pending(reason)}")
-        if _IN_THE_QUEUE.fullmatch(state):
+        if state and not _OVER.match(state):
             if run.is_stopped:
                 return State("stopping", f"stopping, job {job_id}")
             return State("live", f"live, job {job_id}" if state == "RUNNING" else f"job {job_id} is {state}")
@@ -131,6 +134,32 @@ class SlurmEngine(Engine):
         job_id = _asked_id(path)  # for a sweep the ID of the array, whose elements squeue lists
         states = [state for known, state in self._known.items() if job_id in (known, known.partition("_")[0])]
         return "" if all(map(_OVER.match, states)) else f"Slurm has its job {job_id}"
+
+    # ---- stopping
+
+    stop_every_s = 1
+
+    def signal(self, run: Run, name: str) -> None:
+        """Signal the supervisors of the ranks. KILL removes the job, and so does any signal while it is in the queue.
+
+        An allocation that the run was started in (--here) stays: the signal is for the run's own step.
+        """
+        path = _job_file(run)
+        if path is None or self._silent:
+            return
+        keys, job_id = read_keys(path), _asked_id(path)
+        if keys.get("here"):
+            job_id = _step_id(run.path / "state" / path.name.replace("job_", "step_"))
+        is_queued = self._known.get(job_id, "").startswith("PENDING")
+        if not job_id:
+            return
+        if not keys.get("here") and (name == "KILL" or is_queued):
+            answer = self.ask(["scancel", job_id], environment=self._environment)
+            if answer.code:
+                print(printable(answer.errors.strip()), file=sys.stderr)
+            forget_secrets(run.path)  # job.sbatch may not have come to it
+        else:
+            self.ask(["scancel", f"--signal={name}", job_id], environment=self._environment)
 
     # ---- sweeps: the run folder of a sweep links to the artifacts in the runs of its points
 
@@ -187,6 +216,12 @@ def _asked_id(path: Path | None) -> str:
         return ""
     keys = read_keys(path)
     return "" if keys.get("here") and number(keys.get("exit", "")) is not None else _valid_id(keys)
+
+
+def _step_id(path: Path) -> str:
+    """Return the step of a run in an allocation, which exists a moment after its start; "" until then."""
+    step_id = read_text(path).strip()
+    return step_id if _STEP_ID.fullmatch(step_id) else ""
 
 
 def _is_unknown(errors: str) -> bool:

@@ -59,7 +59,7 @@ def other_gres(options: SlurmOptions) -> str:
     return ",".join(options.gres)
 
 
-def layout(plan: LaunchPlan) -> ShellCode:
+def step_tasks_per_node(plan: LaunchPlan) -> ShellCode:
     """Return the tasks per node in the form of SLURM_STEP_TASKS_PER_NODE (srun manual): `4(x2)`, or `4` on one node."""
     nodes, tasks = plan.topology.nodes, tasks_per_node(plan)
     return ShellCode(tasks if nodes == 1 else f"{tasks}(x{nodes})")

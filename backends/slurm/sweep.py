@@ -41,8 +41,9 @@ def emit(points: Sequence[Point], render: Render) -> Iterator[Artifact]:
     yield render.table("points", [point.place for point in points], "point")
     for script in ("engine.sh", "queue.sh"):
         yield render.template(f"{script}.j2", script, sweep=True, dependency=dependency)
-    yield render.template("clean.sh.j2", "clean.sh", executable=True, sweep=True)
-    for script in ("submit.sh", "status.sh", "logs.sh", "stop.sh", "sweep.sh", "README.md"):
+    for script in ("stop.sh", "clean.sh"):
+        yield render.template(f"{script}.j2", script, executable=True, sweep=True)
+    for script in ("submit.sh", "status.sh", "logs.sh", "sweep.sh", "README.md"):
         executable = script not in ("sweep.sh", "README.md")
         yield render.template(f"sweep/{script}.j2", script, executable=executable, last=last)
 

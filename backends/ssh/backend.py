@@ -7,8 +7,8 @@ Source ssh(1) and ssh_config(5) of OpenSSH 9.2
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
 from ...compiler.emit.artifact import Artifact
@@ -16,7 +16,7 @@ from ...compiler.emit.render import Render
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.rules import run_all
 from .._shared import hosts
-from .._shared.ssh import CLIENT, SshOptions, check_user
+from .._shared.ssh import CLIENT, SshOptions, check_user, ssh_settings
 
 
 class SshBackend:
@@ -32,6 +32,9 @@ class SshBackend:
 
     def emit(self, plan: LaunchPlan, options: SshOptions, render: Render) -> Iterator[Artifact]:
         yield from hosts.emit(render, plan, CLIENT)
+
+    def engine_settings(self, plan: LaunchPlan, options: SshOptions) -> Mapping[str, Any]:
+        return ssh_settings(options)
 
 
 BACKEND = SshBackend()

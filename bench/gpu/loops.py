@@ -18,9 +18,9 @@ from jobc.trainer.build.build import build
 from jobc.trainer.checkpoint.random_state import seed_model
 from jobc.trainer.config.schema import TrainConfig
 from jobc.trainer.data.order import Order
-from jobc.trainer.data.source import Source
+from jobc.trainer.data.source import DataSource
 from jobc.trainer.dist.env import Env
-from jobc.trainer.dist.hang_watch import Watch
+from jobc.trainer.dist.hang_watch import HangWatchdog
 from jobc.trainer.dist.process_group import Group
 from jobc.trainer.lifecycle.stop_signals import StopSignals
 from jobc.trainer.loop.hooks import Hooks
@@ -39,7 +39,7 @@ def ours(config: TrainConfig, env: Env, group: Group) -> Loop:
     The watch for hangs is not started: it would take the turns of other loops for one.
     """
     training = build(config, env, group)
-    watch = Watch(training.phases, group.rank, ["rank 0"], config.process_group.step_timeout_s, None)
+    watch = HangWatchdog(training.phases, group.rank, ["rank 0"], config.process_group.step_timeout_s, None)
     hooks = Hooks(training, StopSignals(), watch)
 
     def step(number: int) -> float:
@@ -110,7 +110,7 @@ LOOPS: dict[str, Callable[[TrainConfig, Env, Group], Loop]] = {
 }
 
 
-def flops_per_token(config: TrainConfig, source: Source) -> float:
+def flops_per_token(config: TrainConfig, source: DataSource) -> float:
     """6 N + 12 L H Q T, as nanoGPT counts: forward and backward, without the embedding of places. Q = width / heads."""
     model: Any = config.model
     num_parameters = sum(parameter.numel() for parameter in build_model(model, source).parameters())
@@ -129,7 +129,7 @@ class Parts:
 
 def parts(config: TrainConfig, group: Group) -> Parts:
     """With the weights, the compilation, the optimizer and the order of samples that ours has."""
-    made = recipe.make(config)
+    made = recipe.build_recipe(config)
     source = made.build_data()
     order = Order(config.seed, len(source.train), config.batch.global_, config.loop.drop_last)
     seed_model(config.seed)

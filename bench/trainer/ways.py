@@ -29,7 +29,7 @@ from jobc.trainer.build.build import Training, build  # noqa: E402
 from jobc.trainer.build.gc_schedule import collect_garbage  # noqa: E402
 from jobc.trainer.config.train_json import load  # noqa: E402
 from jobc.trainer.dist import env as environment  # noqa: E402
-from jobc.trainer.dist.hang_watch import Watch  # noqa: E402
+from jobc.trainer.dist.hang_watch import HangWatchdog  # noqa: E402
 from jobc.trainer.dist.process_group import join  # noqa: E402
 from jobc.trainer.lifecycle.stop_signals import StopSignals  # noqa: E402
 from jobc.trainer.loop.hooks import Hooks  # noqa: E402
@@ -100,7 +100,7 @@ def jobc(training: Training) -> Iterator[None]:
     """train() of trainer/loop/loop.py without validation and saves, whose time does not depend on the loop."""
     config, group, phases = training.config, training.group, training.phases
     names = [f"rank {rank}" for rank in range(group.world_size)]
-    watch = Watch(phases, group.rank, names, config.process_group.step_timeout_s, group.board)
+    watch = HangWatchdog(phases, group.rank, names, config.process_group.step_timeout_s, group.board)
     hooks = Hooks(training, StopSignals(), watch)
     with watch:
         step = 0

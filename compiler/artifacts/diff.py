@@ -15,7 +15,7 @@ from typing import Any
 from ..emit.line_diff import opcodes
 from ..plan import flat_text
 from ..untrusted_files import Unreadable
-from .normalize import as_read
+from .normalize import normalized_lines
 
 PLAN, IDENTITY, SPEC = ".jobc/plan.txt", ".jobc/identity.txt", ".jobc/spec.txt"
 RECORDS = (PLAN, IDENTITY, SPEC)  # describe the whole job, and are useless after a hand edit
@@ -119,13 +119,13 @@ def _record(files: Mapping[str, str], path: str) -> dict[str, Any]:
         raise DamagedRecord(f"{path} is not a list of `key = JSON value` lines") from None
 
 
-def made(files: Mapping[str, str]) -> dict[str, str]:
+def without_records(files: Mapping[str, str]) -> dict[str, str]:
     """Return the files without those in .jobc/, which describe the others."""
     return {path: text for path, text in files.items() if not path.startswith(".jobc/")}
 
 
 def _files(left: Side, right: Side) -> Iterator[FileChange]:
-    a, b = made(left.files), made(right.files)
+    a, b = without_records(left.files), without_records(right.files)
     for path in sorted(a.keys() | b.keys()):
         if path not in b or path not in a:
             yield FileChange(path, "only in a" if path in a else "only in b", 0)
@@ -140,7 +140,7 @@ def _files(left: Side, right: Side) -> Iterator[FileChange]:
 
 
 def _different_lines(path: str, a: str, b: str) -> int:
-    lines_a, lines_b = as_read(path, a), as_read(path, b)
+    lines_a, lines_b = normalized_lines(path, a), normalized_lines(path, b)
     if lines_a is None or lines_b is None:
         lines_a, lines_b = a.split("\n"), b.split("\n")
     equal_count = sum(end - begin for kind, begin, end, _, _ in opcodes(lines_a, lines_b) if kind == "equal")

@@ -23,7 +23,7 @@ MOST_LEAVES = 200_000
 _HEAD = re.compile(r"(?:(?:#.*|[^\S\n]*)\n)*")  # lines of a script before its first command
 
 
-def as_read(path: str, text: str) -> list[str] | None:
+def normalized_lines(path: str, text: str) -> list[str] | None:
     """Return the parsed text, or None if the parser rejects it, for example after a hand edit."""
     import yaml  # imported here, because identical directories do not need it
 

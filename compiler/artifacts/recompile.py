@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..emit.artifact_dir import LARGEST, MANIFEST, digest_of, read_manifest, sum_of, text_of
+from ..emit.artifact_dir import LARGEST, MANIFEST, digest_of, file_digest, read_manifest, text_of
 from ..emit.source_map import SourceMap
 from ..pipeline.common_files import PLACE
 from ..pipeline.compile import compile_job
@@ -57,16 +57,16 @@ class Drift:
     elsewhere: tuple[str, ...] = ()
 
 
-class NotHere(Exception):
+class InputsMissing(Exception):
     """Raised if input files are not on this machine, or the manifest has no compile request. Text: the reason."""
 
 
 def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recompiled:
     """Compile a directory again. Raises NotHere; CompileError as in read_manifest(), or if the job does not compile."""
     written = read_manifest(folder)
-    request = recorded(folder, config_dirs)
+    request = read_recorded_request(folder, config_dirs)
     if elsewhere := _elsewhere(written, folder, config_dirs):
-        raise NotHere(f"not here: {', '.join(elsewhere)}")
+        raise InputsMissing(f"not here: {', '.join(elsewhere)}")
     if not is_sweep(written):
         compiled = compile_job(request)
         return Recompiled(compiled.source_map, {file.path: file.text for file in compiled.artifacts})
@@ -74,7 +74,7 @@ def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recomp
     for sweep in sweep_folders(compile_sweep(request)):
         if sweep.place == recorded_path and sweep.source_map is not None:
             return Recompiled(sweep.source_map, {file.path: file.text for file in sweep.artifacts})
-    raise NotHere(f"the sweep no longer has a point {recorded_path or PLACE}")
+    raise InputsMissing(f"the sweep no longer has a point {recorded_path or PLACE}")
 
 
 def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drift | None, Recompiled | None]:
@@ -85,7 +85,7 @@ def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drif
     written, folders = read_manifest(folder), dict(config_dirs)
     try:
         again = recompile(folder, config_dirs)
-    except NotHere:
+    except InputsMissing:
         elsewhere = _elsewhere(written, folder, config_dirs)
         local_inputs = {source: digest for source, digest in written["inputs"].items() if source not in elsewhere}
         if causes := _changed(local_inputs, folders):
@@ -109,11 +109,11 @@ def is_sweep(manifest: Mapping[str, Any]) -> bool:
     return bool(manifest.get("sweep"))
 
 
-def recorded(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Request:
+def read_recorded_request(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Request:
     """Return the compile request that the manifest records. Raises NotHere, and CompileError as in read_manifest()."""
     written = read_manifest(folder)
     if "words" not in written:
-        raise NotHere("an earlier version of jobc wrote it and did not record the sweep's command line")
+        raise InputsMissing("an earlier version of jobc wrote it and did not record the sweep's command line")
     command = None if written["command"] is None else tuple(written["command"])
     return Request(tuple(written["words"]), command, config_dirs, written["config_name"], written["strict"], True)
 
@@ -123,7 +123,7 @@ def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) 
     before: dict[str, str] = {}
     for path, entry in written["files"].items():
         file = folder / path
-        if file.is_file() and sum_of(file) == entry["sha256"]:
+        if file.is_file() and file_digest(file) == entry["sha256"]:
             before[path] = text_of(file)
     if not before.keys() >= set(RECORDS):
         return None

@@ -17,7 +17,7 @@ from ..launchers.accelerate.protected_keys import of_accelerate, of_deepspeed
 from ..plan.launch_plan import LaunchPlan
 from ..rules import findings
 from ..spec.job_spec import JobSpec
-from ..spec.site_facts import most, place
+from ..spec.site_facts import site_description, site_limit
 
 Tree = Mapping[str, Any]
 
@@ -30,11 +30,11 @@ def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) ->
         yield from findings(f"{rules.__name__}.accelerate", plan, extra, deepspeed_extra, section)
 
 
-def gpu_ids_there(spec: JobSpec, extra: Tree, section: str) -> Iterator[Diagnostic]:
+def check_gpu_ids(spec: JobSpec, extra: Tree, section: str) -> Iterator[Diagnostic]:
     """Yield JC2060 for GPU numbers (from 0) that the site's nodes do not have. extra, section: as in check()"""
-    limit, ids = most(spec, "gpus"), extra.get("gpu_ids")
+    limit, ids = site_limit(spec, "gpus"), extra.get("gpu_ids")
     beyond = [name for name in str(ids).split(",") if re.fullmatch(r"\d+", name) and limit and int(name) >= limit]
     if beyond:
         key = f"{section}.extra.gpu_ids"
-        because = f"{place(spec)} has {limit} GPUs on each node, numbered from 0"
+        because = f"{site_description(spec)} has {limit} GPUs on each node, numbered from 0"
         yield Diagnostic("JC2060", f"{key} names GPU {', '.join(beyond)}", because, f"{key}=all", key=key)

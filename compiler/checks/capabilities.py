@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin
 
 from ..diagnostics.diagnostic import Diagnostic, Severity
 from ..emit.source_map import SpecValue
-from ..plan.launch_plan import Demand, LaunchPlan, demands
+from ..plan.launch_plan import BackendRequirement, LaunchPlan, backend_requirements
 from ..plan.lower import KeyTable
 from ..plan.read_tracking import watch
 from ..plan.runtime_vars import RuntimeVar, Scope, runtime_vars
@@ -53,7 +53,7 @@ def is_container_open(spec: JobSpec, backend: Backend, is_chosen: bool) -> bool:
     return runs_pods(backend) and spec.container.kind == "none" and not is_chosen
 
 
-def filled_by_engine(
+def fill_from_backend(
     spec: JobSpec, backend: Backend, options: Any, values: Mapping[str, SpecValue]
 ) -> tuple[JobSpec, Mapping[str, SpecValue], list[Filled]]:
     """Return the spec and its leaves with the values that a FillingBackend sets, and those values."""
@@ -91,7 +91,7 @@ def honoured(backend: Backend, key: str) -> tuple[str, ...]:
     return backend.honours.get(key) or backend.honours.get(f"{key.split('.')[0]}.*", ())
 
 
-def refused(backend: Backend, demand: Demand) -> tuple[Any, ...]:
+def unsupported_values(backend: Backend, demand: BackendRequirement) -> tuple[Any, ...]:
     """Return the part of a demand's value, or of its values, that a backend does not honour."""
     supported = honoured(backend, demand.key)
     values = demand.value if isinstance(demand.value, tuple) else (demand.value,)
@@ -99,43 +99,49 @@ def refused(backend: Backend, demand: Demand) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class IgnoredSetting:
     """A demand that a backend does not honour.
 
     key: the spec key behind it; typed: `key=value`; leaves: the spec leaves that set it
     """
 
-    demand: Demand
+    demand: BackendRequirement
     key: str
     typed: str
     leaves: tuple[str, ...] = ()
 
 
-def left_out(plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mapping[str, SpecValue]) -> list[LeftOut]:
+def ignored_settings(
+    plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mapping[str, SpecValue]
+) -> list[IgnoredSetting]:
     """Return the required demands, and the optional ones set outside jobc's defaults, that the backend does not honour.
 
     table: plan key -> spec keys; values: the leaves of the spec
     """
     ignored = []
-    for demand in demands(plan):
-        wrong, keys = refused(backend, demand), table.get(demand.key, ())
+    for demand in backend_requirements(plan):
+        wrong, keys = unsupported_values(backend, demand), table.get(demand.key, ())
         if not wrong:
             continue
-        below = {k: value for spec_key in keys for k, value in values.items() if at(k, spec_key)}
+        below = {k: value for spec_key in keys for k, value in values.items() if is_in_section(k, spec_key)}
         for key in _saying(wrong, keys, below):
-            leaves = tuple(sorted(k for k in below if at(k, key)))
+            leaves = tuple(sorted(k for k in below if is_in_section(k, key)))
             if demand.must or any(below[leaf].is_wanted for leaf in leaves):
-                ignored.append(LeftOut(demand, key, f"{_group(key)}={_text(key, below)}", leaves))
+                ignored.append(IgnoredSetting(demand, key, f"{_group(key)}={_text(key, below)}", leaves))
     return ignored
 
 
-def said_left_out(
+def settings_ignored_with_note(
     found: Iterable[Diagnostic], plan: LaunchPlan, table: KeyTable, values: Mapping[str, SpecValue]
-) -> list[LeftOut]:
+) -> list[IgnoredSetting]:
     """Return the wishes that the backend's own check() ignores with a note, beyond what `honours` can express."""
     noted = {note.key for note in found if note.severity is Severity.NOTE}
-    wishes = [(demand, key) for demand in demands(plan) if not demand.must for key in table.get(demand.key, ())]
-    return [LeftOut(demand, key, f"{_group(key)}={_text(key, values)}") for demand, key in wishes if key in noted]
+    wishes = [
+        (demand, key) for demand in backend_requirements(plan) if not demand.must for key in table.get(demand.key, ())
+    ]
+    return [
+        IgnoredSetting(demand, key, f"{_group(key)}={_text(key, values)}") for demand, key in wishes if key in noted
+    ]
 
 
 def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, SpecValue]) -> list[str]:
@@ -145,7 +151,7 @@ def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, 
 
 
 def check_honours(
-    missing: Iterable[LeftOut], backend: Backend, able: Callable[[Demand], list[str]]
+    missing: Iterable[IgnoredSetting], backend: Backend, able: Callable[[BackendRequirement], list[str]]
 ) -> Iterator[Diagnostic]:
     """Yield JC4101 for each must, JC4102 for each wish. able: returns the names of other backends that honour it"""
     for item in missing:
@@ -216,7 +222,7 @@ def _group(key: str) -> str:
     return section if name == "kind" else key
 
 
-def at(key: str, section: str) -> bool:
+def is_in_section(key: str, section: str) -> bool:
     """Return whether a dotted key is the section or is inside it."""
     return key == section or key.startswith(f"{section}.")
 

@@ -22,7 +22,7 @@ _DOCKER = "docker://"  # prefix of Apptainer and Pyxis for docker's image names
 
 
 @runtime_checkable
-class AnyPolicy(Protocol):
+class PolicyProtocol(Protocol):
     """Type of a policy entry point."""
 
     name: str
@@ -103,7 +103,7 @@ def _image_of(pattern: str) -> str:
     return f"{named}{colon}{tag.replace('*', 'tag')}"
 
 
-def asked_keys() -> frozenset[str]:
+def required_keys() -> frozenset[str]:
     """Return the spec keys that policies require of every job. Call check() first: it reports broken policies."""
     policies = [plugin.load_module() for plugin in find_policies()]
     return frozenset(f"labels.{label}" for policy in policies if isinstance(policy, Policy) for label in policy.labels)
@@ -114,7 +114,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     for plugin in find_policies():
         try:
             policy = plugin.load_module()
-            if not isinstance(policy, AnyPolicy):
+            if not isinstance(policy, PolicyProtocol):
                 raise TypeError("it has no `name` and `check`")
             diagnostics: list[Any] = list(policy.check(spec, plan))
             if wrong := next(

@@ -24,7 +24,7 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity, alterna
 from ..diagnostics.origin import Origin
 from ..frontend.yaml_positions import value_lines
 from ..frontend.yaml_reader import Loader
-from ..plugins.registry import code_names, code_pages
+from ..plugins.registry import code_pages, codes_by_name
 
 OF_SIZES = "JC21"  # codes that only jobc plan and jobc check report (estimate/rules/)
 _COMMENT = re.compile(r"#\s*jobc\s*:(?:(?!#\s*jobc\s*:).)*", re.IGNORECASE)  # up to the next such comment on the line
@@ -118,7 +118,7 @@ def _idle(allowance: Allowance) -> Diagnostic:
     title = f"the comment allows {allowance.word}, which is not reported here"
     because = f"no rule reports it for line {allowance.line}, so the comment could hide a later mistake"
     hint = "remove the comment, or keep it if another backend reports this"
-    pages, names = code_pages(), code_names()
+    pages, names = code_pages(), codes_by_name()
     if len(codes := names.get(allowance.word, ())) > 1:
         because = f"{' and '.join(codes)} share this name, which selects {codes[0]}"
         hint = f"allow {alternatives(codes[1:])} by code, or remove the comment"
@@ -157,7 +157,7 @@ def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
 
 def _code(word: str) -> str:
     """Return the code that `word` is or names: jobc's own if several have the name, "" if none has."""
-    return word if word[0].isupper() else code_names().get(word, ("",))[0]
+    return word if word[0].isupper() else codes_by_name().get(word, ("",))[0]
 
 
 def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:

@@ -35,7 +35,7 @@ def _refused(train: Any) -> tuple[str, ...]:
 
 
 def _mended(train: Any, key: str) -> str:
-    """Return `key=value` with a nearby number, or list of two, that fixes an error; "" if none is found."""
+    """Return `key=value` with a nearby number, null or list of two that fixes an error; "" if none is found."""
     tree = thaw(train)
     section, _, name = key.partition(".")
     value = (tree.get(section) or {}).get(name)
@@ -45,12 +45,12 @@ def _mended(train: Any, key: str) -> str:
     elif isinstance(value, list):
         near = [[0.1 if i in wrong else v for i, v in enumerate(value)] for wrong in ({0}, {1}, {0, 1})]
     elif isinstance(value, int):
-        near = [value + sign * n for n in range(1, 65) for sign in (1, -1)] + [1]
+        near = [value + sign * n for n in range(1, 65) for sign in (1, -1)] + [1, None]
     elif not isinstance(value, float):
         return ""
     before = len(_refused(tree))
     for candidate in near:
         tree[section][name] = candidate
         if len(_refused(tree)) < before:
-            return f"{key}={candidate}".replace(" ", "")
+            return f"{key}={'null' if candidate is None else candidate}".replace(" ", "")
     return ""

@@ -14,10 +14,10 @@ from ..emit.source_map import SpecValue
 from ..frontend.compose import Composed
 from ..frontend.overrides import command_word
 from ..plan.lower import KeyTable
-from .capabilities import at
+from .capabilities import is_in_section
 
 
-def unread(
+def check_unused(
     composed: Composed,
     command: Sequence[str],
     table: KeyTable,
@@ -45,17 +45,17 @@ def unread(
     yield Diagnostic("JC2014", title, because, hint, composed.origin_of_choice(names[0]), names[0], Severity.NOTE)
 
 
-def unsaid(
+def unset_unused(
     composed: Composed, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str] = ()
 ) -> frozenset[str]:
-    """Return the unused keys that the user did not set. read: as in unread()"""
+    """Return the unused keys that the user did not set. read: as in check_unused()"""
     return frozenset(key for key in _lost(composed, table, values, read) if values[key].is_default)
 
 
 def _lost(composed: Composed, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str]) -> set[str]:
     only_trainer = _read_by_trainer_alone(table)
     used = {*composed.interpolated(), *read}
-    return {key for key in values if key in only_trainer and not any(at(key, used_key) for used_key in used)}
+    return {key for key in values if key in only_trainer and not any(is_in_section(key, used_key) for used_key in used)}
 
 
 def _read_by_trainer_alone(table: KeyTable) -> set[str]:

@@ -12,20 +12,20 @@ from collections.abc import Sequence
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..untrusted_files import Unreadable
-from .arguments import SCRIPTS, Arguments, asked, parse
+from .arguments import SCRIPTS, Arguments, parse, parse_leniently
 from .reporting import DIAGNOSTICS, INTERRUPTED, OK, OUR_BUG, TROUBLE, of_system, report, too_large
-from .streams import readers_may_leave
+from .streams import ignore_broken_pipes
 from .terminal import put
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Never raises; errors are printed to stderr as diagnostics."""
-    with readers_may_leave():
+    with ignore_broken_pipes():
         return _main(list(sys.argv[1:] if argv is None else argv))
 
 
 def _main(words: list[str]) -> int:
-    arguments = asked(words)
+    arguments = parse_leniently(words)
     try:
         arguments = parse(words)
         status = _dispatch(arguments)

@@ -144,7 +144,7 @@ def parse(argv: Sequence[str]) -> Arguments:
     return Arguments(command, overrides, program_words, **options)
 
 
-def asked(argv: Sequence[str]) -> Arguments:
+def parse_leniently(argv: Sequence[str]) -> Arguments:
     """Return the command and format of an unparsable command line, so that the error has the right format."""
     words = list(argv[: argv.index("--")] if "--" in argv else argv)
     index = _command_at(words)

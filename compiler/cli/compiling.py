@@ -43,7 +43,7 @@ def compile_command(arguments: Arguments) -> int:
         put(*table(written))
     else:
         ((folder, target),) = written
-        put(f"{show(target)}  {len(folder.artifacts)} files, start with {show(target / 'submit.sh')}")
+        put(f"{display_path(target)}  {len(folder.artifacts)} files, start with {display_path(target / 'submit.sh')}")
     return OK
 
 
@@ -55,7 +55,7 @@ def table(written: Sequence[tuple[Compiled | SweepFolder, Path]]) -> list[str]:
         if isinstance(folder, Compiled):
             topology = folder.plan.topology
             size = (str(topology.nodes), str(topology.world_size), str(topology.gpus))
-        rows.append((target.name, *size, str(len(folder.artifacts)), show(target / "submit.sh")))
+        rows.append((target.name, *size, str(len(folder.artifacts)), display_path(target / "submit.sh")))
     backend = max(len(row[0]) for row in rows)
     return [
         f"{name:<{backend}}  {f'{nodes:>5}  {ranks:>5}  {gpus:>4}':<18}  {files:>5}  {start}"
@@ -64,7 +64,9 @@ def table(written: Sequence[tuple[Compiled | SweepFolder, Path]]) -> list[str]:
 
 
 def _found(compiled: list[Compiled], sweeps: list[SweepFolder], out: Path) -> list[Diagnostic]:
-    diagnostics = [d for job in compiled for d in (*job.diagnostics, *beside(job, out), *not_here(job, out))]
+    diagnostics = [
+        d for job in compiled for d in (*job.diagnostics, *check_output_folder(job, out), *missing_inputs(job, out))
+    ]
     return [*diagnostics, *(d for sweep in sweeps for d in sweep.diagnostics)]
 
 
@@ -89,7 +91,7 @@ def _of_sizes(compiled: Sequence[Compiled]) -> list[Diagnostic]:
     return estimate(compiled)[1]
 
 
-def beside(compiled: Compiled, out: Path) -> list[Diagnostic]:
+def check_output_folder(compiled: Compiled, out: Path) -> list[Diagnostic]:
     """Return JC5008, a note about the run folders, if the output folder is not in the current directory.
 
     Raises CompileError if a default of the job refers to a file in the current directory. Values that are set stay.
@@ -117,7 +119,7 @@ def beside(compiled: Compiled, out: Path) -> list[Diagnostic]:
     return []
 
 
-def not_here(compiled: Compiled, out: Path) -> list[Diagnostic]:
+def missing_inputs(compiled: Compiled, out: Path) -> list[Diagnostic]:
     """Return JC5010 for missing files that submit.sh sends. A warning, because another machine may submit."""
     plan, backend, values = compiled.plan, compiled.backend, compiled.source_map.spec
     sent = dict(backend.sends(plan, compiled.options)) if isinstance(backend, SendingBackend) else {}
@@ -135,7 +137,7 @@ def not_here(compiled: Compiled, out: Path) -> list[Diagnostic]:
     return diagnostics
 
 
-def show(path: Path) -> str:
+def display_path(path: Path) -> str:
     """Return a path as a user would type it in the current directory."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative

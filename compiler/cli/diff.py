@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..artifacts.diff import ABSENT, RECORDS, Change, Comparison, DamagedRecord, Side, compare, made
-from ..artifacts.recompile import is_sweep, recorded
+from ..artifacts.diff import ABSENT, RECORDS, Change, Comparison, DamagedRecord, Side, compare, without_records
+from ..artifacts.recompile import is_sweep, read_recorded_request
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..emit.artifact_dir import MANIFEST, changed, is_executable, read_manifest, text_of
+from ..emit.artifact_dir import MANIFEST, find_edits, is_executable, read_manifest, text_of
 from ..frontend.overrides import command_word
 from ..pipeline.compile import compile_job
 from ..pipeline.sweeps import compile_unlabelled
 from ..pipeline.types import Compiled
-from ..spec.secret_scan import shown
+from ..spec.secret_scan import redacted
 from ..untrusted_files import Unreadable
 from .arguments import Arguments, is_override
 from .inspect import no_artifact
@@ -83,7 +83,7 @@ def _of_versus(*sides: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     for side in sides:
         folders = [word for word in side if not is_override(word)]
         if not side or (folders and len(side) > 1):
-            title = f"{' '.join(map(shown, side)) or 'nothing'} is not a valid side of {VERSUS}"
+            title = f"{' '.join(map(redacted, side)) or 'nothing'} is not a valid side of {VERSUS}"
             because = "a side must be one artifact directory, or the overrides of one job"
             hint = "jobc diff DIR vs nodes=4, or jobc diff DIR nodes=4, or jobc diff nodes=2 vs nodes=4"
             raise CompileError([Diagnostic("JC1110", title, because, hint)])
@@ -111,7 +111,9 @@ def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:
 
 def _now(arguments: Arguments, word: str) -> Side:
     """Compile the recorded command line of a directory again."""
-    return _side("the same overrides, compiled now", compile_job(recorded(_folder(word), arguments.config_dirs)))
+    return _side(
+        "the same overrides, compiled now", compile_job(read_recorded_request(_folder(word), arguments.config_dirs))
+    )
 
 
 def _side(name: str, compiled: Compiled) -> Side:
@@ -136,7 +138,7 @@ def _written(word: str) -> Side:
         title, because = f"{word} is not one job", "it holds a sweep, and each of its points is a job with its own plan"
         hint = "jobc diff DIR DIR with the directories of two points"
         raise CompileError([Diagnostic("JC1110", title, because, hint)])
-    edits = changed(folder)
+    edits = find_edits(folder)
     if of_records := [edit for edit in edits if edit.path in RECORDS]:
         title = f"{word} was edited and no longer describes its job"
         because = f"edited by hand: {', '.join(edit.path for edit in of_records)}"
@@ -160,7 +162,7 @@ def _attempts(run: Path) -> list[Path]:
 def _text(a: Side, b: Side, found: Comparison) -> list[str]:
     lines = [f"a  {a.name}", f"b  {b.name}"]
     if not found.differs:
-        is_equal = made(a.files) == made(b.files)
+        is_equal = without_records(a.files) == without_records(b.files)
         remark = "in the same files" if is_equal else "in files that differ in comments, order or whitespace"
         return [*lines, f"the same job, {remark}"]
     return [*lines, *describe(found)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ..emit.artifact_dir import MANIFEST
 from ..plugins.backend import ANY
-from ..plugins.registry import code_names, code_pages, find_plugins
+from ..plugins.registry import code_pages, codes_by_name, find_plugins
 from ..spec.type_hints import spec_keys
 from .arguments import COMMANDS as COMMAND_HELP
 from .arguments import Arguments
@@ -32,7 +32,7 @@ def explain_command(arguments: Arguments) -> int:
 
 def _codes(word: str) -> tuple[str, ...]:
     """Return the code that was typed, or the codes with the name that was typed. CompileError JC1111 if unknown."""
-    pages, names = code_pages(), code_names()
+    pages, names = code_pages(), codes_by_name()
     if word.upper() in pages:
         return (word.upper(),)
     if word.lower() in names:

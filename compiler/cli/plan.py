@@ -11,11 +11,11 @@ from ..checks.capabilities import honoured
 from ..checks.suppressions import Levels
 from ..diagnostics.diagnostic import CompileError, Diagnostic, has_errors
 from ..estimate.figures import Figures, figures
-from ..estimate.layout import FORMATS
-from ..estimate.limits import Finding, told_once, warnings
-from ..estimate.measured import measured
+from ..estimate.limits import Finding, warnings, worst_per_code
+from ..estimate.measured import read_step_time
 from ..estimate.pace import Pace, samples_of_rank
 from ..estimate.plot import ENDINGS, plot
+from ..estimate.report import FORMATS
 from ..frontend.sweep import at_point
 from ..pipeline.sweeps import plan_sweep
 from ..pipeline.types import Compiled, Planned
@@ -68,7 +68,7 @@ def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[
             findings += [replace(finding, diagnostic=d) for d in at_point(point.levels.judge([placed]), point.where)]
     comments = dict.fromkeys(comment for point in points for comment in point.levels.allowances)
     return sizes, [
-        *told_once(findings),
+        *worst_per_code(findings),
         *Levels(tuple(comments)).unused((finding.diagnostic for finding in findings), of_sizes=True),
     ]
 
@@ -109,7 +109,7 @@ def _pace(step_s: float | None, run: str | None, samples: int) -> Pace | None:
     if step_s is not None or run is None:
         return None if step_s is None else Pace(step_s, samples)
     try:
-        measurement, because = measured(Path(run)), "its metrics contain no step"
+        measurement, because = read_step_time(Path(run)), "its metrics contain no step"
     except Unreadable as error:
         measurement, because = None, f"{error.path} {error.reason}"
     if measurement is None:

@@ -22,11 +22,11 @@ from ..emit.artifact_dir import text_of
 from ..pipeline.compile import compile_job, write_job
 from ..untrusted_files import parsed
 from .arguments import SCRIPTS, Arguments
-from .compiling import beside, show
+from .compiling import check_output_folder, display_path
 from .reporting import NO_READER, report
 from .request import request
 from .scripts import options_in
-from .streams import is_read
+from .streams import has_reader
 from .targets import artifacts_of
 from .terminal import put, put_json
 
@@ -40,9 +40,9 @@ def run_command(arguments: Arguments) -> int:
         hint = "jobc -m … compiles all points; start each with its submit.sh"
         raise CompileError([Diagnostic("JC1110", "jobc run does not accept -m", because, hint)])
     compiled = compile_job(request(arguments))
-    report([*compiled.diagnostics, *beside(compiled, arguments.out)])
+    report([*compiled.diagnostics, *check_output_folder(compiled, arguments.out)])
     target = write_job(compiled, arguments.out, arguments.force)
-    put(f"compiled {show(target)}", flush=True)
+    put(f"compiled {display_path(target)}", flush=True)
     script = target.absolute() / "submit.sh"
     options = options_in(text_of(script))  # some backends always wait, some never do
     words = [str(script), *(option for option in ["--detach" if arguments.detach else "--wait"] if option in options)]
@@ -112,7 +112,7 @@ def follow(words: list[str]) -> int:
     else:
         for line in lines:
             print(line, flush=True)
-            if not is_read(sys.stdout):
+            if not has_reader(sys.stdout):
                 return NO_READER
     status = process.wait()
     return 128 - status if status < 0 else status

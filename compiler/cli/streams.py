@@ -13,7 +13,7 @@ from io import StringIO
 from typing import Any, TextIO, cast
 
 
-class Unread:
+class BrokenPipeSafeStream:
     """Text stream that accepts output even after its reader has exited."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -44,10 +44,10 @@ class Unread:
 
 
 @contextmanager
-def readers_may_leave() -> Iterator[None]:
+def ignore_broken_pipes() -> Iterator[None]:
     """Replace stdout and stderr by streams that ignore a missing reader, also if they were closed."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (cast(TextIO, Unread(stream or StringIO())) for stream in before)
+    sys.stdout, sys.stderr = (cast(TextIO, BrokenPipeSafeStream(stream or StringIO())) for stream in before)
     try:
         yield
     finally:
@@ -57,6 +57,6 @@ def readers_may_leave() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-def is_read(stream: TextIO) -> bool:
+def has_reader(stream: TextIO) -> bool:
     """Return whether the reader of a stream is still connected, as of the last write or flush."""
-    return not isinstance(stream, Unread) or stream.has_reader
+    return not isinstance(stream, BrokenPipeSafeStream) or stream.has_reader

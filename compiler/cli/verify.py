@@ -45,7 +45,7 @@ def verify_command(arguments: Arguments) -> int:
         raise usage("verify", "DIR", EXAMPLE)
     if folder:
         arguments = replace(arguments, config_dir=Path(folder))
-    results = [readable(word, lambda folder: _verified(folder, arguments)) for word in words]
+    results = [result_or_refusal(word, lambda folder: _verified(folder, arguments)) for word in words]
     if for_machines:
         put_json([result.document() for result in results])
     else:
@@ -127,7 +127,7 @@ def _meaning(found: Drift) -> dict[str, Any]:
     return {key: tree.get(key) for key in ("meaning", "spec", "breaks_resume")}
 
 
-def readable(word: str, look: Callable[[str], T]) -> T | Refused:
+def result_or_refusal(word: str, look: Callable[[str], T]) -> T | Refused:
     """Return the result for one directory, or Refused, so that an unreadable one does not hide the others."""
     try:
         return look(word)
@@ -138,14 +138,14 @@ def readable(word: str, look: Callable[[str], T]) -> T | Refused:
 
 
 def _verified(word: str, arguments: Arguments) -> Verified:
-    from ..artifacts.recompile import NotHere, drift
+    from ..artifacts.recompile import InputsMissing, drift
 
     if not (Path(word) / MANIFEST).is_file():
         raise no_artifact(Path(word), "jobc verify")
     manifest, input_drift, again, unknown = read_manifest(Path(word)), None, None, ""
     try:
         input_drift, again = drift(Path(word), arguments.config_dirs)
-    except NotHere as error:
+    except InputsMissing as error:
         unknown = str(error)
     edits = tuple(verify(Path(word), again.texts if again else {}))
     command = _again(Path(word), arguments.config_dir)
@@ -154,12 +154,12 @@ def _verified(word: str, arguments: Arguments) -> Verified:
 
 def _again(folder: Path, config_dir: Path | None) -> str:
     """Return the command that writes a directory again."""
-    from ..artifacts.recompile import NotHere, is_sweep, recorded
-    from .compiling import show
+    from ..artifacts.recompile import InputsMissing, is_sweep, read_recorded_request
+    from .compiling import display_path
 
     try:
-        was = recorded(folder, ())
-    except NotHere:
+        was = read_recorded_request(folder, ())
+    except InputsMissing:
         return "jobc -m --force with the overrides of the sweep"
     options = ["-m"] * is_sweep(read_manifest(folder))
     options += [] if was.config_name == "config" else ["--config-name", was.config_name]
@@ -167,7 +167,7 @@ def _again(folder: Path, config_dir: Path | None) -> str:
     options += ["--strict"] * was.strict
     out, place_file = folder.absolute().parent.parent, folder / PLACE
     is_copy = not place_file.is_file() or out / text_of(place_file).strip() != folder.absolute()
-    options += [] if is_copy or show(out) == "artifacts" else ["--out", show(out)]
+    options += [] if is_copy or display_path(out) == "artifacts" else ["--out", display_path(out)]
     return shlex.join(["jobc", "--force", *options, *was.words, *(() if was.command is None else ("--", *was.command))])
 
 

@@ -18,7 +18,7 @@ from enum import Enum
 from types import MappingProxyType
 
 from .origin import Origin, one_line
-from .snippet import under
+from .snippet import caret_lines
 
 
 class Severity(str, Enum):
@@ -171,7 +171,7 @@ def format_text(
         if d.origin:
             lines.append(f"  --> {_one_line(str(d.origin))}{key}")
             if not d.private and (d.origin.root, d.origin.path, d.origin.line) not in secret:
-                lines += under(d.origin, f"  --> {d.origin.root}: ", texts)
+                lines += caret_lines(d.origin, f"  --> {d.origin.root}: ", texts)
         elif d.key:
             lines.append(f"  --> {_one_line(d.key)}")
         if d.because:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-def spans(numbers: Iterable[int]) -> str:
+def format_ranges(numbers: Iterable[int]) -> str:
     """Return the numbers as ranges. numbers: ascending."""
     ranges: list[list[int]] = []
     for number in numbers:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..diagnostics.number_ranges import spans
+from ..diagnostics.number_ranges import format_ranges
 from ..untrusted_files import MIB, Unreadable, parsed, read_bytes
 from .artifact import Artifact
 from .folder_lock import locked
@@ -158,10 +158,10 @@ def verify(directory: Path, texts: Mapping[str, str]) -> list[Edit]:
             return ()
         return _changed_lines(read_bytes(file, LARGEST), texts[path])
 
-    return [replace(edit, lines=lines(edit.path)) if edit.kind == "changed" else edit for edit in changed(directory)]
+    return [replace(edit, lines=lines(edit.path)) if edit.kind == "changed" else edit for edit in find_edits(directory)]
 
 
-def changed(directory: Path) -> list[Edit]:
+def find_edits(directory: Path) -> list[Edit]:
     """Return every edit made by hand, without lines. Raises as read_manifest() does."""
     tree = read_manifest(directory)
     entries = tree["files"]
@@ -173,14 +173,14 @@ def changed(directory: Path) -> list[Edit]:
             edits.append(Edit(path, "missing"))
         elif _is_linked(directory, path):
             edits.append(Edit(path, "link"))
-        elif sum_of(file) != entry["sha256"]:
+        elif file_digest(file) != entry["sha256"]:
             edits.append(Edit(path, "changed"))
         elif is_executable(file) != entry["executable"]:
             edits.append(Edit(path, "mode"))
     return sorted(edits, key=lambda edit: (edit.path, edit.kind))
 
 
-def sum_of(file: Path) -> str:
+def file_digest(file: Path) -> str:
     """Return the SHA-256 of a file, or "" if it is larger than LARGEST. Raises Unreadable."""
     if file.stat().st_size > LARGEST:
         return ""
@@ -270,7 +270,7 @@ def describe(edit: Edit) -> str:
     """Return `submit.sh lines 4, 7-9` or `notes.txt (added)`."""
     if edit.kind != "changed" or not edit.lines:
         return f"{edit.path} ({edit.kind})"
-    return f"{edit.path} line{'s' * (len(edit.lines) > 1)} {spans(edit.lines)}"
+    return f"{edit.path} line{'s' * (len(edit.lines) > 1)} {format_ranges(edit.lines)}"
 
 
 def _files(directory: Path) -> set[str]:

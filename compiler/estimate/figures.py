@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec
-from .disk import most_checkpoints
+from .disk import max_checkpoints
 from .goodput import Goodput, goodput
 from .host_memory import host_memory
 from .memory import Memory, memory
 from .pace import Pace
 from .parameters import size_of
-from .schedule import Schedule, schedule
+from .schedule import SAVES, Schedule, schedule
 from .shared_memory import most_shared
 
 ANY_GPU = "any"  # price key for GPU types without their own price
@@ -80,10 +80,10 @@ def figures(
     total_s = steps.steps * step_s if steps.steps and step_s else None
     size_of_save = needs.checkpoint if needs else None
     write_s = size_of_save / estimate.write_rate if size_of_save is not None and estimate.write_rate else None
-    chance, knows_saves = None, "checkpoint.every_steps" not in unsaid
+    chance, knows_saves = None, not unsaid >= SAVES
     if estimate.mtbf and write_s is not None and estimate.restart is not None:
-        every = min(spec.checkpoint.every_steps, steps.steps or spec.checkpoint.every_steps)
-        interval_s = every * step_s if step_s and knows_saves else None
+        every = spec.checkpoint.interval(steps.steps_of_epoch)
+        interval_s = min(every, steps.steps or every) * step_s if every and step_s and knows_saves else None
         chance = goodput(estimate.mtbf, topology.nodes, write_s, estimate.restart, interval_s)
     wall_s = total_s / chance.fraction if total_s and chance and chance.fraction else None
     hours = None
@@ -102,7 +102,7 @@ def figures(
         shm=plan.resources.shm_bytes,
         batches=most_shared(spec, plan),
         resuming=resuming,
-        checkpoints=most_checkpoints(spec.checkpoint, steps.steps) if knows_saves else None,
+        checkpoints=max_checkpoints(spec.checkpoint, steps) if knows_saves else None,
         step_s=step_s,
         epoch_s=epoch_s,
         total_s=total_s,

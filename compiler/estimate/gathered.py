@@ -13,7 +13,7 @@ from typing import Any
 from .parameters import ModelSize, Tree
 
 
-def gathered(parallel: Mapping[str, Any], size: ModelSize) -> int | None:
+def gathered_parameters(parallel: Mapping[str, Any], size: ModelSize) -> int | None:
     """Return the gathered parameters, None if the size of the largest unit is unknown. parallel: from train.json"""
     n, policy = size.parameters, parallel["auto_wrap_policy"]
     is_whole = policy == "NO_WRAP" or (policy == "SIZE_BASED_WRAP" and n < parallel["min_num_params"])

@@ -29,8 +29,8 @@ def goodput(node_mtbf_s: float, nodes: int, save_s: float, restart_s: float, int
     """Return the goodput. save_s: seconds that a save stops training; restart_s: from a failure to the next new step"""
     mtbf_s = node_mtbf_s / nodes
     best_s = best_interval_s(mtbf_s, save_s)
-    current_fraction = None if interval_s is None else fraction(interval_s, mtbf_s, save_s, restart_s)
-    return Goodput(mtbf_s, interval_s, current_fraction, best_s, fraction(best_s, mtbf_s, save_s, restart_s))
+    current_fraction = None if interval_s is None else goodput_fraction(interval_s, mtbf_s, save_s, restart_s)
+    return Goodput(mtbf_s, interval_s, current_fraction, best_s, goodput_fraction(best_s, mtbf_s, save_s, restart_s))
 
 
 def best_interval_s(mtbf_s: float, save_s: float) -> float:
@@ -41,7 +41,7 @@ def best_interval_s(mtbf_s: float, save_s: float) -> float:
     return math.sqrt(2 * save_s * mtbf_s) * (1 + math.sqrt(ratio) / 3 + ratio / 9) - save_s
 
 
-def fraction(interval_s: float, mtbf_s: float, save_s: float, restart_s: float) -> float:
+def goodput_fraction(interval_s: float, mtbf_s: float, save_s: float, restart_s: float) -> float:
     """Return Daly's equation 20 as the fraction of wall time spent training."""
     exponent = (interval_s + save_s) / mtbf_s + restart_s / mtbf_s
     if exponent > 100:  # one of e^100 attempts would succeed

@@ -23,7 +23,7 @@ class Finding:
     by: float
 
 
-def told_once(found: Iterable[Finding]) -> list[Diagnostic]:
+def worst_per_code(found: Iterable[Finding]) -> list[Diagnostic]:
     """Return one diagnostic per code and place: that of the worst point, with a list of all points."""
     groups: dict[tuple[str, object, str], list[Finding]] = {}
     for finding in found:

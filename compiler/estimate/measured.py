@@ -17,14 +17,14 @@ MOST_SAMPLES = 10**9
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredStep:
     """A measured step. step_s: median seconds per step; samples_of_rank: per rank and step, None without train.json."""
 
     step_s: float
     samples_of_rank: int | None
 
 
-def measured(run: Path) -> Measured | None:
+def read_step_time(run: Path) -> MeasuredStep | None:
     """Return the step time in rank 0's metrics, None if they contain no step. Raises Unreadable.
 
     If several attempts ran, perhaps with different world sizes, the one with the most steps counts.
@@ -37,7 +37,7 @@ def measured(run: Path) -> Measured | None:
         return None
     ((attempt, _),) = Counter(attempt for attempt, _ in steps.values()).most_common(1)
     times = [step_s for of_attempt, step_s in steps.values() if of_attempt == attempt]
-    return Measured(statistics.median(times[WARM_UP:] or times), _samples(run, attempt))
+    return MeasuredStep(statistics.median(times[WARM_UP:] or times), _samples(run, attempt))
 
 
 def _seconds(value: object) -> float | None:

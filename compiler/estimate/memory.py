@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .gathered import gathered
+from .gathered import gathered_parameters
 from .moments import ADAM, moments
 from .parameters import ModelSize
 from .states import FP32, States
@@ -90,7 +90,7 @@ def _of_torch(train: Mapping[str, Any], size: ModelSize, world_size: int, moment
     weights, gradients = FP32 * n // share, FP32 * n // share
     optimizer = None if moments is None else moments * n // share
     if share > 1:
-        gathered_count = gathered(parallel, size)
+        gathered_count = gathered_parameters(parallel, size)
         if train["batch"]["accumulation"] > 1:  # full gradients until the last pass, which reduces them
             gradients = FP32 * n
     if kind != "ddp" and parallel["offload_params"]:

@@ -12,6 +12,7 @@ from .parameters import ModelSize
 NUM_IMAGES = 1797  # trainer/data/digits.py
 BATCH = frozenset(("batch.micro", "batch.accumulation", "batch.global"))
 LENGTH = frozenset(("loop.steps", "loop.epochs"))
+SAVES = frozenset(("checkpoint.every_steps", "checkpoint.every_epochs"))
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,14 @@ from omegaconf.errors import OmegaConfBaseException
 from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ..diagnostics.origin import Origin, Text
 from ..spec.type_hints import join
-from .compose_cache import COMPOSE_ERRORS, recompose
-from .interpolation import MachineRead, bounded, reset_budget
+from .compose_cache import COMPOSE_ERRORS, is_repeated, recompose
+from .interpolation import MachineRead, limit_interpolation, reset_budget
 from .overrides import Override
 from .yaml_positions import key_above
 from .yaml_source import JobcSource, NoHydraJob, config_folders, read_files
 
 _MOST_REFUSED = 30  # rejected overrides that are reported; each costs another compose
-Known = Callable[[], Sequence[str]]
+KnownKeys = Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def hydra_ready(folders: Sequence[Folder]) -> Iterator[Any]:
     before = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
-        with initialize_config_dir("/", version_base="1.3"), bounded():  # `initialize` inspects its caller
+        with initialize_config_dir("/", version_base="1.3"), limit_interpolation():  # `initialize` inspects its caller
             yield GlobalHydra.instance().config_loader()
     finally:
         _search_path.clear()
@@ -150,22 +150,22 @@ class OverridesRefused(CompileError):
         self.rest = rest
 
 
-def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: Known) -> Composed:
+def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> Composed:
     """Compose one job. Raises CompileError, or OverridesRefused if the remaining overrides can be composed.
 
     known: returns the dotted keys of the spec, for did-you-mean hints"""
-    reset_budget()
-    config = recompose(tuple(folder.path for folder in _search_path), config_name, overrides)
-    if config is None:
-        config, _ = compose_config(loader, config_name, overrides, known)
+    again = is_repeated(_folders(), config_name, overrides)
+    config, _ = compose_config(loader, config_name, overrides, known, again)
     return _read(config, tuple(overrides))
 
 
 def compose_config(
-    loader: Any, config_name: str, overrides: Sequence[Override], known: Known
+    loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys, again: bool = False
 ) -> tuple[DictConfig, list[Override]]:
     """Return Hydra's composed config, with unresolved interpolations and its section `hydra`, and the overrides as
     Hydra accepted them (see respell). Raises as compose() does.
+
+    again: from the cached merge of the files, whose section `hydra` does not list the other overrides
     """
     config, refused = None, []
     accepted = [o for o in overrides if not o.is_of_hydra]
@@ -177,7 +177,10 @@ def compose_config(
     while config is None:
         reset_budget()
         try:
-            config = hydra_compose(config_name, [o.canonical for o in accepted], return_hydra_config=True)
+            if again or refused:
+                config = recompose(_folders(), config_name, accepted)
+            else:
+                config = hydra_compose(config_name, [o.canonical for o in accepted], return_hydra_config=True)
         except COMPOSE_ERRORS as error:
             from .hydra_errors import explain, respell  # imported here, because most compiles have no error
 
@@ -207,14 +210,19 @@ def _follows(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bool:
     return diagnostic.code == "JC1102" and any(d.code == "JC1109" and d.key == section for d in earlier)
 
 
-def _keys(spec_keys: Known, config_name: str, overrides: Sequence[Override], loader: Any) -> list[str]:
+def _keys(spec_keys: KnownKeys, config_name: str, overrides: Sequence[Override], loader: Any) -> list[str]:
     """Return the spec's keys and the keys in the files that the command line chooses, such as a backend's options."""
-    choices = [o.canonical for o in overrides if loader.get_group_options(o.key)]
+    choices = [o for o in overrides if loader.get_group_options(o.key)]
     try:
-        tree = OmegaConf.to_container(hydra_compose(config_name, choices))
+        tree: Any = OmegaConf.to_container(recompose(_folders(), config_name, choices))
     except COMPOSE_ERRORS:
         return [*spec_keys()]
+    del tree["hydra"]
     return [*spec_keys(), *(key for key, _ in _leaves(tree, ""))]
+
+
+def _folders() -> tuple[str, ...]:
+    return tuple(folder.path for folder in _search_path)
 
 
 def _read(config: DictConfig, overrides: tuple[Override, ...]) -> Composed:

@@ -1,9 +1,10 @@
 """Cache Hydra's merged files, for jobs that differ only in values.
 
-In:  the overrides of one compile.   Out: the config that Hydra composes, or None if Hydra itself has to compose it.
+In:  the overrides of one compile.   Out: the config that Hydra composes, or the error that it raises.
 Hydra 1.3 merges the files that overrides choose (80% of a compile) and then sets the other overrides one by one. Most
-points of a sweep choose the same files. From the second point on, the merged tree is cached together with the answers
-of the file system that it depends on, and is reused while those answers are the same.
+points of a sweep choose the same files, and so does a command line without the override that Hydra has rejected. From
+the second compose on, the merged tree is cached together with the answers of the file system that it depends on, and
+is reused while those answers are the same.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from .overrides import Override
-from .yaml_source import asked, read_files, same_answers
+from .yaml_source import asked, files_unchanged, read_files
 
 COMPOSE_ERRORS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError)
 _MOST = 64  # entries, 35 kB each
@@ -43,32 +44,43 @@ _kept: dict[tuple[object, ...], _Merged] = {}
 _once: set[tuple[object, ...]] = set()  # composed once and not cached, because most commands compile only once
 
 
-def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> DictConfig | None:
+def is_repeated(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> bool:
+    """Return whether earlier overrides chose the same files. The next call with this choice returns True."""
+    choice = _choice(folders, config_name, _chosen(folders, overrides))
+    is_known = choice in _once
+    _once.add(choice)
+    return is_known
+
+
+def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> DictConfig:
     """Return the config with its section `hydra`, built from the cached merge of the files that overrides choose.
 
-    folders: absolute search path that Hydra was initialized on. Returns None if these files are chosen for the first
-    time, an override is invalid, or one replaces a whole group by a mapping. Raises CompileError for unreadable files.
+    folders: absolute search path that Hydra was initialized on. Raises what Hydra raises for the same overrides, and
+    CompileError for unreadable files.
     """
-    chosen = [o for o in overrides if o.package or any(os.path.isdir(f"{folder}/{o.key}") for folder in folders)]
-    others = [o.canonical for o in overrides if o not in chosen]
-    if any(o.is_of_hydra for o in overrides) or any(o.canonical.partition("=")[2].startswith("{") for o in chosen):
-        return None
-    cache_key = (folders, config_name, *(o.canonical for o in chosen))
-    if cache_key not in _once:
-        _once.add(cache_key)
-        return None
-    try:
-        merged = _kept.pop(cache_key, None)
-        if merged is None or not same_answers(merged.answers):
-            asked.clear()
-            tree = compose(config_name, [o.canonical for o in chosen], return_hydra_config=True)
-            merged = _Merged(pickle.dumps(tree), dict(read_files), dict(asked))
-        config: DictConfig = pickle.loads(merged.config)
-        ConfigLoaderImpl._apply_overrides_to_config(OverridesParser.create().parse_overrides(others), config)
-    except COMPOSE_ERRORS:
-        return None  # the caller composes with Hydra, which reports the error
+    chosen = _chosen(folders, overrides)
+    if any(o.canonical.partition("=")[2].startswith("{") for o in chosen):  # it replaces a whole group by a mapping
+        return compose(config_name, [o.canonical for o in overrides], return_hydra_config=True)
+    values = OverridesParser.create().parse_overrides([o.canonical for o in overrides if o not in chosen])
+    choice = _choice(folders, config_name, chosen)
+    merged = _kept.pop(choice, None)
+    if merged is None or not files_unchanged(merged.answers):
+        asked.clear()
+        tree = compose(config_name, [o.canonical for o in chosen], return_hydra_config=True)
+        merged = _Merged(pickle.dumps(tree), dict(read_files), dict(asked))
     read_files.update(merged.files)
-    _kept[cache_key] = merged
+    _kept[choice] = merged
     if len(_kept) > _MOST:
         del _kept[next(iter(_kept))]
+    config: DictConfig = pickle.loads(merged.config)
+    ConfigLoaderImpl._apply_overrides_to_config(values, config)
     return config
+
+
+def _chosen(folders: tuple[str, ...], overrides: Sequence[Override]) -> list[Override]:
+    """Return the overrides that choose files."""
+    return [o for o in overrides if o.package or any(os.path.isdir(f"{folder}/{o.key}") for folder in folders)]
+
+
+def _choice(folders: tuple[str, ...], config_name: str, chosen: Sequence[Override]) -> tuple[object, ...]:
+    return (folders, config_name, *(o.canonical for o in chosen))

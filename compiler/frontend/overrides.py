@@ -20,7 +20,7 @@ from typing import Any
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
-from ..spec.secret_scan import shown
+from ..spec.secret_scan import redacted
 from .hydra_parser import parse
 
 MOST_POINTS = 2_000  # points in a sweep; Slurm's MaxArraySize is 1,001 unless a site raises it
@@ -49,7 +49,7 @@ class Override:
     @property
     def shown(self) -> str:
         """Return the override as messages quote it, with secrets redacted."""
-        return shown(self.typed)
+        return redacted(self.typed)
 
     @property
     def origin(self) -> Origin:
@@ -126,9 +126,9 @@ def _read(words: Iterable[str], open_keys: Sequence[str], sweep: bool, loader: A
         except _Unreadable as error:
             because, hint, *code_and_title = error.args
             code, title = code_and_title or ("JC1101", f"cannot read the override {word!r}")
-            if (redacted := shown(word)) != word:
-                title, hint = f"cannot read the override {redacted}", "secrets.NAME=env:NAME"
-            refused.append(Diagnostic(code, title, because, hint, Origin(COMMAND_LINE, redacted)))
+            if (text := redacted(word)) != word:
+                title, hint = f"cannot read the override {text}", "secrets.NAME=env:NAME"
+            refused.append(Diagnostic(code, title, because, hint, Origin(COMMAND_LINE, text)))
     if refused:
         raise CompileError(refused)
     return readings
@@ -147,7 +147,7 @@ def _check_size(words: Sequence[str], sweep: bool) -> None:
             remaining -= len(_MARK.findall(_outside_quotes(value)))
         if remaining < 0:
             because = f"the overrides have more than {MOST_MARKS:,} commas, brackets and colons outside quotes"
-            origin = Origin(COMMAND_LINE, shown(word))
+            origin = Origin(COMMAND_LINE, redacted(word))
             raise CompileError([Diagnostic("JC1116", "this override is too long", because, hint, origin)])
 
 

@@ -155,7 +155,7 @@ def _ask(question: str, path: str) -> Any:
     return answer
 
 
-def same_answers(before: Mapping[tuple[str, str], Any]) -> bool:
+def files_unchanged(before: Mapping[tuple[str, str], Any]) -> bool:
     """Return whether the file system would still give the recorded answers."""
     try:
         return all(_QUESTIONS[question](path) == answer for (question, path), answer in before.items())

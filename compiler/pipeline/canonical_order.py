@@ -18,18 +18,18 @@ At = tuple[str, ...]
 KeepsOrder = Callable[[At], bool]
 
 
-def arranged(tree: Any, keeps: KeepsOrder, at: At = ()) -> Any:
+def sort_mappings(tree: Any, keeps: KeepsOrder, at: At = ()) -> Any:
     """Return the tree with sorted mappings. keeps: returns whether the mapping at a path keeps its order"""
     if isinstance(tree, dict):
         names = tree if keeps(at) else sorted(tree, key=str)
-        return {name: arranged(tree[name], keeps, (*at, str(name))) for name in names}
+        return {name: sort_mappings(tree[name], keeps, (*at, str(name))) for name in names}
     if isinstance(tree, list):
-        return [arranged(item, keeps, (*at, str(i))) for i, item in enumerate(tree)]
+        return [sort_mappings(item, keeps, (*at, str(i))) for i, item in enumerate(tree)]
     return tree
 
 
-def meaningful(tree: Mapping[str, Any], backend: Backend) -> KeepsOrder:
-    """Return `keeps` for arranged(): True for arguments of a user's own class, which Python passes in order, and
+def order_keeper(tree: Mapping[str, Any], backend: Backend) -> KeepsOrder:
+    """Return `keeps` for sort_mappings(): True for arguments of a user's own class, which Python passes in order, and
     where the backend requires it.
     """
     sections = {name for name in TARGETS if isinstance(section := tree.get(name), dict) and target.KEY in section}
@@ -42,7 +42,7 @@ def meaningful(tree: Mapping[str, Any], backend: Backend) -> KeepsOrder:
     return keeps
 
 
-def arranged_words(
+def sort_overrides(
     words: Iterable[str], overrides: Sequence[Override], groups: Mapping[str, bool], keeps: KeepsOrder
 ) -> list[str]:
     """Return the words in canonical order, which compile to the same job: group options first, all sorted by key.

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...trainer.config import train_json
 from ...trainer.config.identity import identity as identity_of
-from ..checks.capabilities import LeftOut
+from ..checks.capabilities import IgnoredSetting
 from ..emit.artifact import Artifact, LineRange
 from ..emit.render import Render, of
 from ..launchers.accelerate.files import engine_files
@@ -32,7 +32,7 @@ PLACE = ".jobc/place"  # NAME/BACKEND, so that scripts can detect that they were
 
 
 def neutral_files(
-    plan: LaunchPlan, backend: Backend, left_out: Iterable[LeftOut], emitted: Sequence[Artifact], render: Render
+    plan: LaunchPlan, backend: Backend, left_out: Iterable[IgnoredSetting], emitted: Sequence[Artifact], render: Render
 ) -> Iterator[Artifact]:
     """Yield node.sh, spec.yaml and README.md; setup.sh, prefetch.sh and train.json if the job needs them.
 
@@ -173,6 +173,8 @@ def job_file(plan: LaunchPlan, backend: Backend, options: Any, sweep: bool = Fal
         "runs": plan.run.root,
         "nodes": plan.topology.nodes,
         "keep_runs": plan.run.keep,
+        "storage": plan.run.storage,
+        "grace_s": plan.lifecycle.grace_s,
         "sweep": sweep,
     }
     return Artifact(JOB, json.dumps({**job, **settings}, indent=2, ensure_ascii=False) + "\n")

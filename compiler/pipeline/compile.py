@@ -17,7 +17,7 @@ from .. import rules
 from ..checks import accelerate as accelerate_checks
 from ..checks import capabilities, site_policy, trainer_config, typed_hosts
 from ..checks.suppressions import Levels, read_allowances
-from ..checks.unused_keys import unread, unsaid
+from ..checks.unused_keys import check_unused, unset_unused
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit import artifact_dir
 from ..emit.line_trace import TextRefused
@@ -40,11 +40,11 @@ from ..plugins.registry import PACKAGE, check_defaults, find_plugins
 from ..spec.job_spec import JobSpec, open_keys
 from ..spec.type_hints import spec_keys
 from . import common_files, unwritable_text
-from .canonical_order import arranged_words
+from .canonical_order import sort_overrides
 from .library import library
 from .origins import with_origins
-from .plugin_calls import backends_able, emit_files, plugin_failure, render_for
-from .resolve import blamed, origins, typed
+from .plugin_calls import backends_supporting, emit_files, plugin_failure, render_for
+from .resolve import is_set_by_user, origins, to_typed_config
 from .seal import recorded_request, seal
 from .types import Compiled, Planned, Request, SweepFolder
 
@@ -93,19 +93,19 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
         raise CompileError([Diagnostic("JC1105", title, because, hint)])
     levels = Levels(read_allowances(read_inputs()), request.strict)
     try:
-        read = typed(composed, request.command, dict(request.config_dirs), request.recorded)
+        read = to_typed_config(composed, request.command, dict(request.config_dirs), request.recorded)
     except CompileError as error:
         raise CompileError(levels.judge(error.diagnostics)) from None
     origin_of = origins(composed, request.command)
-    spec, values, filled = capabilities.filled_by_engine(read.spec, read.backend, read.options, read.values)
+    spec, values, filled = capabilities.fill_from_backend(read.spec, read.backend, read.options, read.values)
     read = read._replace(values=dict(values))
-    is_chosen = blamed(composed, values, "container.kind")
+    is_chosen = is_set_by_user(composed, values, "container.kind")
     deciders = {item.key: item.by for item in filled}
     if capabilities.is_container_open(spec, read.backend, is_chosen):
         deciders["container.kind"] = ("image",)
     spec, own_container = capabilities.container_of_engine(spec, read.backend, is_chosen)
     spec, deciders["storage.run"] = capabilities.run_storage_of_engine(spec, read.backend, read.options)
-    checked, failure = rules.gathered(
+    checked, failure = rules.collect_findings(
         lambda: [*own_container, *(item.note for item in filled if item.note)],
         lambda: rules.check_spec(spec),
         lambda: too_few_slots(read.host_files, spec.nodes, procs(spec)),
@@ -114,21 +114,21 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
     notes = levels.settle(with_origins(checked, origin_of), last=False, failure=failure)
     plan, table, made_by = lower(spec)
     table = capabilities.with_deciders(table, deciders)
-    diagnostics, failure = rules.gathered(
-        lambda: trainer_config.check(plan, partial(blamed, composed, read.values)),
+    diagnostics, failure = rules.collect_findings(
+        lambda: trainer_config.check(plan, partial(is_set_by_user, composed, read.values)),
         lambda: rules.check_values(read.values),
         lambda: rules.check_plan(spec, plan),
         lambda: site_policy.check(spec, plan),
     )
     notes = levels.settle(with_origins(diagnostics, origin_of), notes, last, failure)
-    idle = frozenset[str]() if plan.uses_trainer else unsaid(composed, table, read.values, read_keys(plan))
+    idle = frozenset[str]() if plan.uses_trainer else unset_unused(composed, table, read.values, read_keys(plan))
     return Planned(spec, plan, table, made_by, read, composed, tuple(notes), origin_of, levels, idle)
 
 
 def _mistyped(composed: Composed, request: Request) -> list[Diagnostic]:
     """Return type errors besides the rejected overrides. Missing keys are left out: those overrides may set them."""
     try:
-        typed(composed, request.command, dict(request.config_dirs), request.recorded)
+        to_typed_config(composed, request.command, dict(request.config_dirs), request.recorded)
     except CompileError as error:
         return [d for d in error.diagnostics if d.code in ("JC1202", "JC1204")]
     return []
@@ -138,19 +138,19 @@ def compile_point(request: Request, overrides: Sequence[Override], loader: Any) 
     planned = plan_point(request, overrides, loader, last=False)
     spec, plan, table, composed = planned.spec, planned.plan, planned.table, planned.composed
     chosen, backend, _, options, values, host_files, keeps = planned.typed
-    missing = capabilities.left_out(plan, backend, table, values)
-    required = site_policy.asked_keys()  # ignored without a note, except in the artifact's README
+    missing = capabilities.ignored_settings(plan, backend, table, values)
+    required = site_policy.required_keys()  # ignored without a note, except in the artifact's README
     chosen_values = {key: value for key, value in values.items() if key not in required}
-    reported = capabilities.left_out(plan, backend, table, chosen_values)
-    core_diagnostics, failure = rules.gathered(
-        lambda: unread(composed, spec.command, table, values, read_keys(plan)) if spec.command else (),
+    reported = capabilities.ignored_settings(plan, backend, table, chosen_values)
+    core_diagnostics, failure = rules.collect_findings(
+        lambda: check_unused(composed, spec.command, table, values, read_keys(plan)) if spec.command else (),
         lambda: accelerate_checks.check(plan, plan.accelerate_extra, plan.deepspeed_extra, "accelerate"),
-        lambda: accelerate_checks.gpu_ids_there(spec, plan.accelerate_extra, "accelerate"),
-        lambda: accelerate_checks.gpu_ids_there(spec, getattr(options, "extra", {}), "backend"),  # backend accelerate
+        lambda: accelerate_checks.check_gpu_ids(spec, plan.accelerate_extra, "accelerate"),
+        lambda: accelerate_checks.check_gpu_ids(spec, getattr(options, "extra", {}), "backend"),  # backend accelerate
         lambda: capabilities.check_scopes(plan, backend),
-        lambda: capabilities.check_honours(reported, backend, backends_able(backend)),
+        lambda: capabilities.check_honours(reported, backend, backends_supporting(backend)),
     )
-    backend_diagnostics, failure_of_plugin = rules.gathered(lambda: backend.check(plan, options))
+    backend_diagnostics, failure_of_plugin = rules.collect_findings(lambda: backend.check(plan, options))
     if failure is None and failure_of_plugin is not None:
         failure = plugin_failure(chosen, "check", failure_of_plugin)
     diagnostics = planned.levels.settle(
@@ -164,7 +164,7 @@ def compile_point(request: Request, overrides: Sequence[Override], loader: Any) 
         refused = list(unwritable_text.diagnostics(error.refused, keys, backend.name))
         planned.levels.settle(with_origins(refused, planned.origin_of), diagnostics)
         raise
-    missing += capabilities.said_left_out(backend_diagnostics, plan, table, values)
+    missing += capabilities.settings_ignored_with_note(backend_diagnostics, plan, table, values)
     files += common_files.neutral_files(plan, backend, missing, tuple(files), render)
     source_map = build_source_map(files, table, values, planned.made_by, composed.options())
     path = f"{plan.run.folder}/{backend.name}"
@@ -176,7 +176,7 @@ def compile_point(request: Request, overrides: Sequence[Override], loader: Any) 
     request_record = {"plugin": chosen.version} if chosen.root != "jobc" else {}
     placed = groups_with_default()
     groups = {group: group in placed for group in composed.choices}
-    words = arranged_words(request.words, overrides, groups, keeps)
+    words = sort_overrides(request.words, overrides, groups, keeps)
     sealed = seal(artifacts, path, host_files.digests, {**request_record, **recorded_request(request, words)})
     fields = (spec, plan, backend, options, sealed, tuple(diagnostics), source_map, path)
     return Compiled(*fields, planned.origin_of, planned.levels, planned.unsaid)

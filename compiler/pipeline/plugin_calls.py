@@ -11,7 +11,7 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.artifact import Artifact
 from ..emit.line_trace import TextRefused
 from ..emit.render import Render
-from ..plan.launch_plan import Demand, LaunchPlan
+from ..plan.launch_plan import BackendRequirement, LaunchPlan
 from ..plugins.backend import VERBS, Backend
 from ..plugins.registry import PACKAGE, Plugin, find_plugins
 from ..spec.job_spec import JobSpec
@@ -66,17 +66,17 @@ def render_for(chosen: Plugin, plan: LaunchPlan, options: Any, spec: JobSpec) ->
     return Render(tuple(str(f) for f, _ in folders), tuple(label for _, label in folders), views)
 
 
-def backends_able(backend: Backend) -> Callable[[Demand], list[str]]:
+def backends_supporting(backend: Backend) -> Callable[[BackendRequirement], list[str]]:
     """Return a function that names other backends supporting a demand, the most similar ones first.
 
     Plugins that cannot be imported are skipped.
     """
 
-    def able(demand: Demand) -> list[str]:
+    def able(demand: BackendRequirement) -> list[str]:
         ranked = []
         for candidate in find_plugins().values():
             try:
-                if candidate.name != backend.name and not capabilities.refused(candidate.load(), demand):
+                if candidate.name != backend.name and not capabilities.unsupported_values(candidate.load(), demand):
                     ranked.append((-len(candidate.load().honours.items() & backend.honours.items()), candidate.name))
             except CompileError:
                 continue

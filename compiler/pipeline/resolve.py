@@ -19,13 +19,13 @@ from ..plugins.backend import Backend
 from ..plugins.registry import Plugin, plugin
 from ..spec.convert import Converted, convert
 from ..spec.job_spec import JobSpec
-from .canonical_order import KeepsOrder, arranged, meaningful
+from .canonical_order import KeepsOrder, order_keeper, sort_mappings
 
 Command = tuple[str, ...] | None
 
 
 class Typed(NamedTuple):
-    """Result of typed(). values: spec key -> value as typed, with its position; options: the backend's own type.
+    """The job's typed values. values: spec key -> value as typed, with its position; options: the backend's own type.
 
     keeps: where the order of keys has a meaning, see canonical_order.py
     """
@@ -39,7 +39,7 @@ class Typed(NamedTuple):
     keeps: KeepsOrder
 
 
-def typed(composed: Composed, command: Command, folders: Folders, recorded: bool = False) -> Typed:
+def to_typed_config(composed: Composed, command: Command, folders: Folders, recorded: bool = False) -> Typed:
     """Return the composed tree as typed values. Raises CompileError with the type errors of spec, options and hosts.
 
     command: the words after ` -- `, None without ` -- `; folders: the user's config folders, by root name
@@ -47,8 +47,8 @@ def typed(composed: Composed, command: Command, folders: Folders, recorded: bool
     """
     chosen = plugin(composed.choices.get("backend", ""))
     backend = chosen.load()
-    keeps = meaningful(composed.tree, backend)
-    tree = arranged(composed.tree, keeps)
+    keeps = order_keeper(composed.tree, backend)
+    tree = sort_mappings(composed.tree, keeps)
     options_tree = tree.pop("backend", None) or {}
     if command is not None:
         tree["command"] = list(command)
@@ -78,7 +78,7 @@ def typed(composed: Composed, command: Command, folders: Folders, recorded: bool
     return Typed(chosen, backend, spec.value, options.value, values, host_files, keeps)
 
 
-def blamed(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bool:
+def is_set_by_user(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bool:
     """Return whether the user caused a contradiction by setting the key, or `model.kind` through `model=mlp`."""
     chosen = key.endswith(".kind") and composed.origin_of_choice(key.removesuffix(".kind")) is not None
     return chosen or (key in values and not values[key].is_default)

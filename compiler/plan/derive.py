@@ -184,7 +184,7 @@ def secret(reference: str) -> Secret:
     return Secret(cast(Literal["env", "file", "k8s"], kind), ref)
 
 
-def download(text: str) -> Download:
+def parse_download(text: str) -> Download:
     """Return `model:ORG/NAME@REVISION` as a Download. value_types.py has validated the format."""
     kind, _, reference = text.partition(":")
     name, _, revision = (reference, "", "") if kind == "run" else reference.partition("@")

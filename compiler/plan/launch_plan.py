@@ -154,7 +154,7 @@ class Mount:
 
 
 @dataclass(frozen=True)
-class Code:
+class CodeDelivery:
     """Delivery of the user's code; kind "lib" if jobc's trainer runs without user code.
 
     root: folder of the code, inside the repository if there is one; max_bytes: limit for copying it
@@ -295,7 +295,7 @@ class LaunchPlan:
     setup: Setup = _given()
     container: Container = _given()
     mounts: tuple[Mount, ...] = _must(())
-    code: Code = _given()
+    code: CodeDelivery = _given()
     network: Network = _given()
     lifecycle: Lifecycle = _given()
     queue: Queue = _given()
@@ -308,7 +308,7 @@ class LaunchPlan:
 
 
 @dataclass(frozen=True)
-class Demand:
+class BackendRequirement:
     """One plan field with a non-default value, which a backend must honour or report as ignored."""
 
     key: str
@@ -316,11 +316,11 @@ class Demand:
     must: bool
 
 
-def demands(plan: LaunchPlan) -> Iterator[Demand]:
+def backend_requirements(plan: LaunchPlan) -> Iterator[BackendRequirement]:
     """Yield everything that this plan needs from a backend beyond the neutral files."""
     for key, value, field in _honourable(plan, ""):
         if value != field.metadata["neutral"]:
-            yield Demand(key, value, field.metadata["must"])
+            yield BackendRequirement(key, value, field.metadata["must"])
 
 
 def honourable_keys(plan: LaunchPlan) -> list[str]:

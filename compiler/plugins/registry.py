@@ -120,7 +120,7 @@ def code_pages() -> dict[str, Path]:
 
 
 @cache
-def code_names() -> dict[str, tuple[str, ...]]:
+def codes_by_name() -> dict[str, tuple[str, ...]]:
     """Return name -> codes with that name: one, unless a plugin repeats a name; jobc's own come first."""
     names: dict[str, tuple[str, ...]] = {}
     for code, page in sorted(code_pages().items(), key=lambda item: not item[1].is_relative_to(PACKAGE)):

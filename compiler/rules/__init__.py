@@ -1,7 +1,7 @@
 """Rules, one per file: check a job before it uses a GPU. Found by listing the folder.
 
 A file has one code and one function, `check`, which yields Diagnostics and reads only its arguments. It may rely on
-what other rules reject: an exception in a rule is dropped if an error is reported as well (gathered()).
+what other rules reject: an exception in a rule is dropped if an error is reported as well (collect_findings()).
 The folder determines the arguments:
 
     spec/                 check(spec)     before anything is derived from it
@@ -58,7 +58,7 @@ def run_all(*checks: Callable[[], Iterable[Any]]) -> Iterator[Any]:
         raise failure
 
 
-def gathered(*checks: Callable[[], Iterable[Diagnostic]]) -> tuple[list[Diagnostic], BaseException | None]:
+def collect_findings(*checks: Callable[[], Iterable[Diagnostic]]) -> tuple[list[Diagnostic], BaseException | None]:
     """Return the findings of all checks, and the first exception that one of them raised, for Levels.settle()."""
     diagnostics: list[Diagnostic] = []
     try:

@@ -86,6 +86,8 @@ KEYS: Mapping[str, str] = {
     "sharding_strategy": "parallel",
     "save_steps": "checkpoint.every_steps",
     "save_interval": "checkpoint.every_steps",
+    "save_every": "checkpoint.every_epochs",
+    "every_n_epochs": "checkpoint.every_epochs",
     "save_total_limit": "checkpoint.keep",
     "eval_steps": "validation.every_steps",
     "eval_interval": "validation.every_steps",

@@ -18,7 +18,7 @@ from ...trainer.config.target import Target
 from ..diagnostics.diagnostic import Diagnostic, alternatives, nearest
 from ..diagnostics.origin import Origin, Text, is_null
 from . import aliases
-from .examples import assignment, example, is_read, sweep_hint, taken
+from .examples import accepted_examples, assignment, can_parse, example, sweep_hint
 from .type_hints import field_names, hints, is_mapping, join, options_of, type_name, value_type
 from .value_types import Duration, Refused, ShellLine, ValueType, part_of_seconds, read_untyped
 
@@ -268,9 +268,9 @@ class _Conversion:
                 value = scalar.read(text)
             except Refused as error:
                 takes_commas = get_origin(get_args(hint)[0] if get_args(hint) else hint) is tuple
-                sweep = "" if takes_commas else sweep_hint(text, key, partial(is_read, scalar))
+                sweep = "" if takes_commas else sweep_hint(text, key, partial(can_parse, scalar))
                 values = _in_seconds(text, scalar) if key.endswith("_s") else ()
-                values = values or taken(error.values, nullable)
+                values = values or accepted_examples(error.values, nullable)
                 hint_text = sweep or alternatives(f"{key}={value}" for value in values)
                 if not leaf:  # the text is the name of an entry
                     hint_text = f"{key.removesuffix(text)}{error.values[0]}=VALUE"

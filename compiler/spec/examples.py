@@ -33,11 +33,11 @@ def example(options: tuple[Any, ...], text: str = "") -> str:
     try:
         value = scalar.read(text)
     except Refused as error:
-        return taken(error.values, type(None) in options)[0]
+        return accepted_examples(error.values, type(None) in options)[0]
     return text or scalar.show(value) or "TEXT"
 
 
-def taken(values: tuple[str, ...], nullable: bool) -> tuple[str, ...]:
+def accepted_examples(values: tuple[str, ...], nullable: bool) -> tuple[str, ...]:
     """Return the recommended values that the key accepts."""
     return tuple(value for value in values if nullable or value != "null") or ("TEXT",)
 
@@ -70,7 +70,7 @@ def sweep_hint(text: str, key: str, fits: Callable[[str], bool]) -> str:
     return f"for a sweep: jobc -m {key}={text}" if is_sweep else ""
 
 
-def is_read(scalar: Any, text: str) -> bool:
+def can_parse(scalar: Any, text: str) -> bool:
     try:
         scalar.read(text)
     except Refused:

@@ -67,7 +67,7 @@ _REFERENCES = re.compile(  # valid values of `secrets`: a reference, or a mappin
 )
 
 
-def shown(override: str) -> str:
+def redacted(override: str) -> str:
     """Return an override as messages and logs may show it: `secrets.NAME=…` if `secrets`, or a section with a similar
     name, is set to anything but references."""
     head, equals, value = override.partition("=")

@@ -16,7 +16,7 @@ def partitions(spec: JobSpec) -> tuple[str, ...]:
     return tuple(names.split(",")) if names else ()
 
 
-def place(spec: JobSpec) -> str:
+def site_description(spec: JobSpec) -> str:
     """Return those partitions for messages."""
     return f"partition {','.join(partitions(spec))}" if partitions(spec) else "this site"
 
@@ -28,7 +28,7 @@ def fact(spec: JobSpec, name: str, partition: str | None) -> Any:
     return getattr(spec.site, name) if value is None else value
 
 
-def most(spec: JobSpec, name: str) -> Any:
+def site_limit(spec: JobSpec, name: str) -> Any:
     """Return the largest value of a fact over the job's possible partitions; None if it is unknown for one of them."""
     values = [fact(spec, name, partition) for partition in partitions(spec) or (None,)]
     return None if None in values else max(values)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..diagnostics.code_heading import LONGEST, read_heading
-from ..plugins.registry import code_names, code_pages
+from ..plugins.registry import code_pages, codes_by_name
 
 
 def broken_headings(folder: Path) -> Iterator[str]:
@@ -26,5 +26,5 @@ def broken_headings(folder: Path) -> Iterator[str]:
             )
         elif len(heading.name) > LONGEST:
             yield f"{page.name}: name {heading.name} has {len(heading.name)} characters, more than {LONGEST}"
-        elif others := [other_code for other_code in code_names()[heading.name] if other_code != code]:
+        elif others := [other_code for other_code in codes_by_name()[heading.name] if other_code != code]:
             yield f"{page.name}: name {heading.name} is the name of {', '.join(others)} too; choose another name"

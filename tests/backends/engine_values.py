@@ -26,7 +26,7 @@ from deepspeed.runtime.config import DEEPSPEED_OPTIMIZERS, DeepSpeedConfig
 
 from jobc.compiler.checks.accelerate import check
 from jobc.compiler.diagnostics.diagnostic import Severity
-from jobc.compiler.launchers.accelerate.engine_tables import keys_below, tables, words
+from jobc.compiler.launchers.accelerate.engine_tables import keys_below, literals, tables
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import Request
 from jobc.compiler.plan.launch_plan import LaunchPlan
@@ -157,7 +157,7 @@ def main(seed: int, count: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         while sum(counts.values()) < count:
             file, path, rule = draw.choice(known)
-            of_the_key = words(rule) if isinstance(rule, str) else []
+            of_the_key = literals(rule) if isinstance(rule, str) else []
             value = draw.choice([*VALUES, *(change(word) for word in of_the_key for change in (str, str.upper))])
             tree, theirs = question(file, path, value, folder)
             ours = codes(plan, tree, "accelerate" if file == "accelerate" else "deepspeed")

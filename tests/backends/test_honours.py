@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import pytest
 
 from jobc.backends.local.backend import LocalBackend
-from jobc.compiler.checks.capabilities import refused
-from jobc.compiler.plan.launch_plan import Demand
+from jobc.compiler.checks.capabilities import unsupported_values
+from jobc.compiler.plan.launch_plan import BackendRequirement
 from jobc.compiler.plugins.backend import ANY
 
 
@@ -32,4 +32,4 @@ class Some(LocalBackend):
     ],
 )
 def test_what_a_backend_does_not_honour_is_left(key: str, value: Any, left: tuple[Any, ...]) -> None:
-    assert refused(Some(), Demand(key, value, must=True)) == left
+    assert unsupported_values(Some(), BackendRequirement(key, value, must=True)) == left

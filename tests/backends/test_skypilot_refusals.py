@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobc.backends._shared.gpus import GPUS, SOLD, most_in_cloud
+from jobc.backends._shared.gpus import GPUS, SOLD, max_gpus_in_cloud
 from jobc.compiler.diagnostics.diagnostic import CompileError, Severity
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import Request
@@ -239,7 +239,7 @@ def test_a_number_of_gpus_that_a_cloud_does_not_sell_is_a_warning(infra: str, gp
 def test_the_numbers_that_clouds_sell_are_of_known_gpus_and_no_more_than_the_most() -> None:
     for kinds in SOLD.values():
         assert all(list(numbers) == sorted({*numbers}) and numbers[-1] <= GPUS[kind] for kind, numbers in kinds.items())
-    assert {kind for kind in GPUS if most_in_cloud(kind) != GPUS[kind]} == set(), "a name is found by itself"
+    assert {kind for kind in GPUS if max_gpus_in_cloud(kind) != GPUS[kind]} == set(), "a name is found by itself"
 
 
 H100 = ("gpus=8", "gpu_type=H100")

@@ -116,7 +116,7 @@ def prepare() -> None:
     for folder in PACKAGE.glob("backends/*/conf"):
         with contextlib.suppress(CompileError):  # some need an option that has no default
             compile_job(Request(("name=x", f"backend={folder.parent.name}", "nodes=2"), None, ()))
-    for found in (registry.find_plugins, registry.find_policies, registry.code_names, registry._groups):
+    for found in (registry.find_plugins, registry.find_policies, registry.codes_by_name, registry._groups):
         found.cache_clear()
     gc.collect()
     gc.freeze()  # else the first collection of a child copies every page

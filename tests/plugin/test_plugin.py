@@ -43,7 +43,6 @@ BUGS = [  # the test of the suite that finds it, the file, what is written there
     ("test_text_of_no_key", "backend.py", "        document = {", UNQUOTED_MAIL),
     ("test_verbs_know", "templates/submit.sh.j2", '*) bad_option "$1" ;;', "*) ;;"),
     ("test_goldens_run", "templates/submit.sh.j2", "keep_run\n", ""),
-    ("test_status_tells", "engine.py", "ENGINE = AcmeEngine", "ENGINE = Engine"),
     ("test_status_tells", "engine.py", 'State("queued", f"queued as', 'State("live", f"running as'),
     ("test_status_tells", "engine.py", "stopped by stop.sh before it started", "queued as job 1"),
     ("test_preflight_looks", "templates/preflight.sh.j2", ASK_THE_QUEUE, NODE_0_HERE),

@@ -23,6 +23,7 @@ from typing import Any
 import jinja2
 import pytest
 
+from jobc.backends.local.backend import LocalBackend, LocalOptions
 from jobc.compiler.plan.derive import sourced_file
 from jobc.compiler.plan.launch_plan import PATH_VARIABLES
 from jobc.compiler.plan.shell_quoting import comment, raw, sh
@@ -95,6 +96,8 @@ def plan(**changes: Any) -> SimpleNamespace:
 class Job:
     """An artifact in `folder`/artifacts/NAME/local, with the scripts and lib/ that a compile would have written."""
 
+    options = LocalOptions(detach=False)
+
     def __init__(self, folder: Path, **changes: Any) -> None:
         self.plan = plan(**changes)
         self.folder = folder
@@ -106,21 +109,20 @@ class Job:
     def write_artifact(self, identity: str = "seed = 0\n", free: str = "loop.steps = 10\n") -> None:
         (self.artifact / ".jobc").mkdir(parents=True, exist_ok=True)
         (self.artifact / "lib").mkdir(exist_ok=True)
-        write_program(self.artifact, self.plan.uses_trainer)
+        write_program(self.artifact, self.plan.uses_trainer, "local")
         for script in (REPO / "trainer/rt").glob("*.sh"):
             shutil.copy(script, self.artifact / "lib")
         for name, template in TEMPLATES.items():
             script = self.artifact / name
-            script.write_text(
-                JINJA.from_string(template.read_text()).render(plan=self.plan, options=SimpleNamespace(detach=False))
-            )
+            script.write_text(JINJA.from_string(template.read_text()).render(plan=self.plan, options=self.options))
             script.chmod(0o755)
         (self.artifact / "train.json").write_text("{}")
         (self.artifact / ".jobc" / "identity.txt").write_text(identity)
         (self.artifact / ".jobc" / "spec.txt").write_text(free)
         (self.artifact / ".jobc" / "place").write_text(f"{self.plan.run.folder}/local\n")
         settings = {"job": self.plan.run.folder, "runs": str(self.plan.run.root), "backend": "local", "nodes": 1}
-        settings["keep_runs"] = self.plan.run.keep
+        settings |= {"keep_runs": self.plan.run.keep, "grace_s": self.plan.lifecycle.grace_s}
+        settings |= LocalBackend().engine_settings(self.plan, self.options)
         (self.artifact / ".jobc" / "job.json").write_text(json.dumps(settings))
 
     def environment(self, **extra: str) -> dict[str, str]:

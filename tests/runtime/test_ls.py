@@ -197,5 +197,5 @@ def test_a_thousand_runs_are_a_thousand_rows(tmp_path: Path, capsys: pytest.Capt
 def test_status_of_all_runs_and_of_points_has_the_same_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = make_run(tmp_path, state__node_00=node(**ENDED, exit=1), **job_file())
     (row,) = listed(capsys, str(tmp_path / "runs"))
-    assert status._print_points(recorded_engine(run), run, [(4, run)], "json") == 1
+    assert status.print_points(recorded_engine(run), run, [(4, run)], "json") == 1
     assert json.loads(capsys.readouterr().out)["points"] == [{"point": 4, **row}]

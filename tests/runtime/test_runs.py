@@ -220,7 +220,7 @@ def test_a_newline_in_the_name_of_the_project_is_refused_in_one_line(job, tmp_pa
     demo = job(tmp_path / name)
     code, output = demo.run("submit.sh")
     assert code == 2 and len(output.splitlines()) == 2, output
-    assert output.startswith("error: the folder's name holds a newline: $'/") and demo.runs_made() == []
+    assert output.startswith("error: the folder's name has a control character: '/") and demo.runs_made() == []
 
 
 def test_too_much_code_is_refused_and_leaves_nothing(job, tmp_path):

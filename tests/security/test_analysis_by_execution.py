@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.artifacts.bash_syntax import parses, statements
-from jobc.compiler.artifacts.normalize import as_read
+from jobc.compiler.artifacts.normalize import normalized_lines
 from jobc.compiler.cli import main
 from jobc.compiler.cli.arguments import COMMANDS, SCRIPTS
 from jobc.compiler.emit.artifact_dir import MANIFEST, digest_of
@@ -230,7 +230,7 @@ def test_the_parse_of_a_script_runs_nothing_of_it(script: str, folder: Path, mon
         text = script.replace("{command}", command).replace("{{", "{")
         parses(text)
         statements(text)
-        as_read("node.sh", text)
+        normalized_lines("node.sh", text)
         assert not (folder / MARKER).exists(), text
 
 

@@ -23,8 +23,8 @@ from jobc.tests.trainer.test_script import alone
 from jobc.trainer import export
 from jobc.trainer.checkpoint import contents, safe_pickle, store, verified
 from jobc.trainer.checkpoint.random_state import RandomState
+from jobc.trainer.data.exactly_once import ExactlyOnceCheck
 from jobc.trainer.data.order import Order
-from jobc.trainer.data.proof import Proof
 from jobc.trainer.dist.process_group import Group
 from jobc.trainer.lifecycle.errors import BrokenInput
 
@@ -73,7 +73,7 @@ FILES: dict[str, Callable[[Path], bytes]] = {
 }
 
 
-def found_in(folder: Path, **files: bytes) -> verified.Found:
+def found_in(folder: Path, **files: bytes) -> verified.VerifiedCheckpoint:
     """A checkpoint whose manifest has the right sizes and hashes, as any author can write it."""
     root = folder / "checkpoints"
     store.save(root, 1, {name.replace("_", "."): content for name, content in files.items()}, keep=1)
@@ -104,7 +104,7 @@ def test_the_reason_is_in_the_words_of_torch_without_its_advice(what: str, tmp_p
     try:
         torch.load(io.BytesIO(FILES[what](tmp_path / "mark")), weights_only=True)
     except Exception as error:
-        said = safe_pickle.why_unread(error)
+        said = safe_pickle.short_load_error(error)
     assert said and "\n" not in said and "Re-running" not in said
 
 
@@ -158,7 +158,7 @@ PROOF = {"epoch": 0, "first_step": 0, "seen": "", "num_fed": 0, "num_padding": 0
     ids=["bomb", "not zlib", "seen of number", "first step", "num fed", "num padding"],
 )
 def test_a_forged_note_of_the_data_is_one_line(changes: dict[str, Any]) -> None:
-    refused(lambda: Proof(Order(0, 10, 2, False), ALONE, 1, {**PROOF, **changes}))
+    refused(lambda: ExactlyOnceCheck(Order(0, 10, 2, False), ALONE, 1, {**PROOF, **changes}))
 
 
 # ---- the result of a training: final/

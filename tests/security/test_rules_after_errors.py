@@ -18,7 +18,7 @@ from jobc.compiler.cli import main
 from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
 from jobc.compiler.diagnostics.origin import Origin
 from jobc.compiler.plugins.registry import code_pages
-from jobc.compiler.rules import gathered
+from jobc.compiler.rules import collect_findings
 from jobc.prove.mutated_configs import CORPUS, keys, spell
 
 IN_PODS = [
@@ -115,20 +115,20 @@ def refuses() -> Iterator[Diagnostic]:
 
 @pytest.mark.parametrize("checks", [(fails, refuses), (refuses, fails)])
 def test_an_exception_beside_an_error_is_dropped_whichever_comes_first(checks: tuple[object, ...]) -> None:
-    found, failure = gathered(*checks)  # type: ignore[arg-type]
+    found, failure = collect_findings(*checks)  # type: ignore[arg-type]
     with pytest.raises(CompileError) as refused:
         Levels().settle(found, failure=failure)
     assert [d.code for d in refused.value.diagnostics] == ["JC4509"]
 
 
 def test_an_exception_without_an_error_is_raised() -> None:
-    found, failure = gathered(fails)
+    found, failure = collect_findings(fails)
     with pytest.raises(KeyError):
         Levels().settle(found, failure=failure)
 
 
 def test_an_exception_beside_an_error_that_somebody_allows_is_raised() -> None:
-    found, failure = gathered(refuses, fails)
+    found, failure = collect_findings(refuses, fails)
     allowance = Allowance("JC4509", "JC4509", "we know better", 1, frozenset([1]), Origin("project", "a.yaml", 1, 1))
     with pytest.raises(KeyError):
         Levels((allowance,)).settle(found, failure=failure)

@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -237,34 +236,6 @@ def test_what_is_no_small_regular_file_hangs_nothing(
     scripts.run("clean.sh", "--keep", "0")
 
 
-@pytest.fixture
-def stranger() -> Iterator[subprocess.Popen[bytes]]:
-    """A process of this user that belongs to no run."""
-    with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
-        yield process
-        process.kill()
-
-
-def test_stop_signals_no_process_but_a_supervisor_of_the_run(
-    scripts: Scripts, tmp_path: Path, stranger: subprocess.Popen[bytes]
-) -> None:
-    ticks = Path(f"/proc/{stranger.pid}/stat").read_text().rpartition(") ")[2].split()[19]
-    forged = {**NODE, "pid": str(stranger.pid), "start_ticks": ticks, "ended": "", "exit": ""}
-    forge(tmp_path.joinpath(*ROOT), state__node_00=lines(forged))
-    process = subprocess.Popen(
-        [str(scripts.artifact / "stop.sh"), "--now"],
-        env=scripts.environment(),
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    time.sleep(1)  # the signal comes at once
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert stranger.poll() is None
-
-
 def test_names_of_logs_are_no_commands_for_awk(two_nodes: Path, tmp_path: Path) -> None:
     scripts = Scripts(two_nodes, tmp_path)
     live = lines({**NODE, "host": "elsewhere", "ended": "", "exit": ""})
@@ -282,63 +253,6 @@ def test_names_of_logs_are_no_commands_for_awk(two_nodes: Path, tmp_path: Path) 
         (run / "state" / "node_01").write_text(lines(NODE))
         process.wait(LIMIT_S)
     assert not (run / "logs" / "MARK").exists() and not scripts.mark.exists()
-
-
-def stand_in(folder: Path, name: str, text: str) -> Path:
-    """A command of an engine, which notes its words in the file CALLS, one call a line."""
-    folder.mkdir(exist_ok=True)
-    calls = folder / "CALLS"
-    calls.touch()
-    (folder / name).write_text(f'#!/bin/bash\nprintf "%s " {name} "$@" >>{calls}\necho >>{calls}\n{text}\n')
-    (folder / name).chmod(0o755)
-    return calls
-
-
-def test_slurm_gets_no_option_from_a_record(tmp_path: Path) -> None:
-    (tmp_path / "project").mkdir()
-    scripts = Scripts(artifact_of(tmp_path / "project", "backend=slurm", "nodes=1", "code=none"), tmp_path)
-    for name in ("squeue", "scancel", "sbatch", "scontrol"):
-        calls = stand_in(tmp_path / "bin", name, '[[ $0 != *squeue ]] || echo "RUNNING None"')
-    scripts.path = f"{tmp_path / 'bin'}:{scripts.path}"
-    root = tmp_path.joinpath(*ROOT)
-    for number, payload in enumerate(("--user=root", CODE, "1 --me", "")):
-        forge(root, f"r{number}", state__job_0=f"job_id={payload}\nexit={CODE}\nreason=\nhere=\n")
-        forge(root, f"h{number}", state__job_0="job_id=7\nexit=\nreason=\nhere=yes\n", state__step_0=f"{payload}\n")
-        for run in (f"r{number}", f"h{number}"):
-            stop = [
-                "timeout",
-                "1",
-                scripts.artifact / "stop.sh",
-                "--now",
-                "--run",
-                run,
-            ]  # the stand-in's jobs never end
-            subprocess.run(stop, env=scripts.environment(), cwd=scripts.root, capture_output=True, check=False)
-    for words in (["status.sh", "--all"], ["clean.sh", "--keep", "0"]):
-        scripts.run(*words)
-    assert "squeue" in calls.read_text()
-    assert not re.search(r"scancel|--user=root|--me|touch", calls.read_text())
-
-
-def test_a_host_in_a_run_folder_is_no_command_for_clush(tmp_path: Path) -> None:
-    (tmp_path / "project").mkdir()
-    overrides = ("backend=pdsh", "backend.client=clush", "nodes=2", "hosts=[node1,node2]", "code=none")
-    scripts = Scripts(artifact_of(tmp_path / "project", *overrides), tmp_path)
-    # as clush does with --worker=exec: a shell runs the command, with the host in the place of %host
-    calls = stand_in(tmp_path / "bin", "clush", """
-for word in "$@"; do case $word in --hostfile=*) hosts=${word#*=} ;; esac; done
-while read -r host; do sh -c "${!#//%host/$host}"; done <"$hosts" """)  # fmt: skip
-    stand_in(tmp_path / "bin", "ssh", "")
-    scripts.path = f"{tmp_path / 'bin'}:{scripts.path}"
-    live = lines({**NODE, "host": "elsewhere", "ended": "", "exit": ""})
-    run = forge(tmp_path.joinpath(*ROOT), state__node_00=live, state__node_01=live)
-    hosts = run / "artifact" / "0" / "hosts.txt"
-    stop = ["timeout", "3", str(scripts.artifact / "stop.sh"), "--now"]
-    for text in ("node1\nnode2\n", "node1\nx;touch${IFS}MARK;\n", "-oProxyCommand=touch${IFS}MARK\n"):
-        hosts.write_text(text)
-        subprocess.run(stop, env=scripts.environment(), cwd=scripts.root, capture_output=True, check=False)
-        assert "clush" in calls.read_text()
-        assert not scripts.mark.exists(), text
 
 
 @pytest.mark.parametrize(

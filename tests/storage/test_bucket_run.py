@@ -19,7 +19,7 @@ import pytest
 from jobc.trainer.checkpoint import store
 from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.loop import attempt_counter
-from jobc.trainer.loop.metrics import MetricsFile, older
+from jobc.trainer.loop.metrics import MetricsFile, rotated_files
 from jobc.trainer.rt import bucket_run
 from jobc.trainer.rt import mirror as mirror_module
 from jobc.trainer.rt.bucket import Bucket, BucketError
@@ -392,7 +392,7 @@ def test_metrics_that_were_put_aside_are_one_log_there(run: BucketRun, folder: R
         metrics.write({"step": step, "loss": 0.5})
         if step % 7 == 0:
             mirror.push(logs=True, last=False)
-    assert len(older(metrics.path)) > 11, "by number: .10 is after .9"
+    assert len(rotated_files(metrics.path)) > 11, "by number: .10 is after .9"
     mirror.push(logs=True, last=True)
     lines = (read_log(run, "metrics/rank_00.jsonl") or b"").decode().splitlines()
     assert [json.loads(line)["step"] for line in lines] == list(range(30))

@@ -59,6 +59,7 @@ DIGITS: dict[str, Any] = {
     "validation": {"every_steps": 10, "max_samples": None},
     "checkpoint": {
         "every_steps": 10,
+        "every_epochs": None,
         "keep": 2,
         "keep_every_steps": None,
         "background": True,

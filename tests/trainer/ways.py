@@ -27,11 +27,11 @@ from jobc.trainer.build.build import Training, build
 from jobc.trainer.checkpoint.contents import contents
 from jobc.trainer.checkpoint.snapshot import Snapshot
 from jobc.trainer.config import train_json
-from jobc.trainer.data.source import IGNORE, Source, Split
+from jobc.trainer.data.source import IGNORE, DataSource, Split
 from jobc.trainer.dist import env
 from jobc.trainer.dist.process_group import Group, join
 from jobc.trainer.files.durable_files import Content
-from jobc.trainer.lifecycle.exit_rank import leave
+from jobc.trainer.lifecycle.exit_rank import exit_with_error
 from jobc.trainer.loop.loop import train_step
 from jobc.trainer.loop.rank_requests import Requests
 from jobc.trainer.recipe.recipe import Recipe
@@ -106,7 +106,7 @@ class Uneven:
 class UnevenRecipe(Recipe):
     """The trainer's own, over samples that differ in how many targets count."""
 
-    def build_data(self) -> Source:
+    def build_data(self) -> DataSource:
         source = super().build_data()
         return dataclasses.replace(source, train=Uneven(source.train))
 
@@ -205,4 +205,4 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1])
     except BaseException as error:
-        leave(error)
+        exit_with_error(error)

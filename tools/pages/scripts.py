@@ -14,16 +14,14 @@ FUNCTIONS = {  # what a verb of a backend may call; each says in the comment abo
         "snapshot_code",
         "describe_run",
         "keep_run",
-        "start_run",
     ),
-    "A run that exists": ("choose_run", "choose_live_run", "list_runs", "last_attempt", "is_live"),
+    "A run that exists": ("choose_run", "list_runs", "last_attempt", "is_live"),
     "Its next attempt": ("choose_continued_run", "continue_run"),
     "How it is": (
         "run_status",
         "run_code",
         "node_files",
     ),
-    "Stopping it": ("mark_stopped", "signal_nodes", "wait_for_end"),
     "A run for a moment, as for smoke.sh": ("create_temporary_run",),
 }
 

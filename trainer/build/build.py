@@ -16,20 +16,20 @@ from torch import nn
 
 from ..checkpoint import contents as checkpoint
 from ..checkpoint.random_state import seed_model, seed_rank
-from ..config.instantiate import guarded
+from ..config.instantiate import run_user_code
 from ..config.schema import TrainConfig
-from ..data import alike
+from ..data import sample_digests
+from ..data.exactly_once import ExactlyOnceCheck
 from ..data.loader import Loader, training_slots
 from ..data.order import Order
-from ..data.proof import Proof
-from ..data.source import Source
+from ..data.source import DataSource
 from ..dist.env import Env
 from ..dist.phases import Phases
 from ..dist.process_group import Group
-from ..parallel.choose import share
-from ..parallel.way import Parallel
+from ..parallel.choose import parallelize
+from ..parallel.interface import Parallel
 from ..recipe.recipe import Recipe, cross_entropy
-from ..recipe.recipe import make as make_recipe
+from ..recipe.recipe import build_recipe as make_recipe
 from ..recipe.user_loss import place_loss
 from .checks import check_model, check_score, check_source, checked_flops
 from .data_checks import (
@@ -50,6 +50,7 @@ class Training:
 
     parallel     the model and its optimizer, sharded or replicated over the ranks
     total_steps  optimizer steps of the whole run, over all attempts
+    save_steps   optimizer steps between two saves
     loader       the batches of this rank, from the first step of this attempt
     proof        record of the samples that the ranks have read
     flops_per_sample  the recipe's number; None if unknown
@@ -62,13 +63,14 @@ class Training:
     run_dir: Path
     group: Group
     recipe: Recipe
-    source: Source
+    source: DataSource
     order: Order
     total_steps: int
+    save_steps: int
     parallel: Parallel
     start: checkpoint.Start
     loader: Loader
-    proof: Proof
+    proof: ExactlyOnceCheck
     flops_per_sample: float | None
     items_per_sample: float
     parts: dict[str, Any]
@@ -110,7 +112,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
     if (line := cast_to_float32(model)) and group.is_first:
         print(line, flush=True)
     phases.enter("exchange")
-    parallel = share(model, recipe, config, env, group)
+    parallel = parallelize(model, recipe, config, env, group)
     flops = checked_flops(recipe, parallel.num_parameters)
     num_items = warm_up(parallel, recipe, config, source, group)
     samples_digest = digest_of_samples(recipe, config, source, group)
@@ -121,10 +123,12 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
     check_same_data_as_before(source, start)
     phases.enter("exchange")
     items_of_first = group.start_sum([num_items if group.is_first else 0.0])()[0]
-    warning = alike.warning(group, samples_digest, start.parts.get(SOURCE, {}).get("samples"))
+    warning = sample_digests.mismatch_warning(group, samples_digest, start.parts.get(SOURCE, {}).get("samples"))
     if warning and group.is_first:
         print(warning, flush=True)
 
+    save_steps = config.checkpoint.interval(order.steps_per_epoch)
+    assert save_steps is not None, "config/rules.py"
     slots = training_slots(order, group.rank, group.world_size, config.batch.micro, start.step)
     return Training(
         config=config,
@@ -135,19 +139,20 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
         source=source,
         order=order,
         total_steps=config.loop.steps or (config.loop.epochs or 0) * order.steps_per_epoch,
+        save_steps=save_steps,
         parallel=parallel,
         start=start,
         loader=Loader(source.train, slots, config.batch.accumulation, config.loader, group.device, phases.moves),
-        proof=Proof(order, group, start.step, start.parts.get("data")),
+        proof=ExactlyOnceCheck(order, group, start.step, start.parts.get("data")),
         flops_per_sample=flops,
         items_per_sample=items_of_first / config.batch.micro if items_of_first > 0 else 1.0,
         parts={**start.parts, SOURCE: source_part(source, samples_digest)},
     )
 
 
-def build_data(recipe: Recipe) -> Source:
+def build_data(recipe: Recipe) -> DataSource:
     """Return the recipe's data, with the name of its score; with a custom loss the score is the loss."""
-    source = check_source(guarded(recipe.build_data, "recipe: build_data()"))
+    source = check_source(run_user_code(recipe.build_data, "recipe: build_data()"))
     score = recipe.score
     check_score(score)
     if score is None and type(recipe).measure is Recipe.measure:
@@ -156,13 +161,13 @@ def build_data(recipe: Recipe) -> Source:
     return source if score is None else dataclasses.replace(source, score=score)
 
 
-def build_model(recipe: Recipe, source: Source) -> nn.Module:
+def build_model(recipe: Recipe, source: DataSource) -> nn.Module:
     """Return the recipe's model, checked.
 
     A model in eval mode, such as from_pretrained() of transformers 5.23 returns, is put into train mode. Otherwise each
     module keeps its mode, because a BatchNorm may be frozen with eval().
     """
-    model = check_model(guarded(lambda: recipe.build_model(source), "recipe: build_model()"), recipe)
+    model = check_model(run_user_code(lambda: recipe.build_model(source), "recipe: build_model()"), recipe)
     return model if model.training else model.train()
 
 

@@ -2,7 +2,7 @@
 
 In   what a method of the recipe returned
 Out  the same value if it is valid, else BrokenInput with one line that says what is wrong, and a hint
-parallel/way.py checks the optimizer, and recipe/user_loss.py the parameters and buffers of a loss.
+parallel/interface.py checks the optimizer, and recipe/user_loss.py the parameters and buffers of a loss.
 """
 
 import contextlib
@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from ..checkpoint.safe_pickle import refuse_what_cannot_be_read
-from ..config.instantiate import failed, guarded, may_pass
+from ..config.instantiate import is_not_user_error, run_user_code, user_error
 from ..config.schema import kind_of
 from ..config.target import Target
-from ..data.source import Source
+from ..data.source import DataSource
 from ..lifecycle.errors import BrokenInput
 from ..recipe.recipe import Recipe
 
@@ -39,14 +39,14 @@ def call_user_code(function: Callable[[], Any], recipe: Recipe, title: str) -> A
     try:
         return function()
     except Exception as error:
-        if may_pass(error) or not has_user_code(recipe):
+        if is_not_user_error(error) or not has_user_code(recipe):
             raise
-        raise failed(title, error) from error
+        raise user_error(title, error) from error
 
 
-def check_source(source: Any) -> Source:
+def check_source(source: Any) -> DataSource:
     """Return the result of build_data() if it is a Source."""
-    if not isinstance(source, Source):
+    if not isinstance(source, DataSource):
         hint = "return self.source(train, val), which makes a Source from data sets"
         raise BrokenInput(f"recipe: build_data() must return a Source, not {type(source).__name__}", hint=hint)
     return source
@@ -133,7 +133,7 @@ def is_number(value: Any, max_dims: int = 0) -> bool:
 
 def checked_flops(recipe: Recipe, num_parameters: int) -> float | None:
     """Return the FLOPs of training on one sample that the recipe states, or None if unknown."""
-    flops = guarded(lambda: recipe.flops_per_sample(num_parameters), "recipe: flops_per_sample()")
+    flops = run_user_code(lambda: recipe.flops_per_sample(num_parameters), "recipe: flops_per_sample()")
     if flops is None:
         return None
     with contextlib.suppress(OverflowError):

@@ -6,11 +6,11 @@ import torch
 
 from ..checkpoint.contents import Start
 from ..config.schema import TrainConfig
-from ..data import alike
-from ..data.loader import read_apart
-from ..data.mapped import Mapped
+from ..data import sample_digests
+from ..data.loader import read_extra_batches
+from ..data.map_style import MapStyleSplit
 from ..data.order import Order
-from ..data.source import Source
+from ..data.source import DataSource
 from ..dist.process_group import Group
 from ..lifecycle.errors import BrokenInput
 from ..recipe.recipe import Recipe
@@ -50,7 +50,7 @@ def check_same_data(digest: str, group: Group) -> None:
     )
 
 
-def check_same_data_as_before(source: Source, start: Start) -> None:
+def check_same_data_as_before(source: DataSource, start: Start) -> None:
     """Raise BrokenInput if the data differs from the checkpoint's, whose step is a position in the sample order."""
     saved = start.parts.get(SOURCE)  # absent in older checkpoints
     if saved is not None and saved.get("digest") != source.digest:
@@ -64,16 +64,16 @@ def check_same_data_as_before(source: Source, start: Start) -> None:
         )
 
 
-def source_part(source: Source, samples_digest: str) -> dict[str, str]:
+def source_part(source: DataSource, samples_digest: str) -> dict[str, str]:
     """Return the part of a checkpoint that identifies its data."""
     return {"digest": source.digest, "summary": source.summary, "samples": samples_digest}
 
 
-def digest_of_samples(recipe: Recipe, config: TrainConfig, source: Source, group: Group) -> str:
+def digest_of_samples(recipe: Recipe, config: TrainConfig, source: DataSource, group: Group) -> str:
     """Return a digest of a few samples of a user's data set; "" for built-in data, whose own digest covers it all."""
-    if not isinstance(source.train, Mapped):
+    if not isinstance(source.train, MapStyleSplit):
         return ""
     group.phases.begin_part("data")
-    read = partial(read_apart, source.train, config=config.loader, device=group.device)
-    digest = partial(alike.digest_of_samples, len(source.train), read)
+    read = partial(read_extra_batches, source.train, config=config.loader, device=group.device)
+    digest = partial(sample_digests.digest_of_samples, len(source.train), read)
     return str(call_user_code(digest, recipe, "data: cannot read the first, middle or last sample"))

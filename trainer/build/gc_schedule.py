@@ -8,7 +8,7 @@ COLLECT_EVERY_STEPS, COLLECT_ALL_EVERY_STEPS = 200, 2000
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def garbage_collection_paused() -> Iterator[None]:
     """Disable garbage collection during imports, whose objects stay alive; it would take a fifth of their time.
 
     Source: 2.5 s and 2.0 s of CPU for torch 2.13 and the imports of its first optimizer, Python 3.11.

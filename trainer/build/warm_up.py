@@ -13,12 +13,12 @@ from torch import Tensor
 from torch.utils.checkpoint import CheckpointError
 
 from ..config.schema import TrainConfig, kind_of
-from ..data.copier import Copier
-from ..data.loader import Fed, all_of, read_apart
-from ..data.source import Source
+from ..data.batch_copier import BatchCopier
+from ..data.loader import MicroBatch, read_extra_batches, slots_without_padding
+from ..data.source import DataSource
 from ..dist.process_group import Group
 from ..lifecycle.errors import BrokenInput
-from ..parallel.way import Parallel
+from ..parallel.interface import Parallel
 from ..recipe.eval_mode import evaluating
 from ..recipe.recipe import Recipe
 from ..recipe.saved_buffers import SavedBuffers
@@ -27,7 +27,7 @@ from . import checks
 from .checks import call_user_code, has_user_code
 
 
-def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Source, group: Group) -> float:
+def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: DataSource, group: Group) -> float:
     """Run the first pass and return the number of items in the first batch. Raises BrokenInput.
 
     With user code it also measures a batch of held-out data.
@@ -39,7 +39,7 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Sou
     checks.check_count(counted, "count()", max_dims=1)
     buffers, loss_buffers = SavedBuffers(parallel.module), buffers_of_loss(recipe)
     phases.enter("forward")
-    loss, num_items = first_loss(parallel, recipe, Copier(group.device).finish(first.batch))
+    loss, num_items = first_loss(parallel, recipe, BatchCopier(group.device).finish(first.batch))
     refuse_other_buffers(recipe, loss_buffers)
     checks.check_count(num_items, "loss()")
     checks.check_counts_agree(counted, num_items)
@@ -47,23 +47,25 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Sou
     first_backward(parallel, recipe, loss, counted=counted is not None)
     del loss  # free it, because not every parallel.kind runs a backward pass here
     if held_out is not None and has_user_code(recipe):
-        first_measure(parallel, recipe, Copier(group.device).finish(held_out.batch))
+        first_measure(parallel, recipe, BatchCopier(group.device).finish(held_out.batch))
     buffers.restore()
     return float(num_items if counted is None else counted)
 
 
-def first_batches(recipe: Recipe, config: TrainConfig, source: Source, group: Group) -> tuple[Fed, Fed | None]:
+def first_batches(
+    recipe: Recipe, config: TrainConfig, source: DataSource, group: Group
+) -> tuple[MicroBatch, MicroBatch | None]:
     """Return a batch of training data, and one of held-out data or None, so that unreadable data fails now."""
-    read = partial(read_apart, config=config.loader, device=group.device)
+    read = partial(read_extra_batches, config=config.loader, device=group.device)
     indices_B = torch.arange(config.batch.micro) % len(source.train)
     (first,) = call_user_code(
-        lambda: read(source.train, [all_of(indices_B)]), recipe, "data: the loader returned no batch"
+        lambda: read(source.train, [slots_without_padding(indices_B)]), recipe, "data: the loader returned no batch"
     )
     num_held_out = len(source.validation)
     if not num_held_out:
         return first, None
     number = min(config.batch.micro, num_held_out)
-    slots = all_of(torch.arange(number) * num_held_out // number)
+    slots = slots_without_padding(torch.arange(number) * num_held_out // number)
     title = "data: the loader returned no held-out batch"
     (held_out,) = call_user_code(lambda: read(source.validation, [slots]), recipe, title)
     return first, held_out

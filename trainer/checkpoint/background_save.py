@@ -19,7 +19,7 @@ from ..files.durable_files import Content
 from ..lifecycle.control_files import SaveRequest
 from ..lifecycle.errors import TrainerError
 from . import store
-from .snapshot import Snapshot, on_cpu
+from .snapshot import Snapshot, copy_to_cpu
 
 STALL_S = 1.0  # how long training may wait for the save before without a word
 Keep = Callable[[Any], Any]  # makes of tensors what is to be written
@@ -69,7 +69,7 @@ class Saver:
         if former is not None and waited_s > STALL_S and not wait:
             self._tell_stall(former[0], step, waited_s)
         in_background = self._config.background and not wait
-        files = contents(self._snapshot.take if in_background else on_cpu)
+        files = contents(self._snapshot.take if in_background else copy_to_cpu)
         if self._group.is_first:
             retention = self._config.keep, val_loss, self._config.keep_every_steps, self.damaged, self._replaces
             self._under_way = step, self._thread.submit(store.save, self._root, step, files, *retention)
@@ -147,8 +147,9 @@ class Saver:
         """Print a warning the first time that training waits for a disk although saves are in the background."""
         if not self._stall_is_told:
             waited = f"all ranks waited {waited_s:.1f} s for the save of step {former} before saving step {step}"
+            key = "every_epochs" if self._config.every_epochs else "every_steps"
             print(
-                f"warning: {waited}: save less often (checkpoint.every_steps) (this warning is printed once)",
+                f"warning: {waited}: save less often (checkpoint.{key}) (this warning is printed once)",
                 flush=True,
             )
         self._stall_is_told = True

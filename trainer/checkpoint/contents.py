@@ -20,12 +20,12 @@ from ..dist.process_group import Group
 from ..files.durable_files import Content
 from ..lifecycle.errors import BrokenInput
 from ..lifecycle.exit_rank import known_cause
-from ..parallel.way import Parallel
-from ..recipe.optimizer import NAMES, by_name
+from ..parallel.interface import Parallel
+from ..recipe.optimizer import NAMES, reorder_state
 from .random_state import RandomState, seed_rank
 from .safe_pickle import refuse_what_cannot_be_read
-from .snapshot import on_cpu
-from .verified import Found, newest_verified, torch_file
+from .snapshot import copy_to_cpu
+from .verified import VerifiedCheckpoint, newest_verified, torch_file
 
 Parts = Mapping[str, Any]  # further JSON values in state.json, each under its owner's name
 
@@ -64,7 +64,7 @@ def contents(
     refuse_what_cannot_be_read("the model's state_dict", weights)
     refuse_what_cannot_be_read("the optimizer's state_dict", optimizer_state)
     if parallel.gathers:
-        keep = on_cpu  # already a copy
+        keep = copy_to_cpu  # already a copy
     state = {
         "step": step,
         "world_size": group.world_size,
@@ -124,7 +124,7 @@ def fork(root: Path, parallel: Parallel, group: Group) -> Start:
     return Start(0, f"weights of {newest.folder}")
 
 
-def _state_of(checkpoint: Found) -> dict[str, Any]:
+def _state_of(checkpoint: VerifiedCheckpoint) -> dict[str, Any]:
     """Return the content of state.json; all ranks call it. Raises BrokenInput if a script's own save() wrote it."""
     state = checkpoint.about()
     if "identity" not in state:
@@ -155,7 +155,7 @@ OWN_OPTIMIZER = (
 
 
 def _load_optimizer(parallel: Parallel, state: Mapping[str, Any]) -> None:
-    parallel.load_optimizer(by_name(state, parallel.names))
+    parallel.load_optimizer(reorder_state(state, parallel.names))
 
 
 def _set(load: Callable[[Any], None], value: Any, title: str, hint: str = "start a new run") -> None:

@@ -46,7 +46,7 @@ def refuse_what_cannot_be_read(whose: str, state: Any) -> None:
     except Exception as error:
         raise BrokenInput(
             f"{whose}: a checkpoint may only contain tensors, numbers and text",
-            [why_unread(error)],
+            [short_load_error(error)],
             hint="save the state_dict of an object, or its numbers, instead of the object",
         ) from error
 
@@ -56,12 +56,14 @@ def load(path: Path, file: BinaryIO) -> Any:
     try:
         return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise BrokenInput(f"{path} contains more than tensors, so it is not loaded: {why_unread(error)}") from error
+        raise BrokenInput(
+            f"{path} contains more than tensors, so it is not loaded: {short_load_error(error)}"
+        ) from error
     except (RuntimeError, ValueError, LookupError, EOFError, TypeError, AttributeError, OverflowError) as error:
         raise BrokenInput(f"{path} is not a torch.save file ({type(error).__name__})") from error
 
 
-def why_unread(error: Exception) -> str:
+def short_load_error(error: Exception) -> str:
     """Return torch's message without its advice to load the file anyway (torch 2.13)."""
     message = str(error).rpartition("WeightsUnpickler error: ")[2]
     lines = [line for line in message.splitlines() if line.strip() and not line.startswith("Weights only load failed")]

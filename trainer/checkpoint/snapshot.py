@@ -48,13 +48,13 @@ class Snapshot:
         return copies[identity]
 
 
-def on_cpu(tree: Any) -> Any:
+def copy_to_cpu(tree: Any) -> Any:
     """Return `tree` with GPU tensors copied to the CPU, so that a machine without a GPU can read the file."""
     if isinstance(tree, Mapping):
         shallow: Any = copy.copy(tree)
         for key, item in tree.items():
-            shallow[key] = on_cpu(item)
+            shallow[key] = copy_to_cpu(item)
         return shallow
     if isinstance(tree, (list, tuple)):
-        return type(tree)(map(on_cpu, tree))
+        return type(tree)(map(copy_to_cpu, tree))
     return tree.detach().cpu() if isinstance(tree, Tensor) else tree

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..files.durable_files import Content, Written, flush_folder, sha256_of, write_durably
-from ..files.retried_reads import NOT_THERE, patiently
+from ..files.retried_reads import NOT_THERE, read_with_retries
 from ..rt import untrusted_files
 from ..rt.untrusted_files import is_file_name, parsed
 
@@ -219,7 +219,7 @@ def newest_first(root: Path) -> list[Path]:
     Raises Unreadable.
     """
     try:
-        listed = patiently(os.listdir, root)
+        listed = read_with_retries(os.listdir, root)
     except NOT_THERE:
         return []
     folders = [root / name for name in listed if NAMES.fullmatch(name)]
@@ -248,7 +248,7 @@ def problem(folder: Path) -> str | None:
     Raises NewerFormat, and Unreadable for an existing file that cannot be read and may be sound.
     """
     try:
-        tree = parsed(MANIFEST, patiently(read_manifest, folder / MANIFEST))
+        tree = parsed(MANIFEST, read_with_retries(read_manifest, folder / MANIFEST))
         sound = tree[SEAL] == _seal(tree)
         if sound and tree["format"] > FORMAT:
             raise NewerFormat(f"{folder.name} has format {tree['format']}, but this trainer reads format {FORMAT}")
@@ -271,7 +271,7 @@ def problem(folder: Path) -> str | None:
 def _difference(path: Path, expected: Written) -> str | None:
     """Return how a file differs from its manifest entry. Raises Unreadable."""
     try:
-        actual = patiently(lambda file: _as_written(file, expected.size), path)
+        actual = read_with_retries(lambda file: _as_written(file, expected.size), path)
     except NOT_THERE as error:
         return f"{path.name} cannot be read ({error.strerror})"
     except untrusted_files.Unreadable as error:

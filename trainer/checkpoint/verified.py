@@ -16,7 +16,7 @@ import torch
 
 from ..dist.process_group import Group, file_of
 from ..files.durable_files import Content
-from ..files.retried_reads import NOT_THERE, Unreadable, patiently
+from ..files.retried_reads import NOT_THERE, Unreadable, read_with_retries
 from ..lifecycle.errors import BrokenInput, unreadable
 from ..rt import untrusted_files
 from ..rt.untrusted_files import Unreadable as NotParsed
@@ -36,7 +36,7 @@ def torch_file(value: Any) -> Content:
 
 
 @dataclass(frozen=True)
-class Found:
+class VerifiedCheckpoint:
     """A checkpoint that one rank has verified: that rank reads the files and sends their bytes to all.
 
     On resume each rank needs host memory for twice the largest file: its bytes, and the values loaded from them. The
@@ -90,7 +90,7 @@ class Found:
             raise BrokenInput(f"{self.folder}/rng.pt has no random state of rank {self.group.rank}") from error
 
 
-def newest_verified(root: Path, group: Group) -> Found | None:
+def newest_verified(root: Path, group: Group) -> VerifiedCheckpoint | None:
     """Return the newest sound checkpoint that any rank sees, verified by the lowest such rank; None if there is none.
 
     Raises BrokenInput if all checkpoints are damaged, or a newer one was written by a later version of the trainer;
@@ -108,7 +108,7 @@ def newest_verified(root: Path, group: Group) -> Found | None:
         verdict, why = group.from_rank(rank, verdict), group.bytes_from(rank, why.encode()).decode()
         group.phases.enter("restore")
         if verdict == SOUND:
-            return Found(folder, rank, damaged, group)
+            return VerifiedCheckpoint(folder, rank, damaged, group)
         seen_by = f", as rank {rank} sees it" if rank else ""
         if verdict == NEWER_FORMAT:
             hint = "resume with the version of jobc that saved it, or start a new run"
@@ -172,7 +172,7 @@ def _refuse_unread(why: str, group: Group) -> None:
 
 def _read(path: Path) -> io.BytesIO:
     try:
-        return patiently(_in_memory, path)
+        return read_with_retries(_in_memory, path)
     except NOT_THERE as error:  # it existed a moment ago, so let another attempt verify again
         raise Unreadable(path, error) from error
     except untrusted_files.Unreadable as error:  # for example a named pipe, on which the ranks would hang

@@ -1,1 +1,1 @@
-"""train.json: its schema, how it is parsed and checked, and the objects that it names."""
+"""train.json: schema, parser, checks, and instantiation of the objects that it names."""

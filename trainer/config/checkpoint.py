@@ -7,15 +7,23 @@ from dataclasses import dataclass
 class CheckpointConfig:
     """Checkpoint schedule; a checkpoint is always saved after the last step and on a stop.
 
-    every_steps       optimizer steps between two saves
-    keep              newest checkpoints kept, at least 2: the newest may turn out to be damaged; the best one stays too
+    every_steps       optimizer steps between two saves; null = every_epochs
+    every_epochs      epochs between two saves, at their ends; null = every_steps
+    keep              number of newest checkpoints to keep, >= 2 in case the newest is damaged; the best is kept too
     keep_every_steps  checkpoints at multiples of this step are permanent; null = none
     background        copy the state and continue training while rank 0 writes it; false = all ranks wait
-    max_failures      saves in a row that may fail before the run ends
+    max_failures      consecutive failed saves before the run ends
     """
 
-    every_steps: int
+    every_steps: int | None
+    every_epochs: int | None
     keep: int
     keep_every_steps: int | None
     background: bool
     max_failures: int
+
+    def interval(self, steps_per_epoch: int | None) -> int | None:
+        """Return the optimizer steps between two saves; None if that takes an unknown number of steps per epoch."""
+        if self.every_steps is not None:
+            return self.every_steps
+        return None if self.every_epochs is None or steps_per_epoch is None else self.every_epochs * steps_per_epoch

@@ -1,4 +1,4 @@
-"""DeepSpeed's own config as a function of train.json, and where a deepspeed.json beside it disagrees.
+"""Compute DeepSpeed's config from train.json, and compare it with a given deepspeed.json.
 
 In   the tree of train.json
 Out  the tree of deepspeed.json: the three batch sizes are numbers that agree, never "auto"
@@ -13,7 +13,7 @@ Leaf = Callable[[Tree], Any]
 
 
 def _offload(device: str) -> Leaf:
-    """`offload_optimizer` or `offload_param`: None when nothing is moved away from the weights."""
+    """Return the leaf for `offload_optimizer` or `offload_param`; its value is None without offload."""
 
     def read(train: Tree) -> Any:
         target = train["parallel"][device]
@@ -26,13 +26,13 @@ def _offload(device: str) -> Leaf:
     return read
 
 
-# Every leaf as a function of train.json; one that gives None is left out.
+# Every leaf is a function of train.json; a leaf that returns None is omitted.
 DOCUMENT: Mapping[str, Leaf | Mapping[str, Leaf]] = {
     "train_batch_size": lambda train: train["batch"]["global"],
     "train_micro_batch_size_per_gpu": lambda train: train["batch"]["micro"],
     "gradient_accumulation_steps": lambda train: train["batch"]["accumulation"],
     "gradient_clipping": lambda train: train["optim"]["clip_norm"],
-    # bf16 autocast over fp32 weights, as loop.precision says; an autocast that it is not told DeepSpeed switches off
+    # bf16 autocast over fp32 weights, as in loop.precision; DeepSpeed disables autocast unless its config enables it
     "torch_autocast": lambda train: (
         {"enabled": True, "dtype": "bfloat16"} if train["loop"]["precision"] == "bf16" else None
     ),
@@ -58,7 +58,7 @@ def engine_config(train: Tree) -> dict[str, Any]:
     return walk(DOCUMENT)
 
 
-# Sections about what train.json says, too, in words of its own: of these the trainer takes no other word.
+# DeepSpeed sections for settings that train.json also has: the trainer accepts only its own values.
 SAID_BY: Mapping[str, str] = {
     **dict.fromkeys(("fp16", "bf16", "bfloat16", "amp", "torch_autocast"), "loop.precision"),
     "optimizer": "optim",
@@ -68,7 +68,7 @@ SAID_BY: Mapping[str, str] = {
 
 
 def disagreements(given: object, train: Tree) -> list[str]:
-    """Yield contradictions between deepspeed.json and train.json as `path: a, not b`; extra keys are ignored."""
+    """Return contradictions between deepspeed.json and train.json as `path: a, not b`; extra keys are ignored."""
     tree = given if isinstance(given, Mapping) else {}
     ours, theirs = dict(_leaves(engine_config(train), "")), dict(_leaves(tree, ""))
     wrong = [
@@ -81,7 +81,7 @@ def disagreements(given: object, train: Tree) -> list[str]:
 
 
 def _left_out(train: Tree) -> Iterator[tuple[str, ...]]:
-    """Return the keys that train.json decides and deepspeed.json must omit."""
+    """Yield the keys that train.json decides and deepspeed.json must omit."""
     config = engine_config(train)
     yield from ((name,) for name in SAID_BY if name not in config)
     for name, node in DOCUMENT.items():

@@ -6,13 +6,13 @@ from typing import Any
 from . import parse as strict
 from .schema import TrainConfig
 
-# What a run *is*. A change of any of these refuses to resume; everything else (steps, nodes, logging) may
-# change. drop_last is here because the position in the data is computed from the steps per epoch.
+# A resume is rejected if any of these keys changed; everything else (steps, nodes, logging) may change.
+# drop_last is here because the position in the data is computed from the steps per epoch.
 IDENTITY = ("recipe", "model", "data", "loss", "seed", "optim", "batch.global", "loop.drop_last")
 
 
 def identity(config: TrainConfig) -> dict[str, object]:
-    """The leaves of IDENTITY by dotted path, e.g. {"batch.global": 32, "model.width": 128, ...}, sorted."""
+    """Return the leaves of IDENTITY by dotted path, e.g. {"batch.global": 32, "model.width": 128, ...}, sorted."""
     leaves = _leaves(strict.plain(config), "")
     return {
         path: value

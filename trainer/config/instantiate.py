@@ -1,6 +1,6 @@
-"""Dotted names of the user's into objects, in the job. What cannot be imported or made is one clear line, code 65.
+"""Import and call the user's `_target_`s, inside the job. A failure is one line of text and exit code 65.
 
-The user's code lies in the working folder of a rank (node.sh), which `python -m` puts on the import path.
+The user's code is in the rank's working directory (node.sh), which `python -m` puts on the import path.
 """
 
 import difflib
@@ -19,20 +19,20 @@ _TRAINER = os.path.dirname(os.path.dirname(__file__))
 
 
 def instantiate(tree: Any, where: str, *first: Any) -> Any:
-    """Call what `tree` names with its arguments, instantiating nested targets first.
+    """Call the target in `tree` with its arguments, instantiating nested targets first.
 
-    where: the key in the config, for messages. first: arguments before the named ones
+    where: the key in the config, for messages. first: positional arguments
     """
     if not is_target(tree):
         return _arguments(tree, where)
     function = locate(tree[KEY], where)
     arguments = {key: _arguments(value, f"{where}.{key}") for key, value in tree.items() if key != KEY}
     _refuse_what_cannot_be_called(function, tree, where)
-    return guarded(lambda: function(*first, **arguments), f"{where}: {_call(tree)}")
+    return run_user_code(lambda: function(*first, **arguments), f"{where}: {_call(tree)}")
 
 
 def function_of(tree: Mapping[str, Any], where: str) -> Callable[..., Any]:
-    """A class is made, and called later; a function is called later, with its arguments by name."""
+    """Return the callable that a target describes: an instance of its class, or its function with bound arguments."""
     function = locate(tree[KEY], where)
     if isinstance(function, type):
         instance: Callable[..., Any] = instantiate(tree, where)
@@ -48,7 +48,7 @@ def _refuse_what_cannot_be_called(function: Any, tree: Mapping[str, Any], path: 
 
 
 def locate(dotted: str, where: str) -> Any:
-    """The object of a dotted name, such as `my_pkg.nets.Net` or `my_pkg.Net.tiny`."""
+    """Import the object with a dotted name, such as `my_pkg.nets.Net` or `my_pkg.Net.tiny`. Raises BrokenInput."""
     parts = dotted.split(".")
     for length in range(len(parts) - 1, 0, -1):
         module_name = ".".join(parts[:length])
@@ -56,10 +56,10 @@ def locate(dotted: str, where: str) -> Any:
             value: Any = importlib.import_module(module_name)
         except ModuleNotFoundError as error:
             if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-                continue  # it is no module, perhaps a class in one
-            raise failed(f"{where}: cannot import {module_name}", error) from error
+                continue  # not a module, perhaps a class in one
+            raise user_error(f"{where}: cannot import {module_name}", error) from error
         except Exception as error:
-            raise failed(f"{where}: cannot import {module_name}", error) from error
+            raise user_error(f"{where}: cannot import {module_name}", error) from error
         for name in parts[length:]:
             if not hasattr(value, name):
                 near = difflib.get_close_matches(name, dir(value), n=1)
@@ -71,24 +71,24 @@ def locate(dotted: str, where: str) -> Any:
     raise BrokenInput(f"{where}: no module named {parts[0]}, needed for {dotted}", hint=hint)
 
 
-def guarded(work: Callable[[], Any], what: str) -> Any:
-    """Return the result of `work`; turn user errors into one line and exit code 65, unless a retry may help."""
+def run_user_code(work: Callable[[], Any], what: str) -> Any:
+    """Return the result of `work`. A user error becomes one line and exit code 65, unless a retry may help."""
     try:
         return work()
     except Exception as error:
-        if may_pass(error):
+        if is_not_user_error(error):
             raise
-        raise failed(f"{what} failed", error) from error
+        raise user_error(f"{what} failed", error) from error
 
 
-def may_pass(error: Exception) -> bool:
+def is_not_user_error(error: Exception) -> bool:
     """Return whether an error explains itself, such as a lost peer, or is due to memory or connections."""
     is_passing = isinstance(error, MemoryError | ConnectionError | TimeoutError)
     return is_passing or type(error).__name__ == "OutOfMemoryError" or known_cause(error) is not None  # torch's
 
 
-def failed(title: str, error: Exception) -> BrokenInput:
-    """An error of the user's code in one line, and a second one for its place."""
+def user_error(title: str, error: Exception) -> BrokenInput:
+    """Return an error in the user's code as one line, with file and line number as a second one."""
     message = next(iter(str(error).strip().splitlines()), "")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
     location = [f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}"] if frames else []
@@ -108,6 +108,6 @@ def _arguments(tree: Any, path: str) -> Any:
 
 
 def _call(tree: Mapping[str, Any]) -> str:
-    """my_pkg.Net(width=64)"""
+    """Return the call as text: `my_pkg.Net(width=64)`."""
     arguments = ", ".join(f"{key}={value!r:.40}" for key, value in tree.items() if key != KEY)
     return f"{tree[KEY]}({arguments})"

@@ -1,8 +1,8 @@
-"""JSON values into frozen dataclasses and back, strictly: every problem with its path, all at once.
+"""Convert JSON values to frozen dataclasses and back, strictly: all problems are reported together, with their paths.
 
-Understands int, float, str, bool, None, Literal, tuple, dataclass, and a union of dataclasses distinguished by their
-`kind: Literal[...]` field, beside which a Target is known by its `_target_`. A trailing underscore of a field name
-is not part of the JSON key (`global_`). Standard library only.
+Supports int, float, str, bool, None, Literal, tuple, dataclass, and unions of dataclasses distinguished by their
+`kind: Literal[...]` field; such a union may include Target, which has `_target_` instead. A trailing underscore of a
+field name is not part of the JSON key (`global_`). Standard library only.
 """
 
 import dataclasses
@@ -16,18 +16,18 @@ from . import target
 from .target import Target
 
 T = TypeVar("T")
-_BROKEN: Any = object()  # stands for a value whose problem has been noted
+_BROKEN: Any = object()  # placeholder for a value whose problem is already recorded
 
 
 def parse(tree: object, into: type[T]) -> tuple[T | None, list[str]]:
-    """`tree`, as json.loads gives it, as an instance of `into`; None and the problems when it is not one."""
+    """Convert `tree`, a result of json.loads, to `into`. Return the instance (None if invalid) and the problems."""
     problems: list[str] = []
     value = _value(tree, into, "", problems)
     return (None if problems else value), problems
 
 
 def plain(value: object) -> object:
-    """The JSON-able form of what `parse` gives: dataclass and Target -> dict, tuple -> list."""
+    """Convert a result of `parse` to JSON types: dataclass and Target -> dict, tuple -> list."""
     if dataclasses.is_dataclass(value):
         return {json_key(field.name): plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, (tuple, list)):
@@ -38,7 +38,7 @@ def plain(value: object) -> object:
 
 
 def json_key(field: str) -> str:
-    """`global` is a Python keyword, so the field is `global_`."""
+    """Return the JSON key of a field. `global` is a Python keyword, so its field is `global_`."""
     return field.rstrip("_")
 
 

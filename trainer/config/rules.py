@@ -1,6 +1,6 @@
-"""Which values of train.json make sense: limits of single values, and contradictions between values.
+"""Validate the values of train.json: limits of single values, and contradictions between values.
 
-Standard library only. Both functions return sentences, `path: what is wrong`; an empty list means fine.
+Standard library only. Both functions return problems as `path: what is wrong`; an empty list means valid.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ LIMITS: Mapping[str, Limit] = {
     "validation.every_steps": AT_LEAST_1,
     "validation.max_samples": AT_LEAST_1,
     "checkpoint.every_steps": AT_LEAST_1,
+    "checkpoint.every_epochs": AT_LEAST_1,
     "checkpoint.keep": AT_LEAST_2,
     "checkpoint.keep_every_steps": AT_LEAST_1,
     "checkpoint.max_failures": AT_LEAST_1,
@@ -92,11 +93,11 @@ READS = {"stdlib_bytes": "gpt", "random_tokens": "gpt", "digits": "mlp"}
 
 
 def broken_limits(tree: object) -> list[str]:
-    """Yield numbers of the JSON tree outside their limit. strict.parse checks other values."""
+    """Return the numbers of the JSON tree that are outside their limits. strict.parse checks other values."""
     problems = []
     for path, limit in LIMITS.items():
         if path.startswith(("model.", "data.")) and target.is_target(_at(tree, path.partition(".")[0])):
-            continue  # an argument of the user's own, whatever its name
+            continue  # an argument of the user's own function, whatever its name
         value = _at(tree, path)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and not limit.holds(value):
             problems.append(f"{path}: must be {limit.words}, found {value}")
@@ -104,7 +105,7 @@ def broken_limits(tree: object) -> list[str]:
 
 
 def contradictions(config: TrainConfig) -> list[str]:
-    """Values that are fine alone and wrong together."""
+    """Return values that are valid alone and wrong together."""
     problems = []
     batch, model, loop = config.batch, config.model, config.loop
     product = batch.micro * batch.accumulation * config.world_size
@@ -116,7 +117,11 @@ def contradictions(config: TrainConfig) -> list[str]:
     if (loop.steps is None) == (loop.epochs is None):
         problems.append("loop: set exactly one of steps and epochs, the other null")
     saves = config.checkpoint
-    if saves.keep_every_steps is not None and saves.keep_every_steps % saves.every_steps:
+    if (saves.every_steps is None) == (saves.every_epochs is None):
+        problems.append("checkpoint: set exactly one of every_steps and every_epochs, the other null")
+    if saves.keep_every_steps is not None and saves.every_epochs is not None:
+        problems.append("checkpoint.keep_every_steps: needs checkpoint.every_steps, not every_epochs")
+    elif saves.keep_every_steps is not None and saves.every_steps and saves.keep_every_steps % saves.every_steps:
         problems.append(
             f"checkpoint.keep_every_steps: {saves.keep_every_steps} is not a multiple of"
             f" checkpoint.every_steps {saves.every_steps}"
@@ -158,7 +163,7 @@ def _of_parallel(config: TrainConfig) -> list[str]:
 
 
 def _do_not_fit(config: TrainConfig) -> Iterator[str]:
-    """A model and data that cannot be put together. A recipe may do so, and is left alone."""
+    """Yield mismatches between model and data. Skipped with a recipe, which may combine them."""
     model, data = config.model, config.data
     if config.recipe is not None or (isinstance(model, Target) and isinstance(data, Target)):
         return
@@ -177,7 +182,7 @@ def _is_length(value: object) -> bool:
 
 
 def _of_targets(config: TrainConfig) -> Iterator[str]:
-    """Keys beside a `_target_` that are the trainer's own."""
+    """Check the trainer's own keys beside a `_target_`."""
     if config.recipe is not None and not target.DOTTED.fullmatch(config.recipe):
         yield f"recipe: expected a dotted name such as my_pkg.MyRecipe, found {config.recipe!r}"
     if isinstance(config.data, Target):
@@ -195,7 +200,7 @@ def _of_targets(config: TrainConfig) -> Iterator[str]:
 
 
 def _at(tree: object, path: str) -> object:
-    """The value at a dotted path such as optim.betas[0]; None when there is none."""
+    """Return the value at a dotted path such as optim.betas[0], or None."""
     for key in path.replace("[", ".").replace("]", "").split("."):
         if isinstance(tree, Mapping):
             tree = tree.get(key)

@@ -15,7 +15,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class GptConfig:
-    """Decoder-only transformer over bytes, or other tokens of the data.
+    """Decoder-only transformer over bytes or other tokens.
 
     layers   transformer blocks
     heads    attention heads; divides width
@@ -36,8 +36,8 @@ class GptConfig:
 class MlpConfig:
     """Fully connected classifier.
 
-    hidden  units of each hidden layer
-    layers  hidden layers
+    hidden  units per hidden layer
+    layers  number of hidden layers
     """
 
     kind: Literal["mlp"]
@@ -60,10 +60,10 @@ class StdlibBytesConfig:
 
 @dataclass(frozen=True)
 class RandomTokensConfig:
-    """Tokens that cost next to nothing to make and mean nothing: for measuring speed.
+    """Random tokens, which cost almost nothing to generate: for measuring speed.
 
     vocabulary   tokens are 0 .. vocabulary - 1
-    samples      of training; each has model.context tokens
+    samples      training samples; each has model.context tokens
     val_samples  held-out samples
     """
 
@@ -86,7 +86,7 @@ class DigitsConfig:
 
 @dataclass(frozen=True)
 class CrossEntropyConfig:
-    """Cross-entropy in nats. The last dimension of the model's outputs is the classes; targets of -100 do not count."""
+    """Cross-entropy in nats. Classes are the last dimension of the model's outputs; targets of -100 are ignored."""
 
     kind: Literal["cross_entropy"]
 
@@ -95,8 +95,8 @@ class CrossEntropyConfig:
 class LoaderConfig:
     """Loader settings; they do not affect what is trained.
 
-    workers   processes of each rank that read samples; 0 = the rank itself
-    prefetch  micro batches that each worker has ready
+    workers   loader processes per rank; 0 = the rank itself reads samples
+    prefetch  micro-batches that each worker reads ahead
     """
 
     workers: int
@@ -156,7 +156,7 @@ class ScheduleConfig:
 
 
 SCHEDULE_KEYS = tuple(field.name for field in fields(ScheduleConfig))
-# Keys beside data._target_ that are no arguments: held-out data, and a function from samples to a batch.
+# Keys beside data._target_ that are not passed to it: held-out data, and a function that turns samples into a batch.
 DATA_KEYS = ("val", "collate")
 
 
@@ -166,14 +166,14 @@ class LoopConfig:
 
     steps      optimizer steps in total
     epochs     passes over the training data in total
-    precision  of matrix products, over fp32 weights; fp16 scales the loss, and leaves out steps that overflow
+    precision  precision of matrix products; weights are fp32. fp16 scales the loss and skips steps that overflow
     drop_last  skip the incomplete last batch of an epoch; false = pad it with samples of weight 0
-    compile    torch.compile: the model with its loss, each of its blocks, or none
-    deterministic  the same bits at each start on a GPU too, by slower kernels; an operation that has none is an error
-    activation_checkpointing  the activations of every k-th block are computed again in the backward pass; 0 = of none
-    on_nan     when the loss or its gradient is not finite, on any rank: stop, or skip the update of that step
-    max_skips  steps skipped in a row, before training stops after all
-    max_fruitless  starts in a row that complete no new step, before the next one exits with 65; null = no limit
+    compile    what torch.compile compiles: the model with its loss, each of its blocks, or none
+    deterministic  identical bits in every run, also on GPUs, with slower kernels; operations without one raise an error
+    activation_checkpointing  recompute the activations of every k-th block in the backward pass; 0 = no block
+    on_nan     if the loss or its gradient is not finite on any rank: stop, or skip the update of that step
+    max_skips  consecutive skipped steps after which training stops
+    max_fruitless  consecutive starts without a new step after which the next one exits with 65; null = no limit
     """
 
     steps: int | None
@@ -193,7 +193,7 @@ class ValidationConfig:
     """Validation schedule; validation always runs after the last step.
 
     every_steps  optimizer steps between two measurements
-    max_samples  use at most so many held-out samples, evenly spaced; null = all
+    max_samples  maximum number of held-out samples to use, evenly spaced; null = all
     """
 
     every_steps: int
@@ -204,10 +204,10 @@ class ValidationConfig:
 class MetricsConfig:
     """Metrics settings: metrics/rank_NN.jsonl has every step of each rank; console and trackers get fewer lines.
 
-    every_steps  optimizer steps between two lines on rank 0's console, and in trackers
-    flush_s      seconds between two writes of a rank's file, and half a second at least for each rank of its node;
-                 0 = every line at once
-    max_mib      MiB at which a rank's file is put aside, as rank_NN.jsonl.1, .2, ...
+    every_steps  optimizer steps between two lines on rank 0's console and in trackers
+    flush_s      seconds between two writes of a rank's file, at least half a second per rank of its node;
+                 0 = write every line at once
+    max_mib      MiB at which a rank's file is rotated to rank_NN.jsonl.1, .2, ...
     trackers     tensorboard, mlflow, wandb, or MODULE:CLASS (trackers/__init__.py)
     """
 
@@ -219,10 +219,10 @@ class MetricsConfig:
 
 @dataclass(frozen=True)
 class ProfileConfig:
-    """torch.profiler, into profile/ of the run folder.
+    """Settings of torch.profiler, which writes to profile/ in the run folder.
 
-    steps  first and last optimizer step, from 1; null = none
-    ranks  those that write a trace
+    steps  first and last optimizer step to profile, counted from 1; null = none
+    ranks  ranks that write a trace
     """
 
     steps: tuple[int, int] | None
@@ -249,11 +249,11 @@ class FsdpConfig:
     """Fully sharded data parallel, version 2: every rank holds a share of weights, gradients and optimizer state.
 
     reshard_after_forward          free gathered weights of a block after its forward pass
-    auto_wrap_policy               which modules are sharded as one: by class, by size, or only the whole model
-    transformer_layer_cls_to_wrap  their classes; empty = the blocks that the model names
-    min_num_params                 of the smallest such module, by size
-    offload_params                 weights, gradients and optimizer state lie in CPU memory
-    state_dict_type                how programs that use accelerate save; checkpoints of the trainer are whole
+    auto_wrap_policy               which modules are FSDP units: chosen by class, by size, or only the whole model
+    transformer_layer_cls_to_wrap  classes of the units; empty = the blocks that the model names
+    min_num_params                 minimum parameters of a unit chosen by size
+    offload_params                 keep weights, gradients and optimizer state in CPU memory
+    state_dict_type                how programs that use accelerate save; the trainer saves full checkpoints
     cpu_ram_efficient_loading      for programs that use accelerate: only rank 0 reads a pretrained model
     """
 
@@ -269,9 +269,9 @@ class FsdpConfig:
 
 @dataclass(frozen=True)
 class HsdpConfig:
-    """FSDP within groups of ranks, copies between them. Every other key is as of fsdp.
+    """Hybrid sharding: FSDP within groups of ranks, replicas between groups. The other keys are those of fsdp.
 
-    shards                         ranks that share one copy of the model, which follow each other; divides world_size
+    shards                         number of consecutive ranks that share one copy of the model; divides world_size
     reshard_after_forward, auto_wrap_policy, transformer_layer_cls_to_wrap, min_num_params,
     offload_params, state_dict_type, cpu_ram_efficient_loading
     """
@@ -289,15 +289,15 @@ class HsdpConfig:
 
 @dataclass(frozen=True)
 class DeepspeedConfig:
-    """DeepSpeed ZeRO: ranks share optimizer state (stage 1), gradients (2), weights (3). DeepSpeed 0.19's own words.
+    """DeepSpeed ZeRO: ranks share optimizer state (stage 1), gradients (2), weights (3). Keys as in DeepSpeed 0.19.
 
     zero_stage                   0 to 3; 0 shares nothing
-    offload_optimizer_device     where optimizer state lies; none = with the weights
-    offload_param_device         where weights lie between uses; stage 3
+    offload_optimizer_device     where optimizer state is kept; none = with the weights
+    offload_param_device         where weights are kept between uses; stage 3
     nvme_path                    folder on a local disk, for nvme
     overlap_comm                 exchange gradients during the backward pass
-    contiguous_gradients         gradients in one buffer
-    reduce_bucket_size           elements exchanged in one message
+    contiguous_gradients         keep gradients in one buffer
+    reduce_bucket_size           elements per gradient message
     zero_force_ds_cpu_optimizer  with offload: DeepSpeed's CPU Adam instead of torch's
     """
 
@@ -314,12 +314,12 @@ class DeepspeedConfig:
 
 @dataclass(frozen=True)
 class ProcessGroupConfig:
-    """Timeouts for other ranks, in seconds.
+    """Timeouts of the process group, in seconds.
 
-    init_timeout_s  to meet, and for one message between ranks until the first step of an attempt is done: it compiles
-    step_timeout_s  for one message between ranks after that; not while rank 0 writes, for which all wait
+    init_timeout_s  of the rendezvous, and of one collective until the first step of an attempt, which compiles, is done
+    step_timeout_s  of one collective after that, except while all ranks wait for rank 0 to write
 
-    A rank that no other waits for in a message gets six times as long for one thing that it does (watch.py).
+    A rank for which no other waits in a collective may spend six times as long in one phase (hang_watch.py).
     """
 
     init_timeout_s: int
@@ -328,15 +328,15 @@ class ProcessGroupConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """train.json.
+    """Content of train.json.
 
     schema            version of this format, 1
     job               name of the job, for people
-    world_size        ranks this file was compiled for
+    world_size        number of ranks this file was compiled for
     threads_per_rank  CPU threads of each rank; fixed, because it changes the order of floating-point sums
-    seed              of the initial weights, the order of samples and dropout
+    seed              seed of the initial weights, the order of samples and dropout
     recipe            dotted name of a subclass of recipe.Recipe; null = Recipe itself
-    model, data, loss, optim  one of ours, known by `kind`, or one of the user's, known by `_target_`
+    model, data, loss, optim  a built-in one, identified by `kind`, or the user's, identified by `_target_`
     """
 
     schema: int
@@ -366,7 +366,7 @@ def kind_of(section: Any) -> str:
 
 
 def schedule_of(optim: OptimConfig | Target) -> OptimConfig | ScheduleConfig:
-    """Learning rate and clipping, whatever the optimizer."""
+    """Return the learning rate schedule and clipping of any optimizer."""
     if not isinstance(optim, Target):
         return optim
     return ScheduleConfig(**{key: optim[key] for key in SCHEDULE_KEYS})

@@ -1,8 +1,9 @@
-"""`_target_`: a class or function of the user's, by dotted name, with free arguments, as Hydra writes it.
+"""`_target_`: a class or function of the user by dotted name, with any arguments, in Hydra's notation.
 
     {"_target_": "my_pkg.Net", "width": 64, "norm": {"_target_": "torch.nn.LayerNorm", "normalized_shape": 64}}
 
-Only text here: the compiler carries it and imports nothing; instantiate.py, in the job, imports. Standard library only.
+This module imports no user code: the compiler passes the text on, and instantiate.py imports it inside the job.
+Standard library only.
 """
 
 import re
@@ -10,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 KEY = "_target_"
-DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")  # a module and what is in it
+DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")  # a module and a name in it
 
 
 class Target(Mapping[str, Any]):
-    """The tree as it was written: `_target_` and the arguments."""
+    """A target as written: `_target_` and its arguments."""
 
     def __init__(self, tree: Mapping[str, Any]) -> None:
         self._tree = dict(tree)
@@ -33,12 +34,12 @@ class Target(Mapping[str, Any]):
 
     @property
     def name(self) -> str:
-        """my_pkg.Net"""
+        """Return the dotted name, such as my_pkg.Net."""
         return str(self[KEY])
 
 
 def is_target(tree: object) -> bool:
-    """Return whether a tree names something to call."""
+    """Return whether a tree is a target, a mapping with `_target_`."""
     return isinstance(tree, Mapping) and KEY in tree
 
 

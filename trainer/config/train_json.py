@@ -1,4 +1,4 @@
-"""train.json: its strict reader, and its writer.
+"""Read train.json strictly, and write it.
 
 In   train.json, written by the compiler
 Out  TrainConfig, or one BrokenInput that lists every mistake with its path
@@ -16,7 +16,7 @@ from .schema import TrainConfig
 
 
 def load(path: str | Path) -> TrainConfig:
-    """The file's content. Raises BrokenInput, naming the file and every mistake in it."""
+    """Read a train.json file. Raises BrokenInput, naming the file and every mistake in it."""
     try:
         tree = read_json(path)
     except Unreadable as error:
@@ -25,7 +25,7 @@ def load(path: str | Path) -> TrainConfig:
 
 
 def parse(tree: object, where: str = "train.json") -> TrainConfig:
-    """`tree` (as json.loads gives it) as TrainConfig. Raises BrokenInput with every mistake."""
+    """Convert `tree`, a result of json.loads, to a TrainConfig. Raises BrokenInput with every mistake."""
     config, problems = strict.parse(tree, TrainConfig)
     problems += rules.broken_limits(tree)
     if config is not None and not problems:
@@ -37,5 +37,5 @@ def parse(tree: object, where: str = "train.json") -> TrainConfig:
 
 
 def to_json(config: TrainConfig) -> str:
-    """The text of train.json; `parse(json.loads(...))` gives an equal config."""
+    """Return the text of train.json; `parse(json.loads(...))` returns an equal config."""
     return json.dumps(strict.plain(config), indent=2) + "\n"

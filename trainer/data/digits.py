@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from ..config.schema import DigitsConfig
-from .source import Source
+from .source import DataSource
 
 NUM_IMAGES, NUM_PIXELS, BRIGHTEST = 1797, 64, 16
 
 
 @dataclass(frozen=True)
 class Images:
-    """A Split. pixels_NP float32 in 0 .. 1, labels_N int64 in 0 .. 9."""
+    """Split of digit images. pixels_NP: float32 in 0 .. 1; labels_N: int64 in 0 .. 9"""
 
     pixels_NP: Tensor
     labels_N: Tensor
@@ -29,12 +29,12 @@ class Images:
         return len(self.labels_N)
 
     def batch(self, indices_B: Tensor) -> tuple[Tensor, Tensor]:
-        """pixels_BP and labels_B."""
+        """Return pixels_BP and labels_B."""
         return self.pixels_NP[indices_B], self.labels_N[indices_B]
 
 
-def open_source(config: DigitsConfig) -> Source:
-    """Both splits; an image is held out or not by its position alone, evenly spread over the file."""
+def open_source(config: DigitsConfig) -> DataSource:
+    """Return both splits. Held-out images are evenly spread over the file; only their position decides."""
     columns = zlib.decompress(base64.b85decode(files(__package__).joinpath("digits.b85").read_text().replace("\n", "")))
     rows = torch.frombuffer(bytearray(columns), dtype=torch.uint8).view(NUM_PIXELS + 1, NUM_IMAGES).T
     pixels_NP = rows[:, :NUM_PIXELS].float() / BRIGHTEST
@@ -43,7 +43,7 @@ def open_source(config: DigitsConfig) -> Source:
     num_held_out = min(max(round(NUM_IMAGES * config.val_fraction), 1), NUM_IMAGES - 1)
     held_out_N = torch.zeros(NUM_IMAGES, dtype=torch.bool)
     held_out_N[torch.arange(num_held_out) * NUM_IMAGES // num_held_out] = True
-    return Source(
+    return DataSource(
         name="digits",
         train=Images(pixels_NP[~held_out_N], labels_N[~held_out_N]),
         validation=Images(pixels_NP[held_out_N], labels_N[held_out_N]),

@@ -1,6 +1,6 @@
-"""Micro batches of one rank, in the order of order.py: read here or by worker processes.
+"""Read the micro-batches of one rank in the order of order.py, in this process or in workers.
 
-Who reads a sample and when has no influence on what it is: the loader is given indices, and keeps no position.
+Which process reads a sample, and when, does not change the sample: the loader receives indices and has no position.
 """
 
 import ctypes
@@ -21,22 +21,22 @@ from torch.utils.data import DataLoader, Dataset
 from ..config.schema import LoaderConfig
 from ..lifecycle.errors import lost_worker
 from . import order
-from .copier import Copier
-from .mapped import Mapped
+from .batch_copier import BatchCopier
+from .map_style import MapStyleSplit
 from .order import Order
 from .source import IGNORE, Split
 
-Slots = tuple[Tensor, int, int]  # indices_B, how many of its first ones count, epoch
+Slots = tuple[Tensor, int, int]  # indices_B, how many of them count (the first ones), epoch
 PR_SET_PDEATHSIG = 1  # prctl(2), Linux
 
 
 @dataclass(frozen=True)
-class Fed:
+class MicroBatch:
     """One micro-batch with its metadata.
 
-    indices_R    int64, of the samples that count
-    num_padding  slots that only fill up the last batch of an epoch, and do not count
-    batch        (inputs, targets), or what the user's collate makes
+    indices_R    int64, indices of the samples that count
+    num_padding  slots that only pad the last batch of an epoch, and do not count
+    batch        (inputs, targets), or the result of the user's collate
     """
 
     indices_R: Tensor
@@ -45,13 +45,12 @@ class Fed:
 
 
 def fetch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
-    """The fields of Fed. Padding is marked in targets of ours, so that shapes stay; a user's batch does without it.
-
-    A rank with only padding still gets samples, but none count.
+    """Return the fields of a MicroBatch. Built-in data keep padded shapes and mark padding in the targets; batches of
+    user data omit it. A rank with only padding still gets samples, but none count.
     """
     indices_B, num_real, epoch = slots
     real_R, num_padding = indices_B[:num_real], len(indices_B) - num_real
-    if isinstance(split, Mapped):
+    if isinstance(split, MapStyleSplit):
         return real_R, num_padding, split.batch(real_R if num_real else indices_B, epoch)
     inputs, targets = split.batch(indices_B)
     if num_padding:
@@ -60,13 +59,13 @@ def fetch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
     return real_R, num_padding, (inputs, targets)
 
 
-def all_of(indices_B: Tensor) -> Slots:
-    """Slots that all count, of no epoch in particular."""
+def slots_without_padding(indices_B: Tensor) -> Slots:
+    """Return slots that all count, in epoch 0."""
     return indices_B, len(indices_B), 0
 
 
 def training_slots(plan: Order, rank: int, world_size: int, micro: int, first_step: int) -> Iterator[Slots]:
-    """All micro batches of one rank from `first_step` on, without end."""
+    """Yield the slots of all micro-batches of one rank from `first_step` on, without end."""
     step = first_step
     while True:
         indices_R, num_real = order.shard(*plan.global_batch(step), rank, world_size)
@@ -77,28 +76,30 @@ def training_slots(plan: Order, rank: int, world_size: int, micro: int, first_st
         step += 1
 
 
-def read_apart(split: Split, wanted: Sequence[Slots], config: LoaderConfig, device: torch.device) -> list[Fed]:
-    """A few batches beside the training. Where workers will read, one reads these as well: a file that a data set opens
-    when it is first asked would else be one for all of them, with one place to read from."""
+def read_extra_batches(
+    split: Split, wanted: Sequence[Slots], config: LoaderConfig, device: torch.device
+) -> list[MicroBatch]:
+    """Read a few batches outside of training. If workers will read the data, a worker reads these too: a file that the
+    data set opens on first use here would be shared by all workers, with one file position."""
     if not config.workers:
-        return [Fed(*fetch(split, slots)) for slots in wanted]
+        return [MicroBatch(*fetch(split, slots)) for slots in wanted]
     batches = iter(_workers(split, wanted, replace(config, workers=1), device))
     try:
-        return [Fed(*fields) for fields in batches]
+        return [MicroBatch(*fields) for fields in batches]
     except Exception as error:
         if dead := _dead(batches):
             raise lost_worker(*dead) from error
-        for slots in wanted:  # the same error without a worker's words around it
+        for slots in wanted:  # the same error without the worker's wrapping
             fetch(split, slots)
         raise
     finally:
-        batches._shutdown_workers()  # torch 2.13: else it lives as long as the traceback of an error
+        batches._shutdown_workers()  # torch 2.13: otherwise they live as long as the traceback of an error
 
 
 class Loader:
-    """Training batches, one optimizer step after the other.
+    """Training batches, one optimizer step at a time.
 
-    num_micro  micro batches of one step
+    num_micro  micro-batches per step
     """
 
     def __init__(
@@ -111,27 +112,27 @@ class Loader:
         moves: Callable[[], None] = lambda: None,
     ) -> None:
         self._num_micro, self._moves = num_micro, moves
-        self._to = Copier(device)
+        self._to = BatchCopier(device)
         if config.workers:
             self._batches = iter(_workers(split, slots, config, device))
         else:
             self._batches = (fetch(split, step_slots) for step_slots in slots)
-        self._next: list[Fed] | None = None
+        self._next: list[MicroBatch] | None = None
 
-    def take(self) -> list[Fed]:
-        """The micro batches of the next step, in host memory."""
+    def take(self) -> list[MicroBatch]:
+        """Return the micro-batches of the next step, in host memory."""
         micro_batches, self._next = self._next or self._read(), None
         return micro_batches
 
     def ahead(self) -> None:
-        """While a GPU computes: read the next step, and start to copy its first batch. Nothing on a CPU, which has no
-        time left; there workers read ahead."""
+        """Read the next step and start to copy its first batch while a GPU computes. Does nothing on a CPU, which is
+        busy; there, workers read ahead."""
         if self._to.stream is not None:
             self._next = self._next or self._read()
             self._to.start(self._next[0].batch)
 
-    def on_device(self, step: list[Fed]) -> Iterator[Any]:
-        """The batches of `step` on the device; each is copied while the one before it is computed."""
+    def on_device(self, step: list[MicroBatch]) -> Iterator[Any]:
+        """Yield the batches of `step` on the device; each is copied during the computation of the previous one."""
         for this, following in zip(step, [*step[1:], None], strict=True):
             batch = self._to.finish(this.batch)
             if following is not None:
@@ -142,51 +143,51 @@ class Loader:
         """End the workers."""
         self._batches = iter(())
 
-    def _read(self) -> list[Fed]:
+    def _read(self) -> list[MicroBatch]:
         read = []
         try:
             for fields in islice(self._batches, self._num_micro):
-                read.append(Fed(*fields))
+                read.append(MicroBatch(*fields))
                 self._moves()
             return read
-        except (OSError, EOFError, RuntimeError) as error:  # what it is, depends on where the worker was
+        except (OSError, EOFError, RuntimeError) as error:  # the type depends on what the worker was doing
             if dead := _dead(self._batches):
                 raise lost_worker(*dead) from error
             raise
 
 
 class ValidationBatches:
-    """Iterate over it once for each validation; workers stay from one to the next."""
+    """Validation batches. Iterate once per validation; the workers are kept in between."""
 
     def __init__(self, split: Split, indices: Sequence[Tensor], config: LoaderConfig, device: torch.device) -> None:
         self._split = split
-        self._slots = [all_of(indices_B) for indices_B in indices]
+        self._slots = [slots_without_padding(indices_B) for indices_B in indices]
         self._workers = _workers(split, self._slots, config, device) if config.workers else None
 
-    def __iter__(self) -> Iterator[Fed]:
+    def __iter__(self) -> Iterator[MicroBatch]:
         batches = (fetch(self._split, slots) for slots in self._slots)
-        return (Fed(*fields) for fields in (batches if self._workers is None else self._workers))
+        return (MicroBatch(*fields) for fields in (batches if self._workers is None else self._workers))
 
 
 def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device: torch.device) -> Any:
-    """A DataLoader that gives what fetch() makes of each of `slots`, in their order."""
+    """Return a DataLoader that yields the result of fetch() for each of `slots`, in order."""
     return DataLoader(
         _Fetching(split),
         sampler=_Plain(slots),
-        batch_size=None,  # a "sample" of this data set is a micro batch
+        batch_size=None,  # a "sample" of this data set is a micro-batch
         collate_fn=_as_it_is,
         num_workers=config.workers,
         prefetch_factor=config.prefetch,
         persistent_workers=True,
         pin_memory=device.type == "cuda",
         worker_init_fn=_begin_worker,
-        generator=torch.Generator(),  # not the global one, of which dropout draws
+        generator=torch.Generator(),  # not the global one, which dropout uses
     )
 
 
 class _Plain:
-    """Slots as a rank sends them to its workers: of a tensor it would send a file, with a thread that serves it, and
-    a process that is forked beside such a thread may wait forever for a lock that it held."""
+    """Slots without tensors, as a rank sends them to its workers. A tensor would be sent as a file served by a thread,
+    and a process forked beside such a thread may deadlock on a lock that the thread held."""
 
     def __init__(self, slots: Iterable[Slots]) -> None:
         self._slots = slots
@@ -207,7 +208,7 @@ class _Fetching(Dataset[Any]):
 
 
 def _dead(batches: Any) -> tuple[int, str] | None:
-    """A worker that has ended, and how."""
+    """Return the process ID of a dead worker and how it ended, or None."""
     for worker in getattr(batches, "_workers", ()):
         worker.join(0.5 if worker.sentinel in multiprocessing.connection.wait([worker.sentinel], 0.1) else 0)
         if worker.exitcode is not None:
@@ -221,14 +222,14 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _begin_worker(number: int) -> None:
-    """torch has given it one thread. Its rank alone decides when to stop, and it does not outlive its rank.
+    """Initialize a loader worker, to which torch gives one thread. It ignores stop signals and dies with its rank.
 
-    What it is doing it writes to the log of its rank at SIGQUIT, which watch.py sends when data are waited for.
+    On SIGQUIT, which hang_watch.py sends when the rank waits for data, it writes its stack to the rank's log.
     """
     faulthandler.register(signal.SIGQUIT, file=2)
     for stop in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(stop, signal.SIG_IGN)
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() == 1:  # the rank went before that
+    if os.getppid() == 1:  # the rank exited before the prctl() call
         os._exit(0)

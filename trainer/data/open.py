@@ -3,14 +3,14 @@
 from ..config.schema import DigitsConfig, RandomTokensConfig, StdlibBytesConfig, TrainConfig
 from ..config.target import Target
 from ..lifecycle.errors import BrokenInput
-from . import digits, mapped, random_tokens, stdlib_bytes
-from .source import Source
+from . import digits, map_style, random_tokens, stdlib_bytes
+from .source import DataSource
 
 
-def open_source(config: TrainConfig) -> Source:
-    """The source that config.data names. Raises BrokenInput when it has too little to train on."""
+def open_source(config: TrainConfig) -> DataSource:
+    """Open the data source in config.data. Raises BrokenInput if it has too few training samples."""
     if isinstance(config.data, Target):
-        return mapped.open_source(config)
+        return map_style.open_source(config)
     if isinstance(config.data, DigitsConfig):
         return digits.open_source(config.data)
     if isinstance(config.data, RandomTokensConfig):
@@ -20,7 +20,7 @@ def open_source(config: TrainConfig) -> Source:
 
 
 def _context(config: TrainConfig) -> int:
-    """Tokens of one sample: the context length of the model. rules.contradictions checked that it is set."""
+    """Return the tokens per sample, the model's context length. rules.contradictions checked that it is set."""
     model = config.model
     context = model.get("context") if isinstance(model, Target) else getattr(model, "context", None)
     if not isinstance(context, int):

@@ -1,4 +1,4 @@
-"""Which samples belong to which step: a pure function of (seed, epoch, index), the same for every world size.
+"""Compute which samples belong to which step: a pure function of (seed, epoch, index) for every world size.
 
 Shapes: G global batch, R samples of one rank. Sample k of a global batch goes to rank k mod world size.
 Nothing here has state, so a resume within an epoch just continues with the next step.
@@ -14,10 +14,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Order:
-    """The endless sequence of global batches over `num_samples` samples, shuffled anew in each epoch.
+    """Endless sequence of global batches over `num_samples` samples, reshuffled in each epoch.
 
     batch      samples per global batch
-    drop_last  False: the last batch of an epoch is filled up with slots of weight 0; True: it is left out
+    drop_last  False: pad the last batch of an epoch with slots of weight 0; True: skip it if incomplete
     """
 
     seed: int
@@ -27,21 +27,21 @@ class Order:
 
     @property
     def steps_per_epoch(self) -> int:
-        """0 only with drop_last and fewer samples than one batch."""
+        """Return the steps per epoch; 0 only with drop_last and fewer samples than one batch."""
         return self.num_samples // self.batch if self.drop_last else -(-self.num_samples // self.batch)
 
     def epoch_of(self, step: int) -> int:
-        """Epoch, from 0, of global step `step`, from 0."""
+        """Return the epoch of global step `step`; both count from 0."""
         return step // self.steps_per_epoch
 
     def num_real(self, first_step: int, num_steps: int) -> int:
-        """Samples of `num_steps` global steps of one epoch, from `first_step` on; slots that fill up are none."""
+        """Return the number of samples, without padding, in `num_steps` steps of one epoch from `first_step` on."""
         index = first_step % self.steps_per_epoch
         first, behind = index * self.batch, (index + num_steps) * self.batch
         return min(behind, self.num_samples) - min(first, self.num_samples)
 
     def global_batch(self, step: int) -> tuple[Tensor, int]:
-        """indices_G int64 of global step `step`, and how many count: the first ones. The others are valid as well."""
+        """Return indices_G int64 of global step `step`, and how many of the first ones count. The others are valid."""
         epoch, index = divmod(step, self.steps_per_epoch)
         chosen = permutation(self.seed, epoch, self.num_samples)[index * self.batch : (index + 1) * self.batch]
         if len(chosen) == self.batch:
@@ -52,18 +52,18 @@ class Order:
 
 
 def shard(indices_G: Tensor, num_real: int, rank: int, world_size: int) -> tuple[Tensor, int]:
-    """indices_R: the strided slice of a global batch that is this rank's; and how many of its first ones count."""
+    """Return indices_R, this rank's strided slice of a global batch, and how many of the first ones count."""
     return indices_G[rank::world_size], len(range(rank, num_real, world_size))
 
 
 @functools.lru_cache(maxsize=2)
 def permutation(seed: int, epoch: int, num_samples: int) -> Tensor:
-    """A shuffle of 0 .. num_samples - 1, int64."""
+    """Return a shuffle of 0 .. num_samples - 1, int64."""
     generator = torch.Generator().manual_seed(mix(seed, "order", epoch))
     return torch.randperm(num_samples, generator=generator)
 
 
 def mix(*parts: int | str) -> int:
-    """A seed for torch, 0 <= seed < 2^63, that differs whenever a part differs."""
+    """Return a seed for torch, 0 <= seed < 2^63, that differs whenever a part differs."""
     text = "/".join(map(str, parts))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

@@ -1,4 +1,4 @@
-"""Tokens drawn at random, for measuring speed: a token is a pure function of (seed, split, sample, place).
+"""Random tokens for measuring speed: a token is a pure function of (seed, split, sample, position).
 
 Shapes: B batch, T context. Nothing is stored: a data set of any size costs no memory.
 """
@@ -11,12 +11,12 @@ from torch import Tensor
 
 from ..config.schema import RandomTokensConfig
 from .order import mix
-from .source import Source
+from .source import DataSource
 
 
 @dataclass(frozen=True)
 class RandomTokens:
-    """A Split of `samples` samples of `context` tokens each; key: of this split."""
+    """Split of `samples` samples with `context` tokens each. key: seed of this split"""
 
     key: int
     samples: int
@@ -27,14 +27,14 @@ class RandomTokens:
         return self.samples
 
     def batch(self, indices_B: Tensor) -> tuple[Tensor, Tensor]:
-        """tokens_BT and targets_BT, int64: each target is the next token."""
+        """Return tokens_BT and targets_BT, int64: each target is the next token."""
         places_BT = indices_B[:, None] * (self.context + 1) + torch.arange(self.context + 1)
-        tokens_BT = scrambled(places_BT + self.key) % self.vocabulary
+        tokens_BT = splitmix64(places_BT + self.key) % self.vocabulary
         return tokens_BT[:, :-1], tokens_BT[:, 1:]
 
 
-def scrambled(numbers: Tensor) -> Tensor:
-    """int64 -> int64, 0 <= n < 2^63: SplitMix64 (Steele, Lea, Flood 2014); products are modulo 2^64."""
+def splitmix64(numbers: Tensor) -> Tensor:
+    """Hash int64 -> int64, 0 <= n < 2^63: SplitMix64 (Steele, Lea, Flood 2014); products are modulo 2^64."""
     numbers = numbers * _signed(0x9E3779B97F4A7C15)
     numbers = (numbers ^ _shift(numbers, 30)) * _signed(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ _shift(numbers, 27)) * _signed(0x94D049BB133111EB)
@@ -52,10 +52,10 @@ def _signed(number: int) -> int:
     return number - 2**64
 
 
-def open_source(config: RandomTokensConfig, seed: int, context: int) -> Source:
-    """Both splits; another seed has other tokens."""
+def open_source(config: RandomTokensConfig, seed: int, context: int) -> DataSource:
+    """Return both splits; the tokens depend on the seed."""
     parameters = f"{seed} {config.vocabulary} {config.samples} {config.val_samples} {context}"
-    return Source(
+    return DataSource(
         name="random_tokens",
         train=RandomTokens(mix(seed, "train"), config.samples, context, config.vocabulary),
         validation=RandomTokens(mix(seed, "validation"), config.val_samples, context, config.vocabulary),

@@ -1,7 +1,7 @@
 """Interface of a data source.
 
-A source has two splits. A split maps sample indices to (inputs, targets); it keeps no position and draws
-nothing at random, so the order of samples is order.py's alone and a resume needs one integer.
+A source has two splits. A split maps sample indices to (inputs, targets); it has no position and no randomness,
+so order.py alone decides the order of samples, and a resume needs one integer.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-IGNORE = -100  # a target that counts neither in the loss nor in the number of items
+IGNORE = -100  # target that is excluded from the loss and from the number of items
 
 
 class Split(Protocol):
@@ -18,20 +18,20 @@ class Split(Protocol):
     def __len__(self) -> int: ...
 
     def batch(self, indices_B: Tensor) -> Any:
-        """indices_B int64 -> inputs and int64 targets of these samples, first dimension B. Of a user's data: any."""
+        """Return inputs and int64 targets of samples indices_B (int64), first dimension B; anything for user data."""
 
 
 @dataclass(frozen=True)
-class Source:
-    """Both splits and what a model must know of them.
+class DataSource:
+    """Both splits and their properties that a model needs.
 
-    validation         may be empty: then nothing is measured
-    num_inputs         features of one input (digits); for tokens the vocabulary size; 0 where a user knows it
-    num_classes        targets are 0 .. num_classes - 1; 0 where a user knows it
-    tokens_per_sample  1 where a sample has one target
-    score              the number that people read: bits_per_byte, bits_per_token, accuracy, loss, or a word of a recipe
+    validation         may be empty: then there is no validation
+    num_inputs         features of one input (digits); for tokens the vocabulary size; 0 for user data
+    num_classes        targets are 0 .. num_classes - 1; 0 for user data
+    tokens_per_sample  1 if a sample has one target
+    score              readable score: bits_per_byte, bits_per_token, accuracy, loss, or a recipe's own name
     summary            e.g. "574 files, 8,000,112 bytes"
-    digest             sha256 over everything in both splits, hex
+    digest             SHA-256 of all content in both splits, hex
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""The sources of the installed Python standard library as a stream of bytes: real text that is on every node.
+"""Source code of the installed Python standard library as a stream of bytes: real text that every node has.
 
-Shapes: B batch, T context. A sample is T bytes of the stream; its targets are the bytes one place further.
-What belongs to the corpus is decided here and hashed: nodes with different Pythons have different corpora.
+Shapes: B batch, T context. A sample is T bytes of the stream; its targets are the next byte at each position.
+The corpus is selected and hashed here: nodes with different Python versions have different corpora.
 """
 
 import hashlib
@@ -16,9 +16,9 @@ from torch import Tensor
 
 from ..config.schema import StdlibBytesConfig
 from ..lifecycle.errors import BrokenInput
-from .source import Source
+from .source import DataSource
 
-# Tests are left out of slim images; the others are not the standard library.
+# Slim images have no tests; the other folders are not part of the standard library.
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
 SKIPPED_PREFIXES = ("_sysconfigdata", "sitecustomize", "usercustomize")  # written by the build or the site
 LARGEST_FILE_BYTES = 1_000_000
@@ -27,7 +27,7 @@ SEPARATOR = b"\0"  # between files; never part of Python source
 
 @dataclass(frozen=True)
 class Windows:
-    """A Split of non-overlapping windows over stream_N, uint8."""
+    """Split of non-overlapping windows over stream_N, uint8."""
 
     stream_N: Tensor
     context: int
@@ -36,18 +36,18 @@ class Windows:
         return max(len(self.stream_N) - 1, 0) // self.context
 
     def batch(self, indices_B: Tensor) -> tuple[Tensor, Tensor]:
-        """tokens_BT and targets_BT, int64."""
+        """Return tokens_BT and targets_BT, int64."""
         places_BT = indices_B[:, None] * self.context + torch.arange(self.context + 1)
         window_BT = self.stream_N[places_BT].long()
         return window_BT[:, :-1], window_BT[:, 1:]
 
 
-def open_source(config: StdlibBytesConfig, context: int, root: Path | None = None) -> Source:
-    """Both splits of the files under `root` (None = the running Python's standard library).
+def open_source(config: StdlibBytesConfig, context: int, root: Path | None = None) -> DataSource:
+    """Return both splits of the files under `root` (None = the running Python's standard library).
 
-    A file is held out by the hash of its content, so equal files never fall on both sides. The cap takes
+    The hash of its content decides whether a file is held out, so equal files are in the same split. The cap takes
     files in the order of that hash: a small corpus is a mixture, not the first letters of the alphabet.
-    Raises BrokenInput when a split has no complete window.
+    Raises BrokenInput if a split has no complete window.
     """
     root = root or Path(sysconfig.get_paths()["stdlib"])
     hashed = sorted((hashlib.sha256(text).digest(), path, text) for path, text in files(root))
@@ -57,13 +57,13 @@ def open_source(config: StdlibBytesConfig, context: int, root: Path | None = Non
         if config.max_bytes is not None and total >= config.max_bytes:
             break
         total += len(text) + len(SEPARATOR)
-        # the last 8 bytes: independent of the first ones, which give the order
+        # the last 8 bytes: independent of the first ones, which define the order
         held_out = int.from_bytes(digest[-8:], "big") < config.val_fraction * 2**64
         chosen[held_out].append((path, text))
 
     streams = {held_out: SEPARATOR.join(text for _, text in sorted(pairs)) for held_out, pairs in chosen.items()}
     if config.max_bytes is not None and total > config.max_bytes:
-        # the last file taken exceeds the cap: cut both sides alike
+        # the last file exceeds the cap: cut both splits alike
         streams = {held_out: text[: len(text) * config.max_bytes // total] for held_out, text in streams.items()}
     train, validation = (_windows(streams[held_out], context) for held_out in (False, True))
     if not len(train) or not len(validation):
@@ -73,7 +73,7 @@ def open_source(config: StdlibBytesConfig, context: int, root: Path | None = Non
             hint="raise data.max_bytes or data.val_fraction, or use a Python that includes its sources",
         )
     num_files = sum(map(len, chosen.values()))
-    return Source(
+    return DataSource(
         name="stdlib_bytes",
         train=train,
         validation=validation,
@@ -87,7 +87,7 @@ def open_source(config: StdlibBytesConfig, context: int, root: Path | None = Non
 
 
 def files(root: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
-    """(relative path, content) of every Python source under `root` that counts, in no fixed order."""
+    """Yield (relative path, content) of every Python file of the corpus under `root`, in no fixed order."""
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if name not in SKIPPED_FOLDERS]
         for name in names:

@@ -181,7 +181,7 @@ def read(environ: Mapping[str, str], needed: Sequence[str] = ()) -> Env:
     claims = [_claim(setter, present, values) for setter in setters]
     torchrun_values = {name: values[name] for name in LAUNCHER_NAMES if name in present}
     below_torchrun = "TORCHELASTIC_USE_AGENT_STORE" in present
-    contract, contradictions, sources = launchers.agree(
+    contract, contradictions, sources = launchers.reconcile_variables(
         torchrun_values, claims, values["JOBC_LAUNCHER"], below_torchrun
     )
     problems += contradictions
@@ -207,11 +207,11 @@ def read(environ: Mapping[str, str], needed: Sequence[str] = ()) -> Env:
     )
 
 
-def _claim(setter: str, present: Collection[str], values: Mapping[str, Any]) -> launchers.Claim:
+def _claim(setter: str, present: Collection[str], values: Mapping[str, Any]) -> launchers.LauncherVariables:
     """Return another launcher's values under torchrun's names."""
     rows = [row for row in TABLE if row.setter == setter and row.like and row.name in present]
     rank, size = (row.name for row in TABLE if row.setter == setter and row.like in launchers.COUNTERS)
-    return launchers.Claim(setter, {r.like: r.name for r in rows}, {r.like: values[r.name] for r in rows}, (rank, size))
+    return launchers.LauncherVariables(setter, {r.like: r.name for r in rows}, {r.like: values[r.name] for r in rows}, (rank, size))
 
 
 _EXPECTED: Mapping[Kind, str] = {

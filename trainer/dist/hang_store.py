@@ -22,7 +22,7 @@ SILENT = "not responding: frozen, or its machine or network link is down"
 
 
 @dataclass(frozen=True)
-class Seen:
+class RankStatus:
     """Position of a rank. place: as in Phases; seconds: in this phase"""
 
     place: tuple[int, int]
@@ -30,7 +30,7 @@ class Seen:
     seconds: float
 
 
-class Board:
+class StatusBoard:
     """Store as one rank sees it.
 
     store    by a connection of its own, made in time
@@ -39,7 +39,7 @@ class Board:
     tick_s   between two words of a rank; may be changed
     """
 
-    def __init__(self, store: Store, rank: int, names: Sequence[str], where: Callable[[], Seen], tick_s: float) -> None:
+    def __init__(self, store: Store, rank: int, names: Sequence[str], where: Callable[[], RankStatus], tick_s: float) -> None:
         self._store, self._rank, self._names, self._where = store, rank, names, where
         self.tick_s = tick_s
         self._tells, self._begins, self._asked = threading.Event(), threading.Event(), threading.Event()
@@ -117,21 +117,21 @@ class Board:
             after = self._texts(store, ranks)
             if all(new and new != old for old, new in zip(before, after, strict=True)):
                 break
-        statuses: list[Seen | None] = []
+        statuses: list[RankStatus | None] = []
         for old, new in zip(before, after, strict=True):
             if not new or new == old:
                 statuses.append(None)
             else:
                 position, phase, seconds = json.loads(new)
-                statuses.append(Seen((position[0], position[1]), phase, seconds))
-        return verdict(statuses, [self._names[rank] for rank in ranks])
+                statuses.append(RankStatus((position[0], position[1]), phase, seconds))
+        return describe_culprit(statuses, [self._names[rank] for rank in ranks])
 
     def _texts(self, store: Store, ranks: Sequence[int]) -> list[bytes]:
         keys = [f"at/{rank}" for rank in ranks]
         return [store.get(key) if store.check([key]) else b"" for key in keys]
 
 
-def verdict(seen: Sequence[Seen | None], names: Sequence[str]) -> str:
+def describe_culprit(seen: Sequence[RankStatus | None], names: Sequence[str]) -> str:
     """Describe which rank holds up the others. seen: by rank; None = not responding"""
     failed = [name for name, status in zip(names, seen, strict=True) if status and status.phase == "failed"]
     if failed:
@@ -150,7 +150,7 @@ def verdict(seen: Sequence[Seen | None], names: Sequence[str]) -> str:
     return f"{_listed(behind)} {'has' if len(behind) == 1 else 'have'} been {description}; the others wait for it{also}"
 
 
-def _why_all(last: Seen) -> str:
+def _why_all(last: RankStatus) -> str:
     """Describe why all ranks are stuck in the same phase."""
     if last.phase == "validation":
         return "each waits for its held-out data or is in measure()"

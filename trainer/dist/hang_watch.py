@@ -29,9 +29,9 @@ from types import TracebackType
 
 from torch.distributed import Store  # type: ignore[attr-defined]
 
-from .hang_store import ANSWER_TICKS, Board, Seen, of_step
+from .hang_store import ANSWER_TICKS, StatusBoard, RankStatus, of_step
 from ..lifecycle.errors import Hangs, PeerLost
-from ..lifecycle.exit_rank import known_cause, tell
+from ..lifecycle.exit_rank import known_cause, print_error_once
 from .stall_clock import NoProgress
 from .phases import Phases
 
@@ -46,7 +46,7 @@ LAST_S = 4.0  # to find the culprit after the timeout, where it was not looked f
 ALONE = 6.0  # timeouts that a rank has for what no other waits for: nothing but time tells slow from never
 
 
-class Watch:
+class HangWatchdog:
     """Watch one rank while it builds and trains. A reentrant context; the first exit ends it.
 
     names         what people call each rank, by rank: rank 3 on node7
@@ -68,7 +68,7 @@ class Watch:
         self.phases = phases
         self.names, self.on_tick = names, on_tick
         self.name, self.words = names[rank], ""  # words: who holds up the others, when somebody does
-        self._board = store and Board(store, rank, names, self.where, MOST_TICK_S)
+        self._board = store and StatusBoard(store, rank, names, self.where, MOST_TICK_S)
         self._first_s = timeout_s
         self.use_timeout(timeout_s)
         self._is_first = True  # that timeout, still
@@ -94,11 +94,11 @@ class Watch:
         if self._board:
             self._board.tick_s = self.tick_s
 
-    def where(self) -> Seen:
+    def where(self) -> RankStatus:
         """Return the position of this rank."""
-        return Seen(self.phases.place, self.phases.phase, time.perf_counter() - self.phases.since)
+        return RankStatus(self.phases.place, self.phases.phase, time.perf_counter() - self.phases.since)
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> "HangWatchdog":
         if not self._threads[0].is_alive():
             for thread in self._threads:
                 thread.start()
@@ -120,7 +120,7 @@ class Watch:
         if self._board and isinstance(lost, PeerLost) and TIMED_OUT.search(str(error)):
             raise PeerLost(lost.title, [self._culprit(self._board), "stacks of each rank: logs/rank_NN.log"]) from error
 
-    def _culprit(self, board: Board) -> str:
+    def _culprit(self, board: StatusBoard) -> str:
         """Return the final verdict; a busy machine may answer late."""
         was_asked = self._alarmed == self.phases.since
         if not was_asked:
@@ -165,7 +165,7 @@ class Watch:
 
     def _say_last(self, timeout_s: float, is_first: bool) -> None:
         print(_stacks(), file=sys.stderr, flush=True)
-        tell(self._hangs(timeout_s, is_first))
+        print_error_once(self._hangs(timeout_s, is_first))
         self.at_end()
 
     def _hangs(self, timeout_s: float, is_first: bool) -> Hangs:
@@ -183,7 +183,7 @@ class Watch:
             faulthandler.dump_traceback_later(self.timeout_s, file=STDERR)
         self._armed = since, self.timeout_s
 
-    def _alarm(self, position: Seen, since: float) -> None:
+    def _alarm(self, position: RankStatus, since: float) -> None:
         faulthandler.cancel_dump_traceback_later()
         doing = AT_DISK.get(position.phase, f"in {position.phase}")
         words = f"{self.name} has been {doing} {of_step(position.place[0])} for {position.seconds:.0f} s"

@@ -24,7 +24,7 @@ HINT = "unset leftover variables, or select a launcher with JOBC_LAUNCHER=torchr
 
 
 @dataclass(frozen=True)
-class Claim:
+class LauncherVariables:
     """Claim of one launcher. names, values: torchrun's name -> its own name, and the value, if set.
 
     counters: its own names for RANK and WORLD_SIZE, set or not; gpus: of a node
@@ -51,8 +51,8 @@ class Claim:
         return " ".join(f"{self.names[name]}={self.values[name]}" for name in COUNTERS)
 
 
-def agree(
-    own: Mapping[str, Any], claims: Sequence[Claim], trusted: str | None, below_agent: bool
+def reconcile_variables(
+    own: Mapping[str, Any], claims: Sequence[LauncherVariables], trusted: str | None, below_agent: bool
 ) -> tuple[dict[str, Any], list[str], str]:
     """(torchrun's variables, contradictions, who said so, for a message).
 
@@ -90,7 +90,7 @@ def agree(
     return _filled(own, [inner, *alike]), wrong, ", ".join(inner.names.values())
 
 
-def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[Claim]) -> str:
+def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> str:
     """Return what the trusted launcher did not set, or "": assuming world size 1 would be wrong on every rank.
 
     A shell in a job of jobc has no launcher and is one process, unless another launcher counts several.
@@ -108,28 +108,28 @@ def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[Clai
     return f"JOBC_LAUNCHER={trusted}, but found {description}"
 
 
-def _same(values: Mapping[str, Any], claim: Claim) -> bool:
+def _same(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
     """They mean the same ranks. Two agents are not two ranks of one node, which have the same numbers."""
     sizes = [mapping.get("LOCAL_WORLD_SIZE") for mapping in (values, claim.values)]
     alike = sizes[0] == sizes[1] or None in sizes
     return alike and all(values[name] == claim.values[name] for name in COUNTERS)
 
 
-def _counts_agents(environment: Mapping[str, Any], claim: Claim, below_agent: bool) -> bool:
+def _counts_agents(environment: Mapping[str, Any], claim: LauncherVariables, below_agent: bool) -> bool:
     """Return whether tasks are agents, as in `srun torchrun`: each became LOCAL_WORLD_SIZE ranks."""
     local_size = environment.get("LOCAL_WORLD_SIZE") or 0
     in_order = environment.get("GROUP_RANK") == claim.values["RANK"]
     return bool(environment["WORLD_SIZE"] == claim.values["WORLD_SIZE"] * local_size and (below_agent or in_order))
 
 
-def _counts_nodes(inner: Claim, outer: Claim) -> bool:
+def _counts_nodes(inner: LauncherVariables, outer: LauncherVariables) -> bool:
     """Return whether tasks are nodes, as when mpirun starts its daemons through srun in a batch job."""
     return bool(
         outer.values.get("LOCAL_WORLD_SIZE", 1) == 1 and outer.values["WORLD_SIZE"] <= inner.values["WORLD_SIZE"]
     )
 
 
-def _filled(environment: Mapping[str, Any], claims: Sequence[Claim]) -> dict[str, Any]:
+def _filled(environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> dict[str, Any]:
     """Fill missing values from the other claims, in order."""
     filled = dict(environment)
     for claim in claims:
@@ -138,7 +138,7 @@ def _filled(environment: Mapping[str, Any], claims: Sequence[Claim]) -> dict[str
     return filled
 
 
-def _complete(claim: Claim) -> Claim:
+def _complete(claim: LauncherVariables) -> LauncherVariables:
     """A claim with what follows from it: the node, and with some launchers the place where the ranks meet."""
     values = {name: value for name, value in claim.values.items() if value is not None}
     gpus = 0

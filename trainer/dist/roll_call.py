@@ -19,7 +19,7 @@ from .process_group import Group
 BYTES = 768  # of one rank's answer; its values are cut to fit
 
 
-def answer(device: torch.device) -> dict[str, str]:
+def rank_facts(device: torch.device) -> dict[str, str]:
     """Return the answer of this rank."""
     is_gpu = device.type == "cuda"
     facts = {
@@ -34,15 +34,15 @@ def answer(device: torch.device) -> dict[str, str]:
     return {name: value.encode("ascii", "replace").decode()[:60] for name, value in facts.items() if value}
 
 
-def call(group: Group) -> list[dict[str, str]]:
+def gather_rank_facts(group: Group) -> list[dict[str, str]]:
     """The answers of all ranks, by rank."""
-    mine = json.dumps(answer(group.device)).encode()
+    mine = json.dumps(rank_facts(group.device)).encode()
     assert len(mine) <= BYTES
     answers = group.gather(torch.tensor(list(mine.ljust(BYTES)), dtype=torch.uint8))
     return [json.loads(bytes(row.tolist())) for row in answers]
 
 
-def differences(answers: Sequence[dict[str, str]]) -> list[str]:
+def fact_differences(answers: Sequence[dict[str, str]]) -> list[str]:
     """A line for each fact in which ranks differ: `torch: 2.13.0 on ranks 0-3; 2.12.1 on ranks 4-7`."""
     lines = []
     for name in dict.fromkeys(name for facts in answers for name in facts if name != "host"):
@@ -53,7 +53,7 @@ def differences(answers: Sequence[dict[str, str]]) -> list[str]:
     return lines
 
 
-def scattered(answers: Sequence[dict[str, str]], shards: int) -> str:
+def scattered_copy(answers: Sequence[dict[str, str]], shards: int) -> str:
     """Describe a copy of the model that spans more hosts than necessary; "" if there is none.
 
     shards: ranks that share a copy; they follow each other

@@ -22,7 +22,7 @@ class Unreadable(OSError):
         super().__init__(f"{path} cannot be read: {error.strerror or error}")
 
 
-def patiently(read: Callable[[Path], T], path: Path) -> T:
+def read_with_retries(read: Callable[[Path], T], path: Path) -> T:
     """Return `read(path)`, with retries. Raises one of NOT_THERE at once, Unreadable if retries do not help."""
     pauses_s = list(PAUSES_S)
     while True:

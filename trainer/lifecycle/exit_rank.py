@@ -40,19 +40,19 @@ ALLOWED = "`find_unused_parameters=True` is enabled"  # in the same text, where 
 TOLD = "_jobc_told"  # of an error: the exit code, once it has been printed
 
 
-def leave(error: BaseException) -> NoReturn:
+def exit_with_error(error: BaseException) -> NoReturn:
     """Tell `error` and end this process without any teardown, which could wait for a rank that is gone."""
-    os._exit(tell(error))
+    os._exit(print_error_once(error))
 
 
-def end(code: int) -> NoReturn:
+def exit_without_teardown(code: int) -> NoReturn:
     """End a process whose work is done, without any teardown, in which torch's threads can abort it."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
-def tell(error: BaseException) -> int:
+def print_error_once(error: BaseException) -> int:
     """Print `error` once, and return the exit code. Called before a rank waits for its disk."""
     attributes = vars(error)  # kept in the error itself: one of the user's may have no hash
     if TOLD not in attributes:

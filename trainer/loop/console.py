@@ -16,7 +16,7 @@ def banner(training: Training) -> str:
     rows = {
         "job": config.job,
         "run": env.run_id or str(training.run_dir),
-        "attempt": f"{env.attempt or 0}, {begin(training)}",
+        "attempt": f"{env.attempt or 0}, {start_text(training)}",
         "world": f"{plural(group.world_size, 'rank')} on {plural(nodes, 'node')}, {config.parallel.kind}",
         "device": device_name(group.device),
         "threads": f"{config.threads_per_rank} per rank, CPU capability {cpu_capability}",
@@ -30,7 +30,7 @@ def banner(training: Training) -> str:
     return "\n".join(f"{name:<9} {value}" for name, value in rows.items())
 
 
-def begin(training: Training) -> str:
+def start_text(training: Training) -> str:
     """Describe where this attempt starts."""
     start = training.start
     return f"resumed from {start.words}" if start.step else f"step 0, {start.words}"
@@ -58,7 +58,7 @@ def step_line(step: int, total_steps: int, loss: float, score: str, lr: float, r
         score,
         f"lr {lr:.1e}",
         rate,
-        f"eta {clock(eta_s)}",
+        f"eta {format_clock(eta_s)}",
     ]
     return "  ".join(part for part in parts if part)
 
@@ -82,7 +82,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-def clock(seconds: float) -> str:
+def format_clock(seconds: float) -> str:
     """42 -> 0:42, 3700 -> 1:01:40."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)

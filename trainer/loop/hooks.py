@@ -12,7 +12,7 @@ from typing import NoReturn
 from ..build.build import Training
 from ..checkpoint.background_save import Saver
 from ..checkpoint.contents import contents
-from ..dist.hang_watch import Watch
+from ..dist.hang_watch import HangWatchdog
 from ..lifecycle.stop_signals import StopSignals
 from ..rt import exit_codes
 from .final_weights import write_final
@@ -49,7 +49,7 @@ class Hooks:
     is_complete  the training is done, with its last validation, its last checkpoint and its weights
     """
 
-    def __init__(self, training: Training, signals: StopSignals, watch: Watch) -> None:
+    def __init__(self, training: Training, signals: StopSignals, watch: HangWatchdog) -> None:
         config, group = training.config, training.group
         self.training, self.signals = training, signals
         self.progress = Progress(training, watch.names)
@@ -109,7 +109,7 @@ class Hooks:
         is_end = done == self.training.total_steps or requests.stop or validation.ends_run
         if requests.give_up and not is_end:
             self.fail_unsaved(done)
-        if is_end or requests.save or done % self.training.config.checkpoint.every_steps == 0:
+        if is_end or requests.save or done % self.training.save_steps == 0:
             # a request by a file is answered by removing the file, so that save has to be finished
             self.save(done, validation.result.loss if validation.result else None, wait=is_end or requests.save)
 

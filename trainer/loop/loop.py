@@ -15,8 +15,8 @@ import math
 from ..build.build import Training
 from ..build.gc_schedule import collect_garbage, stop_automatic_collection
 from ..config.schema import schedule_of
-from ..dist.hang_watch import Watch
-from ..lifecycle.exit_rank import tell
+from ..dist.hang_watch import HangWatchdog
+from ..lifecycle.exit_rank import print_error_once
 from ..lifecycle.stop_signals import StopSignals
 from ..recipe.optimizer import lr_at
 from ..recipe.saved_buffers import SavedBuffers, buffers_unchanged
@@ -26,10 +26,10 @@ from .nonfinite import check_items, skip_reason
 from .rank_requests import Requests
 from .startup import print_banner, watch_ranks
 from .step_result import StepResult
-from .step_sums import StepSums, divisor
+from .step_sums import StepSums, loss_divisor
 
 
-def run(training: Training, signals: StopSignals, watch: Watch | None = None) -> int:
+def run(training: Training, signals: StopSignals, watch: HangWatchdog | None = None) -> int:
     """Train; return the exit code: done, or preempted with everything saved.
 
     watch: the one of the build, which goes on; None = make one
@@ -45,13 +45,13 @@ def run(training: Training, signals: StopSignals, watch: Watch | None = None) ->
         with watch:
             return train(training, hooks, watch)
     except BaseException as error:
-        tell(error)  # before hooks.close(), which may take as long as a disk needs
+        print_error_once(error)  # before hooks.close(), which may take as long as a disk needs
         raise
     finally:
         hooks.close()
 
 
-def train(training: Training, hooks: Hooks, watch: Watch) -> int:
+def train(training: Training, hooks: Hooks, watch: HangWatchdog) -> int:
     """Run all steps that are left, with the hooks between them; return the exit code."""
     start = training.start.step
     if hooks.owes_validation() and (code := validate_save_stop(hooks, start, Requests())) is not None:
@@ -109,7 +109,7 @@ def train_step(training: Training, step: int, requests: Requests) -> StepResult:
     # schedule, clip, step: optimizer.step() and zero_grad() are in update(), because ways to share a model differ in
     # them (recipe/optimizer.py, parallel/zero.py); without effect when the loss or the norm is NaN or Inf
     lr = lr_at(step, training.total_steps, optim)
-    correction = sums.expected_items / divisor(totals.items)
+    correction = sums.expected_items / loss_divisor(totals.items)
     update = parallel.update(lr, optim.clip_norm, norm, correction, totals.mean_loss)
     if not math.isfinite(update.grad_norm):
         buffers.restore()
@@ -125,7 +125,7 @@ def validate_save_stop(hooks: Hooks, done: int, requests: Requests) -> int | Non
     return hooks.stop(done, requests, validation)
 
 
-def use_step_timeout(training: Training, watch: Watch) -> None:
+def use_step_timeout(training: Training, watch: HangWatchdog) -> None:
     """Switch to process_group.step_timeout_s for messages and phases."""
     timeout_s = training.config.process_group.step_timeout_s
     training.group.use_timeout(timeout_s)

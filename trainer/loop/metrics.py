@@ -110,7 +110,7 @@ class MetricsFile:
         return descriptor
 
     def _take_place(self, new: Path) -> None:
-        aside = f"{self.path}.{1 + max(map(_number, older(self.path)), default=0)}"
+        aside = f"{self.path}.{1 + max(map(_number, rotated_files(self.path)), default=0)}"
         os.rename(self.path, aside)
         try:
             os.rename(new, self.path)
@@ -144,7 +144,7 @@ def flush_interval(flush_s: float, ranks_of_node: int) -> float:
     return max(flush_s, ranks_of_node / WRITES_PER_S) if flush_s else 0.0
 
 
-def older(path: Path) -> list[Path]:
+def rotated_files(path: Path) -> list[Path]:
     """Return the rotated files of `path`, oldest first."""
     parts = [part for part in path.parent.glob(f"{path.name}.*") if part.suffix[1:].isdigit()]
     return sorted(parts, key=_number)
@@ -156,7 +156,7 @@ def _number(part: Path) -> int:
 
 def read(path: Path) -> Iterator[dict[str, object]]:
     """Yield every complete line in order, including rotated files. Raises Unreadable."""
-    for part in (*older(path), path):
+    for part in (*rotated_files(path), path):
         with open_regular(part) as lines:
             if os.fstat(lines.fileno()).st_size > MOST_BYTES:
                 raise Unreadable(part, "is larger than 4 GiB")
@@ -176,7 +176,7 @@ def training_steps(path: Path) -> dict[int, dict[str, object]]:
 
 def last_step(path: Path) -> int:
     """Return the last step in the file, searching from its end; 0 if there is none."""
-    for part in (path, *reversed(older(path))):
+    for part in (path, *reversed(rotated_files(path))):
         try:
             with open_regular(part) as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - 65536))

@@ -21,7 +21,7 @@ from .console import score_text, skipped_line, step_line
 from .metrics import MetricsFile, flush_interval
 from .step_result import StepResult
 from .stragglers import OwnWork, Stragglers
-from .validation import Validation, as_score
+from .validation import Validation, readable_score
 
 STEPS_KEPT = 10_000  # newest, for percentiles
 PERCENTILES_EVERY_LINES = 10
@@ -71,7 +71,7 @@ class Progress:
         if result.skip_reason:
             values["skipped"] = result.skip_reason
         if source.score.startswith("bits_per_"):
-            values[source.score] = as_score(source.score, result.loss, 0.0)
+            values[source.score] = readable_score(source.score, result.loss, 0.0)
         if source.tokens_per_sample > 1:
             values["tokens_per_s"] = round(rate * source.tokens_per_sample, 1)
         self._done = done
@@ -119,7 +119,7 @@ class Progress:
                 shown_rate = f"{tokens_per_s:,.0f} tok/s"
                 numbers["speed/tokens_per_s"] = tokens_per_s
             if kind.startswith("bits_per_"):
-                score = score_text(kind, as_score(kind, result.loss, 0.0))
+                score = score_text(kind, readable_score(kind, result.loss, 0.0))
             if mfu is not None:
                 shown_rate += f"  mfu {100 * mfu:.1f} %"
                 numbers["speed/mfu"] = mfu

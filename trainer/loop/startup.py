@@ -3,21 +3,21 @@
 from ..build.build import Training
 from ..config.schema import TrainConfig
 from ..dist import roll_call
-from ..dist.hang_watch import Watch
+from ..dist.hang_watch import HangWatchdog
 from ..dist.process_group import Group
 from .console import banner
 
 
-def watch_ranks(group: Group, config: TrainConfig) -> Watch:
+def watch_ranks(group: Group, config: TrainConfig) -> HangWatchdog:
     """Warn about ranks that differ, and return the watch that reports hung ranks."""
-    answers, parallel = roll_call.call(group), config.parallel
-    if group.is_first and (lines := roll_call.differences(answers)):
+    answers, parallel = roll_call.gather_rank_facts(group), config.parallel
+    if group.is_first and (lines := roll_call.fact_differences(answers)):
         print("\n  ".join(["warning: the ranks have different software or hardware", *lines]), flush=True)
-    if group.is_first and parallel.kind == "hsdp" and (line := roll_call.scattered(answers, parallel.shards)):
+    if group.is_first and parallel.kind == "hsdp" and (line := roll_call.scattered_copy(answers, parallel.shards)):
         hint = "place consecutive ranks on the same node: srun --distribution=block, mpirun --map-by slot"
         print(f"warning: hsdp: {line}: every layer sends its weights between nodes\n  {hint}", flush=True)
     names = [f"rank {rank} on {answer['host']}" for rank, answer in enumerate(answers)]
-    return Watch(group.phases, group.rank, names, config.process_group.init_timeout_s, group.board)
+    return HangWatchdog(group.phases, group.rank, names, config.process_group.init_timeout_s, group.board)
 
 
 def print_banner(training: Training) -> None:

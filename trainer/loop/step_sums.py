@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..build.build import Training
-from ..data.loader import Fed
+from ..data.loader import MicroBatch
 from .rank_requests import Requests
 
 
@@ -45,12 +45,12 @@ class StepSums:
                     (parallel.counts_ahead) a message of its own counts the items during the first forward pass
     """
 
-    def __init__(self, training: Training, step: int, micro_batches: Sequence[Fed], requests: Requests) -> None:
+    def __init__(self, training: Training, step: int, micro_batches: Sequence[MicroBatch], requests: Requests) -> None:
         self._training, self._micro_batches = training, micro_batches
         self.num_samples = training.order.num_real(step, 1)
         counts = [training.recipe.count(fed.batch) if len(fed.indices_R) else 0 for fed in micro_batches]
         self._counts = counts  # None: only the loss counts the items
-        self.expected_items = divisor(self.num_samples * training.items_per_sample)
+        self.expected_items = loss_divisor(self.num_samples * training.items_per_sample)
         self._exact_items = self._start_count() if training.parallel.counts_ahead else None
         device = training.group.device
         self._local = torch.zeros(len(Totals._fields), dtype=torch.float64, device=device)
@@ -72,7 +72,7 @@ class StepSums:
         """Add the forward pass of micro batch `number`; the last one starts the exchange with the other ranks."""
         if number == 0 and self._exact_items is not None:
             self._training.phases.enter("exchange")
-            self.expected_items = divisor(self._exact_items()[0])
+            self.expected_items = loss_divisor(self._exact_items()[0])
         if not self.is_padding(number):
             self._local_loss += loss.detach()
             if self._counts[number] is None:
@@ -104,6 +104,6 @@ class StepSums:
         )
 
 
-def divisor(num_items: float) -> float:
+def loss_divisor(num_items: float) -> float:
     """Return what to divide by: the items, which weights may sum to less than one. A step without any is not used."""
     return 1.0 if num_items <= 0 else num_items

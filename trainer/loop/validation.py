@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..build.build import Training
-from ..data.copier import Copier
+from ..data.batch_copier import BatchCopier
 from ..data.loader import ValidationBatches
 from ..dist.process_group import Group
 from ..lifecycle.errors import BrokenInput
@@ -44,12 +44,14 @@ class Validator:
     """Measures the current weights. Each rank takes a share without padding; sums are added over the ranks."""
 
     def __init__(self, training: Training) -> None:
-        self.num_samples = len(chosen(training))
+        self.num_samples = len(validation_indices(training))
         self._training = training
         shares = my_batches(training)
         self._counts = [counts for _, counts in shares]
         # of the rank with most: all take as many turns, so that the watch sees which rank is behind
-        self._num_turns = -(-len(chosen(training)[:: training.group.world_size]) // training.config.batch.micro)
+        self._num_turns = -(
+            -len(validation_indices(training)[:: training.group.world_size]) // training.config.batch.micro
+        )
         held_out, loader = training.source.validation, training.config.loader
         self._batches = ValidationBatches(
             held_out, [indices_B for indices_B, _ in shares], loader, training.group.device
@@ -66,7 +68,7 @@ class Validator:
         phases.enter("exchange")
         # rank 0's, such as running means of BatchNorm: they are what a checkpoint has
         training.group.give_from_first(model.buffers())
-        copier = Copier(training.group.device)
+        copier = BatchCopier(training.group.device)
         device = training.group.device
         sums = torch.zeros(3, dtype=torch.float64, device=device)  # loss, score, items; read once
         error: Exception | None = None
@@ -106,7 +108,7 @@ class Validator:
         if items <= 0:
             title = f"data: none of the {self.num_samples:,} held-out samples has an item to measure"
             raise Failed(BrokenInput(title))
-        score = as_score(training.source.score, loss / items, score / items)
+        score = readable_score(training.source.score, loss / items, score / items)
         return Validation(loss / items, score, self.num_samples, time.perf_counter() - started)
 
 
@@ -130,14 +132,14 @@ class StopPoll:
         return bool(stop)
 
 
-def as_score(kind: str, loss: float, mean: float) -> float:
+def readable_score(kind: str, loss: float, mean: float) -> float:
     """Return a readable score: a loss in bits per byte or token, the loss itself, or the mean of a score."""
     if kind in ("bits_per_byte", "bits_per_token"):
         return loss / math.log(2)
     return loss if kind == "loss" else mean
 
 
-def chosen(training: Training) -> Tensor:
+def validation_indices(training: Training) -> Tensor:
     """indices_N of the held-out samples that are measured, evenly spaced."""
     available = len(training.source.validation)
     number = min(available, training.config.validation.max_samples or available)
@@ -148,7 +150,7 @@ def my_batches(training: Training) -> Sequence[tuple[Tensor, bool]]:
     """Yield this rank's batches of the training batch size, the last one smaller, and whether each counts: some ranks
     run an extra pass so that all run equally many.
     """
-    indices_N, micro = chosen(training), training.config.batch.micro
+    indices_N, micro = validation_indices(training), training.config.batch.micro
     mine, first = (indices_N[rank :: training.group.world_size] for rank in (training.group.rank, 0))
     batches = [(indices_B, True) for indices_B in (torch.split(mine, micro) if len(mine) else ())]
     if training.parallel.equal_passes:

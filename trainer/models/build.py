@@ -12,8 +12,8 @@ from .gpt import Gpt
 from .mlp import Mlp
 
 
-class Sizes(Protocol):
-    """Data sizes that a model needs; data.source.Source has them."""
+class DataSizes(Protocol):
+    """Data sizes that a model needs; data.source.DataSource has them."""
 
     @property
     def num_inputs(self) -> int: ...
@@ -22,7 +22,7 @@ class Sizes(Protocol):
     def num_classes(self) -> int: ...
 
 
-def build_model(config: GptConfig | MlpConfig | Target, sizes: Sizes) -> nn.Module:
+def build_model(config: GptConfig | MlpConfig | Target, sizes: DataSizes) -> nn.Module:
     """A freshly initialised model on the CPU; draws from torch's global random state."""
     if isinstance(config, Target):
         model = instantiate(config, "model")

@@ -1,1 +1,1 @@
-"""Parallelism: how ranks share one model. One file per kind; way.py defines the interface."""
+"""Parallelism: how ranks share one model. One file per kind; interface.py defines the interface."""

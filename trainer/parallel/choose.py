@@ -6,10 +6,10 @@ from ..config.schema import DdpConfig, DeepspeedConfig, TrainConfig
 from ..dist.env import Env
 from ..dist.process_group import Group
 from ..recipe.recipe import Recipe
-from .way import Parallel
+from .interface import Parallel
 
 
-def share(model: nn.Module, recipe: Recipe, config: TrainConfig, env: Env, group: Group) -> Parallel:
+def parallelize(model: nn.Module, recipe: Recipe, config: TrainConfig, env: Env, group: Group) -> Parallel:
     """Wrap `model`, which is on the CPU, and its optimizer as config.parallel says. Imports only the chosen one."""
     if isinstance(config.parallel, DdpConfig):
         from .ddp import Ddp

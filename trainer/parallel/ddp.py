@@ -15,14 +15,14 @@ from ..recipe.loss import WithLoss
 from ..recipe.optimizer import Stepper, names_of
 from ..recipe.recipe import Recipe
 from .blocks import compiled, prepare
+from .interface import optimizer_of
 from .stepped import Stepped
-from .way import optimizer_of
 
 NOT_SENT = (torch.int16, torch.uint16, torch.uint32, torch.uint64)  # by gloo, nor by NCCL, of torch 2.13
 
 
 class Ddp(Stepped):
-    """See way.Parallel for what each method is. Compiled, then wrapped: the exchange of gradients is not traced."""
+    """See interface.Parallel for the methods. Compiled, then wrapped: the exchange of gradients is not traced."""
 
     equal_passes = False
     gathers = False

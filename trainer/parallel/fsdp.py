@@ -34,12 +34,12 @@ from ..recipe.loss import DTYPES, WithLoss
 from ..recipe.optimizer import Stepper
 from ..recipe.recipe import Recipe
 from .blocks import blocks_of, prepare
+from .interface import agreed_names, give_from_first, is_extra, optimizer_of, refuse_another_model, shapes_of
 from .stepped import Stepped
-from .way import agreed_names, give_from_first, is_extra, optimizer_of, refuse_another_model, shapes_of
 
 
 class Fsdp(Stepped):
-    """See way.Parallel for what each method is."""
+    """See interface.Parallel for what each method is."""
 
     equal_passes = True  # every pass gathers weights from other ranks
     gathers = True
@@ -54,7 +54,7 @@ class Fsdp(Stepped):
         prepare(model, config.loop, sharding.transformer_layer_cls_to_wrap)
         mesh = mesh_of(sharding, group)
         group.use_timeout(config.process_group.init_timeout_s)  # of the mesh's groups too
-        for part in parts(model, sharding):
+        for part in modules_to_shard(model, sharding):
             _shard(part, sharding, mesh, config, sharding.reshard_after_forward)
         # the rest, embeddings and so on: needed last in the forward and first in the backward pass, so it stays
         _shard(model, sharding, mesh, config, False, torch.float32)  # what comes out is for the loss
@@ -62,7 +62,7 @@ class Fsdp(Stepped):
         # FSDP casts weights and inputs itself: no autocast
         self.module: nn.Module = WithLoss(model, recipe, "fp32")
         self.evaluated: nn.Module = self.module
-        self.stepper = ShardStepper(model, optimizer_of(recipe, model, group), config.loop.precision, whole)
+        self.stepper = ShardStepper(model, optimizer_of(recipe, model, group), config.loop.precision, full_tensor)
         self.names = agreed_names(self.stepper.optimizer, model, group)
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
@@ -109,7 +109,7 @@ class Fsdp(Stepped):
         """Whole copies on the CPU of rank 0; the others only give their share. Other values, such as the step of some
         optimizers, stays as it is."""
         for name, value in values.items():
-            full = whole(value)
+            full = full_tensor(value)
             if self.group.is_first:
                 yield name, full.detach().to("cpu", copy=True) if isinstance(full, Tensor) else full
 
@@ -174,7 +174,7 @@ def mesh_of(sharding: FsdpConfig | HsdpConfig, group: Group) -> DeviceMesh:
     return init_device_mesh(group.device.type, shape, mesh_dim_names=("replicate", "shard"))
 
 
-def parts(model: nn.Module, sharding: FsdpConfig | HsdpConfig) -> list[nn.Module]:
+def modules_to_shard(model: nn.Module, sharding: FsdpConfig | HsdpConfig) -> list[nn.Module]:
     """The modules that are sharded as one, inner before outer; without the model itself.
 
     Raises BrokenInput when no module is of the classes that are asked for.
@@ -186,7 +186,7 @@ def parts(model: nn.Module, sharding: FsdpConfig | HsdpConfig) -> list[nn.Module
     return blocks_of(model, sharding.transformer_layer_cls_to_wrap)[::-1]
 
 
-def whole(value: Any) -> Any:
+def full_tensor(value: Any) -> Any:
     """All of a tensor that is shared. All ranks call it."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 

@@ -8,7 +8,7 @@ from ..recipe.optimizer import Stepper, Update
 
 
 class Stepped:
-    """Part of way.Parallel: all that a Stepper does."""
+    """Part of interface.Parallel: all that a Stepper does."""
 
     stepper: Stepper
 

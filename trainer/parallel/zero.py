@@ -25,11 +25,11 @@ from ..dist.env import Env
 from ..dist.process_group import Group
 from ..lifecycle.errors import BrokenInput
 from ..recipe.loss import WithLoss
-from ..recipe.optimizer import Rates, Update, of_the_optimizer
+from ..recipe.optimizer import Rates, Update, optimizer_own_state
 from ..recipe.recipe import Recipe
 from .blocks import prepare
+from .interface import agreed_names, give_from_first, is_extra, optimizer_of, refuse_another_model, shapes_of
 from .stale_build_locks import extensions_folder, may_build
-from .way import agreed_names, give_from_first, is_extra, optimizer_of, refuse_another_model, shapes_of
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW
 
@@ -58,7 +58,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 class Zero:
-    """One DeepSpeed engine; see way.Parallel for the methods."""
+    """One DeepSpeed engine; see interface.Parallel for the methods."""
 
     counts_ahead = True  # its gradients cannot be scaled
 
@@ -113,7 +113,7 @@ class Zero:
     def warm_up(self, loss: Tensor, counted: bool) -> None:
         """Skip the warm-up pass, which settles DDP's buckets: DeepSpeed's follow from the parameter order."""
         if not counted:
-            raise no_count()
+            raise item_count_error()
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
         return nullcontext()
@@ -128,7 +128,7 @@ class Zero:
 
     def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> Update:
         if not math.isclose(factor, 1.0, rel_tol=1e-9):
-            raise no_count()
+            raise item_count_error()
         self.rates.set(self.optimizer.param_groups, lr)
         if self.stage == 0:  # where DeepSpeed says no norm
             norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), float("inf")))
@@ -176,7 +176,7 @@ class Zero:
         self.steps = int(next((float(parameter_state["step"]) for parameter_state in state["state"].values()), 0.0))
         if self.stage == 0:
             groups = self.optimizer.state_dict()["param_groups"]
-            self.optimizer.load_state_dict({**of_the_optimizer(state), "param_groups": groups})
+            self.optimizer.load_state_dict({**optimizer_own_state(state), "param_groups": groups})
             return
         base = self.optimizer.optimizer
         if self.stage == 3:
@@ -227,7 +227,7 @@ class Zero:
             self.optimizer._lazy_init_hp_params_optimizer_state()
 
 
-def no_count() -> BrokenInput:
+def item_count_error() -> BrokenInput:
     return BrokenInput(
         "loss: deepspeed accumulates gradients itself, so they cannot be scaled by an item count from loss()",
         hint="add count() to the recipe, which counts before the forward pass; or use parallel=ddp",

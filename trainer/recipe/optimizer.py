@@ -115,7 +115,7 @@ class Stepper:
 
     def load(self, state: Mapping[str, Any]) -> None:
         """The inverse of optimizer.state_dict() and scale.state() in one mapping."""
-        self.optimizer.load_state_dict(of_the_optimizer(state))
+        self.optimizer.load_state_dict(optimizer_own_state(state))
         self.scale.load(state)
 
 
@@ -123,7 +123,7 @@ def gradients_of(parameters: Sequence[Tensor]) -> list[Tensor]:
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
-def of_the_optimizer(state: Mapping[str, Any]) -> dict[str, Any]:
+def optimizer_own_state(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the optimizer's own state_dict() from a checkpoint: `state`, `param_groups`, and custom entries."""
     return {key: value for key, value in state.items() if key != PART}
 
@@ -135,7 +135,7 @@ def names_of(optimizer: Optimizer, model: nn.Module) -> list[str]:
     return [names[item] if item in names else f"not from the model {next(others)}" for item in parameters]
 
 
-def by_name(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def reorder_state(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """The state of an optimizer in a checkpoint, numbered as the parameters are now, which `names` are of.
 
     They may have another order than when it was saved, such as that of a set. Raises ValueError when they are others.

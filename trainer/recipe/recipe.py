@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
 
-from ..config.instantiate import function_of, guarded, locate
+from ..config.instantiate import function_of, locate, run_user_code
 from ..config.schema import TrainConfig
 from ..config.target import Target
-from ..data import mapped
+from ..data import map_style
 from ..data.open import open_source
-from ..data.source import IGNORE, Source
+from ..data.source import IGNORE, DataSource
 from ..lifecycle.errors import BrokenInput
 from ..models.build import build_model
 from .mfu import flops_per_sample
@@ -46,11 +46,11 @@ class Recipe:
         if isinstance(config.loss, Target):
             self.items_of = function_of(config.loss, "loss")
 
-    def build_data(self) -> Source:
+    def build_data(self) -> DataSource:
         """Both splits; `return self.source(train, val)` for data sets of your own. On every rank the same."""
         return open_source(self.config)
 
-    def build_model(self, source: Source) -> nn.Module:
+    def build_model(self, source: DataSource) -> nn.Module:
         """A new model, on the CPU. Draw from torch's global generator: all ranks draw the same."""
         return build_model(self.config.model, source)
 
@@ -63,26 +63,26 @@ class Recipe:
         """Items of a batch, by which its loss is divided, whatever loss() says; of the first batch both must say the
         same. None: only loss() can tell, gradients are scaled later."""
         loss = type(self).loss is Recipe.loss and self.items_of is cross_entropy
-        return int((pair(batch)[1] != IGNORE).sum()) if loss else None
+        return int((inputs_and_targets(batch)[1] != IGNORE).sum()) if loss else None
 
     def loss(self, model: nn.Module, batch: Any) -> tuple[Sum, Count]:
         """The loss added over the items of a batch, and how many they are. Never their mean: only all ranks' counts
         together say what to divide by."""
-        inputs, targets = pair(batch)
+        inputs, targets = inputs_and_targets(batch)
         if self.items_of is cross_entropy:
             return cross_entropy(outputs(model, inputs), targets), None
-        return summed(self.items_of(outputs(model, inputs), targets), targets, self.items_of, self.config)
+        return loss_sum_and_count(self.items_of(outputs(model, inputs), targets), targets, self.items_of, self.config)
 
     def measure(self, model: nn.Module, batch: Any) -> tuple[Sum, Sum | float, Count]:
         """Return loss, score (see `score`) and item count of held-out data, each summed over a batch."""
         if type(self).loss is not Recipe.loss:
             loss, num_items = self.loss(model, batch)
             return loss, 0.0, self.count(batch) if num_items is None else num_items
-        inputs, targets = pair(batch)
+        inputs, targets = inputs_and_targets(batch)
         logits = outputs(model, inputs)
         if self.items_of is cross_entropy:
             return cross_entropy(logits, targets), (logits.argmax(-1) == targets).sum(), (targets != IGNORE).sum()
-        loss, num_items = summed(self.items_of(logits, targets), targets, self.items_of, self.config)
+        loss, num_items = loss_sum_and_count(self.items_of(logits, targets), targets, self.items_of, self.config)
         return loss, 0.0, num_items
 
     def flops_per_sample(self, num_parameters: int) -> float | None:
@@ -92,12 +92,12 @@ class Recipe:
             return None
         return flops_per_sample(self.config.model, num_parameters)
 
-    def source(self, train: Any, val: Any = None, collate: Callable[[list[Any]], Any] | None = None) -> Source:
+    def source(self, train: Any, val: Any = None, collate: Callable[[list[Any]], Any] | None = None) -> DataSource:
         """Map-style data sets as a Source. val: one too, the share of `train` that is held out, or None."""
-        return mapped.source_of(type(self).__name__, train, val, self.config.seed, collate)
+        return map_style.source_of(type(self).__name__, train, val, self.config.seed, collate)
 
 
-def make(config: TrainConfig) -> Recipe:
+def build_recipe(config: TrainConfig) -> Recipe:
     """The recipe that config.recipe names. Raises BrokenInput when it is none."""
     if config.recipe is None:
         return Recipe(config)
@@ -105,11 +105,11 @@ def make(config: TrainConfig) -> Recipe:
     if not (isinstance(recipe_class, type) and issubclass(recipe_class, Recipe)):
         hint = "class MyRecipe(Recipe), with `from jobc_trainer.recipe import Recipe`"
         raise BrokenInput(f"recipe: {config.recipe} is not a subclass of Recipe", hint=hint)
-    recipe: Recipe = guarded(lambda: recipe_class(config), f"recipe: {config.recipe}(config)")
+    recipe: Recipe = run_user_code(lambda: recipe_class(config), f"recipe: {config.recipe}(config)")
     return recipe
 
 
-def pair(batch: Any) -> Any:
+def inputs_and_targets(batch: Any) -> Any:
     """(inputs, targets), which is what the methods of Recipe itself take."""
     if isinstance(batch, Mapping) or (isinstance(batch, list | tuple) and len(batch) != 2):
         description = ", ".join(map(str, batch)) if isinstance(batch, Mapping) else f"{len(batch)} values"
@@ -146,7 +146,9 @@ def cross_entropy(logits: Any, targets: Tensor) -> Sum:
         ) from error
 
 
-def summed(found: Any, targets: Any, items_of: Callable[..., Any], config: TrainConfig) -> tuple[Sum, Count]:
+def loss_sum_and_count(
+    found: Any, targets: Any, items_of: Callable[..., Any], config: TrainConfig
+) -> tuple[Sum, Count]:
     """Return a loss as (sum, count), given either that or a loss per item; 0 for ignored targets."""
     name = config.loss.name if isinstance(config.loss, Target) else "cross_entropy"
     if isinstance(found, tuple) and len(found) == 2:
@@ -158,7 +160,7 @@ def summed(found: Any, targets: Any, items_of: Callable[..., Any], config: Train
                 ["torch broadcasts outputs and targets of different shapes, with only a warning"],
                 hint="return model outputs with the shape of the targets; a custom loss can return (sum, count)",
             )
-        ignored = ignored_by(items_of)
+        ignored = ignore_index_of(items_of)
         counts_all = ignored is None or not isinstance(targets, Tensor) or found.shape != targets.shape
         return found.sum(dtype=torch.float32), found.numel() if counts_all else (targets != ignored).sum()
     got = f"a tensor {list(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
@@ -175,7 +177,7 @@ def summed(found: Any, targets: Any, items_of: Callable[..., Any], config: Train
     )
 
 
-def ignored_by(items_of: Callable[..., Any]) -> Any:
+def ignore_index_of(items_of: Callable[..., Any]) -> Any:
     """The target that a loss of torch 2.13 leaves out: an attribute of CrossEntropyLoss and NLLLoss, an argument of
     cross_entropy() and nll_loss(). None: every target counts."""
     if isinstance(items_of, nn.Module):

@@ -11,7 +11,7 @@ from importlib import import_module
 PROGRAMS = (
     "depot", "gpus", "head_port", "mpi", "network", "preflight", "rank", "reach", "snapshot", "spawn", "supervise",
 )  # fmt: skip
-VERBS = ("clean", "logs", "ls", "status", "table")  # modules of verbs/
+VERBS = ("clean", "logs", "ls", "status", "stop", "submit", "table")  # modules of verbs/
 
 
 def main(words: list[str]) -> int:

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
-# new_run.sh: part of run.sh. Makes a run or its next attempt, starts it.
+# new_run.sh: part of run.sh. Makes a run or its next attempt.
 
 # ---- making a run
 
@@ -216,48 +216,6 @@ compare_specs() {
         if (was != is) print "  " name ": " was " -> " is
       }
     }' side=old <(printf '%s\n' "$old") side=new <(printf '%s\n' "$new") | sort
-}
-
-# ---- starting it
-
-# check_start: ends the script when this node lacks what the start needs: secrets, environment, port, code. Makes nothing.
-check_start() {
-  local said code=0
-  said=$(JOBC_RUN_DIR=$run JOBC_HEAD_PORT='' bash "$artifact/node.sh" 0 check 2>&1 >/dev/null) || code=$?
-  if ((code != 0)); then
-    printf '%s\n' "$said" >&2
-    exit "$code"
-  fi
-}
-
-# need_gpus COUNT: ends the start when this machine has fewer. Makes nothing.
-need_gpus() {
-  local said
-  said=$(jobctl gpus --least "$1") || die 65 "${said%%$'\n'*}" "${said#*$'\n'}"
-}
-
-# start_run DETACH: becomes the node script of `run`; with DETACH in the background, and waits until it is up.
-start_run() {
-  local node file=$run/state/node_00 copy=$run/artifact/$attempt
-  printf 'run %s in %q\n' "$JOBC_RUN_ID" "$run"
-  printf '  follow: %q --follow\n  stop:   %q\n' "$copy/logs.sh" "$copy/stop.sh"
-  keep_run
-  if [[ -z $1 ]]; then exec bash "$copy/node.sh" 0 train; fi
-
-  setsid bash "$copy/node.sh" 0 train </dev/null >/dev/null 2>>"$run/logs/node_00.log" &
-  node=$!
-  until [[ $(key_number "$file" attempt) == "$attempt" ]]; do
-    if ! kill -0 "$node" 2>/dev/null; then
-      local code=0
-      wait "$node" || code=$?
-      tail -n 20 -- "$run/logs/node_00.log" >&2
-      exit "$code"
-    fi
-    sleep 0.1
-  done
-  if [[ -n $(key_number "$file" pid) ]]; then return; fi # up
-  tail -n 20 -- "$run/logs/node_00.log" >&2
-  exit "$(key_number "$file" exit 1)"
 }
 
 # ---- the copy of the user's code

@@ -31,16 +31,6 @@ is_live() {
   observe "$1"
 }
 
-# wait_for_end SECONDS RUN: false when it is still live then.
-wait_for_end() {
-  local until=$((SECONDS + $1))
-  while is_live "$2"; do
-    if ((SECONDS >= until)); then return 1; fi
-    sleep 1
-  done
-  echo "run ${2##*/}: $(run_status "$2")"
-}
-
 # wait_for_job RUN: until it has ended; the exit code of the job.
 wait_for_job() {
   local code

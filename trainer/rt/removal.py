@@ -50,6 +50,12 @@ def erase(folder: Path) -> None:
         remove_tree(name, parent)
 
 
+def remove_folder(folder: Path) -> None:
+    """Remove a folder that nobody else uses, at once. Raises OSError."""
+    with _opened(folder.parent) as parent:
+        remove_tree(folder.name, parent)
+
+
 def remove_tree(name: str, parent: int) -> None:
     """Remove a folder of any depth from the open folder `parent`. Raises OSError at the first failure."""
     here, above, names = _open_folder(name, parent), [os.fstat(parent)], [name]

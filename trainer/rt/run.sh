@@ -350,26 +350,9 @@ refuse_live() {
   fi
 }
 
-# ---- which of the live ones
 # no_runs: this user has none of this job, and this script lies in none.
 no_runs() {
   [[ -z $own_run && -z $(list_own_runs | tr '\0' '\n') ]]
-}
-
-# choose_live_run [ID|FOLDER]: sets `run`; refuses to choose between two, and ends the script when there is none.
-choose_live_run() {
-  local candidate live=()
-  if [[ -n ${1:-}$own_run ]]; then
-    choose_run "${1:-}" change
-    is_live "$run" || die 1 "run ${run##*/} is not live: $(run_status "$run")"
-    return
-  fi
-  while IFS= read -r -d '' candidate; do
-    if is_live "$candidate"; then live+=("$candidate"); fi
-  done < <(list_own_runs)
-  if ((${#live[@]} == 0)); then die 1 "job $job_name has no live run in $runs"; fi
-  if ((${#live[@]} > 1)); then die 1 "job $job_name has ${#live[@]} live runs: ${live[*]##*/}" 'choose one with --run ID'; fi
-  run=${live[0]}
 }
 
 # ---- secrets of a run: in no run folder, for those are shared; removed when the run has ended

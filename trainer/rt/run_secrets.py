@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from .removal import remove_tree
+from .removal import remove_folder
 
 _BASIS, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1  # of FNV-1a, 64 bits
 
@@ -26,8 +26,4 @@ def forget_secrets(run: Path) -> None:
     folder = secrets_of(run)
     if not folder.is_dir() or folder.is_symlink():
         return
-    parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        remove_tree(folder.name, parent)
-    finally:
-        os.close(parent)
+    remove_folder(folder)

@@ -47,25 +47,40 @@ def main(argv: list[str]) -> int:
 
 def snapshot(argv: list[str]) -> int:
     options = _parse(argv)
-    root = Path(os.path.realpath(options.root))
-    if not root.is_dir():
-        raise Failure(f"the code folder {options.root} does not exist", "check code.root in the spec", DATA_BROKEN)
-    without = [options.project / "artifacts", options.runs.parent]
-    files = code_files(root, without, options.run)
-    size = _size(root, files.paths)
-    if size > options.max_bytes:
-        _refuse_large(root, size, options.max_bytes)
-    copy = _Copy(root, options.run / "code")
+    copy_code(
+        Path(options.root),
+        run=options.run,
+        runs=options.runs,
+        project=options.project,
+        max_bytes=options.max_bytes,
+        script=options.script,
+        is_linked=options.linked,
+    )
+    return 0
+
+
+def copy_code(
+    root: Path, *, run: Path, runs: Path, project: Path, max_bytes: int, script: str, is_linked: bool
+) -> None:
+    """Copy the code in `root` to RUN/code; the arguments are those of the command line. Raises Failure."""
+    folder = Path(os.path.realpath(root))
+    if not folder.is_dir():
+        raise Failure(f"the code folder {root} does not exist", "check code.root in the spec", DATA_BROKEN)
+    without = [project / "artifacts", runs.parent]
+    files = code_files(folder, without, run)
+    size = _size(folder, files.paths)
+    if size > max_bytes:
+        _refuse_large(folder, size, max_bytes)
+    copy = _Copy(folder, run / "code")
     if not files.is_repository:
-        _describe_plain_copy(root, files, size)
+        _describe_plain_copy(folder, files, size)
     copy.fill(files.paths)
-    links = _Links(copy, options.project, options.runs)
-    links.make(files.ignored, options.linked)
+    links = _Links(copy, project, runs)
+    links.make(files.ignored, is_linked)
     if line := links.line(len(files.paths)):
         print(line, file=sys.stderr)
-    if options.script and not (copy.folder / options.script).exists():
-        _refuse_script(root, options.script)
-    return 0
+    if script and not (copy.folder / script).exists():
+        _refuse_script(folder, script)
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:

@@ -78,15 +78,15 @@ class Trackers:
         opened: dict[str, Tracker] = {}
         for name in names:
             self._busy = name
-            with_warning(name, lambda name=name: opened.update({name: find(name)(run)}))  # type: ignore[misc]
+            succeeds_or_warns(name, lambda name=name: opened.update({name: tracker_factory(name)(run)}))  # type: ignore[misc]
         while opened and (message := self._queue.get()) is not None:
             for name, tracker in list(opened.items()):
                 self._busy = name
-                if not with_warning(name, lambda tracker=tracker: message(tracker)):  # type: ignore[misc]
+                if not succeeds_or_warns(name, lambda tracker=tracker: message(tracker)):  # type: ignore[misc]
                     del opened[name]
 
 
-def find(name: str) -> Callable[[TrackedRun], Tracker]:
+def tracker_factory(name: str) -> Callable[[TrackedRun], Tracker]:
     """Return the factory of the tracker with that name."""
     module, _, attribute = name.partition(":")
     if not attribute:
@@ -95,7 +95,7 @@ def find(name: str) -> Callable[[TrackedRun], Tracker]:
     return opens
 
 
-def with_warning(name: str, action: Callable[[], object]) -> bool:
+def succeeds_or_warns(name: str, action: Callable[[], object]) -> bool:
     """Call a function, turn an error into a warning, and return whether it succeeded."""
     try:
         action()

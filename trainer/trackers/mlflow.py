@@ -33,7 +33,7 @@ class MlflowRun:
 
 
 def open_run(run: TrackedRun) -> MlflowRun:
-    """See trackers.find."""
+    """See trackers.tracker_factory."""
     import mlflow
 
     uri = os.environ.get("MLFLOW_TRACKING_URI")

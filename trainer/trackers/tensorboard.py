@@ -46,7 +46,7 @@ class EventFile:
 
 
 def open_run(run: TrackedRun) -> EventFile:
-    """See trackers.find."""
+    """See trackers.tracker_factory."""
     return EventFile(run.folder / "tensorboard", run.step)
 
 

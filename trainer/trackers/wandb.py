@@ -25,7 +25,7 @@ class WandbRun:
 
 
 def open_run(run: TrackedRun) -> WandbRun:
-    """See trackers.find."""
+    """See trackers.tracker_factory."""
     import wandb
 
     return WandbRun(

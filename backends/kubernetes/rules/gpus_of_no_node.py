@@ -6,21 +6,21 @@ from collections.abc import Iterator
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
 from ....compiler.plan.launch_plan import LaunchPlan
-from ..._shared.gpus import MOST_GPUS, USUAL_GPUS, most_at_site, most_in_cloud, spread
+from ..._shared.gpus import MOST_GPUS, USUAL_GPUS, max_gpus_at_site, max_gpus_in_cloud, spread_over_nodes
 from ..options import KubernetesOptions
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     count, kind = plan.topology.gpus, plan.resources.gpu_type
-    most = (most_at_site(kind) if kind else None) or MOST_GPUS
-    usual = min(USUAL_GPUS, (most_in_cloud(kind) if kind else None) or USUAL_GPUS)
+    most = (max_gpus_at_site(kind) if kind else None) or MOST_GPUS
+    usual = min(USUAL_GPUS, (max_gpus_in_cloud(kind) if kind else None) or USUAL_GPUS)
     if count <= usual:
         return
     of = f" of type {kind}" if kind else ""
     rare = count <= most
     some = f"few machines have more than {usual}{of}" if rare else f"no machine has more than {most}{of}"
     because = f"{some}, and pods that fit on no node stay Pending; gpus is per node, 1 to {usual}"
-    hint = spread(count, plan.topology.nodes, usual)
+    hint = spread_over_nodes(count, plan.topology.nodes, usual)
     severity = Severity.WARNING if rare else Severity.ERROR
     yield Diagnostic(
         "JC4505", f"gpus={count}{of} is too many for one node", because, hint, key="gpus", severity=severity

@@ -11,7 +11,7 @@ from ....compiler.diagnostics.diagnostic import Diagnostic
 from ....compiler.emit.artifact import Artifact
 from ....compiler.pipeline.library import library
 from ....compiler.plan.launch_plan import LaunchPlan
-from ..names import asked
+from ..names import without_neutral_fields
 from ..options import KubernetesOptions
 
 KIB = 1024
@@ -25,7 +25,7 @@ def size_in_config_map(file: Artifact) -> int:
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     library_size = sum(size_in_config_map(file) for file in library(plan.uses_trainer))
-    own_size = len(json.dumps(asked(plan), ensure_ascii=False).encode())
+    own_size = len(json.dumps(without_neutral_fields(plan), ensure_ascii=False).encode())
     total = (library_size + 4 * own_size) // KIB
     if total > MOST_CONFIG_KIB:
         because = f"the artifact is sent in a ConfigMap, which holds {MOST_CONFIG_KIB} KiB; this one would be {total}"

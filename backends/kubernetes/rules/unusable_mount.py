@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ....compiler.diagnostics.diagnostic import Diagnostic
 from ....compiler.plan.launch_plan import LaunchPlan, Mount
 from ..options import KubernetesOptions
-from ..places import is_reserved, place
+from ..reserved_paths import is_reserved, normalize
 from ._names import is_name
 
 
@@ -47,6 +47,6 @@ def _mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagno
     if not mount.target.startswith("/") or ":" in mount.target or is_reserved(mount.target):
         because = "it must be an absolute path without a colon that does not hide the image's or jobc's files"
         yield from refuse(f"target {mount.target} is invalid", because, "target: /shared")
-    elif place(mount.target) in [place(earlier.target) for earlier in mounts[:i]]:
-        instead = f"target: {place(mount.target)}-{i}"
+    elif normalize(mount.target) in [normalize(earlier.target) for earlier in mounts[:i]]:
+        instead = f"target: {normalize(mount.target)}-{i}"
         yield from refuse(f"target {mount.target} is taken", "a pod can have only one volume at a path", instead)

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ....compiler.plan.launch_plan import LaunchPlan
-from ..._shared.gpus import MOST_GPUS, most_at_site, most_in
+from ..._shared.gpus import MOST_GPUS, max_gpus_at_site, max_gpus_in
 from ..config import SITES, cloud
 from ..options import SkypilotOptions, cloud_of
 
 
-class Asked(NamedTuple):
+class RequestedGpu(NamedTuple):
     """A requested GPU type. key: the job key that sets the type; cloud: cloud of the machine, "" for any"""
 
     key: str
@@ -31,25 +31,27 @@ class Asked(NamedTuple):
     @property
     def most(self) -> int:
         """Return the maximum number of these GPUs in one machine of that cloud or site."""
-        return (most_at_site(self.type) if self.is_site else most_in(self.cloud, self.type)) or MOST_GPUS
+        return (max_gpus_at_site(self.type) if self.is_site else max_gpus_in(self.cloud, self.type)) or MOST_GPUS
 
 
-def asked(plan: LaunchPlan, options: SkypilotOptions) -> list[Asked]:
+def requested_gpus(plan: LaunchPlan, options: SkypilotOptions) -> list[RequestedGpu]:
     """Return each requested type once per cloud, clouds before on-premises sites."""
     return sorted(dict.fromkeys(_typed(plan, options)), key=lambda request: request.is_site)
 
 
-def counted(plan: LaunchPlan, options: SkypilotOptions) -> list[Asked]:
+def requested_plain_gpus(plan: LaunchPlan, options: SkypilotOptions) -> list[RequestedGpu]:
     """Return the requests with a plain type, such as `H100`; `H100:8` is rejected by JC4704."""
-    return [request for request in asked(plan, options) if ":" not in request.type]
+    return [request for request in requested_gpus(plan, options) if ":" not in request.type]
 
 
-def _typed(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Asked]:
+def _typed(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[RequestedGpu]:
     """Yield the requests of any_of and ordered, or else the request of the job."""
     gpu_type = plan.resources.gpu_type
     entries = [(f"backend.{n}", alternative) for n in ("any_of", "ordered") for alternative in getattr(options, n)]
     for key, alternative in entries:
         if name := alternative.gpu_type or gpu_type:
-            yield Asked(key if alternative.gpu_type else "gpu_type", cloud_of(alternative.infra or options.infra), name)
+            yield RequestedGpu(
+                key if alternative.gpu_type else "gpu_type", cloud_of(alternative.infra or options.infra), name
+            )
     if gpu_type and not entries:
-        yield Asked("gpu_type", cloud(plan, options), gpu_type)
+        yield RequestedGpu("gpu_type", cloud(plan, options), gpu_type)

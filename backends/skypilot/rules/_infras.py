@@ -21,7 +21,7 @@ def infras(options: SkypilotOptions) -> Iterator[tuple[str, str]]:
         )
 
 
-def is_read(infra: str) -> bool:
+def can_parse(infra: str) -> bool:
     """Return whether SkyPilot can parse the infra, whether or not it exists."""
     return not schema.problems({"resources": {"infra": infra}})
 

@@ -8,11 +8,11 @@ from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
 from ....compiler.plan.launch_plan import LaunchPlan
 from ..options import SkypilotOptions
 from ..task import open_types
-from ._gpus import asked
+from ._gpus import requested_gpus
 
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    if not plan.topology.gpus or asked(plan, options) or options.instance_type is not None:
+    if not plan.topology.gpus or requested_gpus(plan, options) or options.instance_type is not None:
         return
     because = "SkyPilot requests GPUs by name, such as H100:8"
     if types := open_types(plan, options):

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from ....compiler.diagnostics.diagnostic import Diagnostic
 from ....compiler.plan.launch_plan import LaunchPlan
 from ..options import SkypilotOptions
-from ._gpus import asked
+from ._gpus import requested_gpus
 
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    for request in asked(plan, options):
+    for request in requested_gpus(plan, options):
         if ":" in request.type:
             because = "gpus sets the number, in whole GPUs: the trainer uses one per rank"
             hint = f"gpu_type={request.type.partition(':')[0]} gpus={max(plan.topology.gpus, 1)}"

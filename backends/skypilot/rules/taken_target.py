@@ -19,7 +19,7 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     for section in ("volumes", "file_mounts"):
         key = f"backend.extra.{section}"
         targets += [(f"{key}.{t}", key, t) for t in mapping(options.extra.get(section)) if t not in exact]
-    owners = {normpath(task.sent(plan)): "the code"} if plan.code.kind == "git" else {}
+    owners = {normpath(task.artifact_path_on_node(plan)): "the code"} if plan.code.kind == "git" else {}
     for name, key, target in targets:
         path = normpath(target)
         if path in owners:

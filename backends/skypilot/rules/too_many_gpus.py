@@ -8,12 +8,12 @@ from ....compiler.diagnostics.diagnostic import Diagnostic
 from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared.gpus import GPUS
 from ..options import SkypilotOptions
-from ._gpus import counted
+from ._gpus import requested_plain_gpus
 
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     count = plan.topology.gpus
-    for request in counted(plan, options):
+    for request in requested_plain_gpus(plan, options):
         if count > request.most:
             usual = min(request.most, GPUS.get(request.type, 8))
             because = f"a machine has at most {request.most} of them, and gpus is per node"

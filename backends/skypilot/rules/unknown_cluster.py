@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ....compiler.diagnostics.diagnostic import Diagnostic, nearest
 from ....compiler.plan.launch_plan import LaunchPlan
 from ..options import SkypilotOptions
-from ._infras import infras, is_read, is_site
+from ._infras import can_parse, infras, is_site
 
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
@@ -16,7 +16,7 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         name = cluster_path if cloud.lower() in ("k8s", "kubernetes") else cluster_path.partition("/")[0]
         if not name or options.clusters is None or not is_site(cloud) or name in (*options.clusters, "*"):
             continue
-        if is_read(text):
+        if can_parse(text):
             near = nearest(name, options.clusters) or [*options.clusters]
             hint = f"{key}={cloud}/{near[0]}" if near else f"{key}={cloud}"
             because = f"backend.clusters has {', '.join(options.clusters) or 'none'}; SkyPilot only checks at launch"

@@ -8,12 +8,12 @@ from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, nearest
 from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared.gpus import GPUS
 from ..options import SkypilotOptions
-from ._gpus import counted
+from ._gpus import requested_plain_gpus
 
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     reported = set()
-    for request in counted(plan, options):
+    for request in requested_plain_gpus(plan, options):
         if request.type in GPUS or (request.key, request.type) in reported:
             continue
         reported.add((request.key, request.type))

@@ -68,8 +68,8 @@ def _unknown(program: Program, name: str, title: str) -> Diagnostic:
         right_key = other.owners.get(name, f"{other.section}.{name}")
         hint = f"remove {key}, and set {right_key}"
         return Diagnostic("JC4340", title, f"it is an option of {other.name}", hint, key=key)
-    begun = sbatch_options.begins(name, program.known)
-    meant = begun or sbatch_options.meant(name, program.known)
+    begun = sbatch_options.options_with_prefix(name, program.known)
+    meant = begun or sbatch_options.similar_options(name, program.known)
     if not meant:
         hint = f"remove {key}, unless a SPANK plugin of the site provides it"
         return Diagnostic("JC4340", title, because, hint, key=key, severity=Severity.WARNING)

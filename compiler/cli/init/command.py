@@ -32,7 +32,7 @@ OPTIONS = ("--yes", "--force", "--project")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class InitArguments:
     """Parsed command line. given: facts from KEY=VALUE words."""
 
     name: str
@@ -44,7 +44,7 @@ def init_command(arguments: Arguments) -> int:
     """Run jobc init [NAME] [--project] [--yes] [--force] [KEY=VALUE …]."""
     requested = _wanted(arguments.words)
     asking = "--yes" not in requested.options and sys.stdin.isatty()
-    facts = find(requested.given, os.environ)
+    facts = detect_facts(requested.given, os.environ)
     for fact in facts:
         put(f"  {_said(fact):<56} {fact.by}")
     name = requested.name or next((fact.value for fact in facts if fact.key == "name"), "site")
@@ -65,7 +65,7 @@ def init_command(arguments: Arguments) -> int:
 COMMANDS = {"init": init_command}
 
 
-def _wanted(words: Sequence[str]) -> Wanted:
+def _wanted(words: Sequence[str]) -> InitArguments:
     """Parse the arguments. Raises CompileError: JC1110 for an unknown word, JC1136 for an invalid file name."""
     names = [word for word in words if not word.startswith("-") and "=" not in word]
     for word in words:
@@ -75,7 +75,7 @@ def _wanted(words: Sequence[str]) -> Wanted:
             because = "it accepts one name, KEY=VALUE, --yes, --force and --project"
             raise CompileError([Diagnostic("JC1110", f"jobc init does not accept {word}", because, hint)])
     facts = [_given(word) for word in words if "=" in word and word[0] != "-"]
-    return Wanted(names[0] if names else "", tuple(facts), frozenset(words) & frozenset(OPTIONS))
+    return InitArguments(names[0] if names else "", tuple(facts), frozenset(words) & frozenset(OPTIONS))
 
 
 def _given(word: str) -> Fact:
@@ -86,13 +86,13 @@ def _given(word: str) -> Fact:
     return Fact(key, value, "as given")
 
 
-def find(given: Sequence[Fact], environment: os._Environ[str]) -> list[Fact]:
+def detect_facts(given: Sequence[Fact], environment: os._Environ[str]) -> list[Fact]:
     """Return the given facts, then those detected on this machine or on the first given host."""
     given_values = {fact.key: fact.value for fact in given}
-    facts = list(probe.slurm(probe.here)) if given_values.get("backend", "slurm") == "slurm" else []
-    runner: Run = probe.here
+    facts = list(probe.slurm(probe.run_here)) if given_values.get("backend", "slurm") == "slurm" else []
+    runner: Run = probe.run_here
     if not facts and "hosts" in given_values:
-        runner = probe.on(_first_host(given_values["hosts"]))
+        runner = probe.runner_on_host(_first_host(given_values["hosts"]))
         facts = [Fact("backend", "ssh", "hosts were given"), *probe.machine(runner)]
     elif not facts:
         facts = [Fact("backend", "local", "sinfo is not available"), *probe.machine(runner)]

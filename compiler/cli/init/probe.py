@@ -29,7 +29,7 @@ class Fact:
     by: str
 
 
-def here(*words: str) -> str | None:
+def run_here(*words: str) -> str | None:
     """Run a command on this machine and return its stdout, None if it does not exist or fails."""
     if shutil.which(words[0]) is None:
         return None
@@ -43,12 +43,12 @@ def here(*words: str) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def on(host: str) -> Run:
+def runner_on_host(host: str) -> Run:
     """Return a runner for commands on a host with passwordless ssh. Without a host, it returns None."""
     options = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=5")
 
     def run(*words: str) -> str | None:
-        return here("ssh", *options, "--", host, shlex.join(words)) if host else None
+        return run_here("ssh", *options, "--", host, shlex.join(words)) if host else None
 
     return run
 
@@ -107,7 +107,7 @@ def _partition(columns: Mapping[str, Sequence[str]]) -> str:
         "gpu_types": f"[{', '.join(types)}]" if types else "",
         "cpus": str(max(_numbers(columns["cpus"]), default="")),
         "mem": f"{max(_numbers(columns['mib']), default=0)}MiB",
-        "time": limit(columns["limit"][0]),
+        "time": convert_time_limit(columns["limit"][0]),
     }
     return "{" + ", ".join(f"{key}: {value}" for key, value in fields.items() if value not in ("", "0MiB")) + "}"
 
@@ -122,7 +122,7 @@ def _gpus(gres: str) -> tuple[list[str], int]:
     return [kind for kind, _ in matches if kind], sum(int(count) for _, count in matches)
 
 
-def limit(text: str) -> str:
+def convert_time_limit(text: str) -> str:
     """Convert Slurm's [DAYS-]HOURS:MINUTES:SECONDS or MINUTES:SECONDS to jobc's format; "" for no limit."""
     match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
     if not match:

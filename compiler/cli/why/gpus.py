@@ -11,7 +11,7 @@ from ...plugins.registry import find_plugins
 VISIBLE_GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 
-def chosen_by(plan: Mapping[str, Any], path: str) -> str:
+def explain_visible_gpus(plan: Mapping[str, Any], path: str) -> str:
     """Return a sentence about what sets it. plan: with values; path: file of the job that sets it, "" = none"""
     if path:
         return f"{path} sets it"

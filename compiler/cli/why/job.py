@@ -46,7 +46,7 @@ class Job:
         """Return path -> line number as compiled -> (current number, is it unchanged). Removed lines are missing."""
         numbers_by_path = {}
         for path, lines in self.files.items():
-            written = enumerate(as_written(self.written.get(path, ()), lines), 1)
+            written = enumerate(match_lines(self.written.get(path, ()), lines), 1)
             numbers_by_path[path] = {was: (number, is_same) for number, (was, is_same) in written}
         return numbers_by_path
 
@@ -62,7 +62,7 @@ class Job:
         return f"{self.folder}{path}:{number}  {self.files[path][number - 1].strip()}".rstrip()
 
 
-def as_written(written: Sequence[str], now: Sequence[str]) -> list[tuple[int | None, bool]]:
+def match_lines(written: Sequence[str], now: Sequence[str]) -> list[tuple[int | None, bool]]:
     """Match each line on disk to the compiled line it came from: (line number, is it unchanged).
 
     An edited line has the number of the line it replaced; an added line has None.

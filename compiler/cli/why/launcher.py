@@ -15,7 +15,7 @@ NODE, ACCELERATE = "node.sh", "accelerate.yaml"
 
 
 @dataclass(frozen=True)
-class Made:
+class LauncherSetting:
     """How a launcher sets a variable. how: a sentence; words: (file, line pattern) of the launcher's options; reads:
     variables from which it is computed; files: files of the runtime library that set it."""
 
@@ -25,11 +25,11 @@ class Made:
     files: tuple[str, ...] = ()
 
 
-def made_by(plan: Mapping[str, Any], name: str) -> Made | None:
+def launcher_setting(plan: Mapping[str, Any], name: str) -> LauncherSetting | None:
     """Return how the launcher sets the variable, or None if it does not or is not one of jobc's launchers."""
     launcher = plan.get("launcher", "")
     if name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and plan.get("topology.nodes", 1) > 1:
-        return Made(
+        return LauncherSetting(
             "find_network sets it, unless it is set already, to `interface` or to the interface that leads to node 0",
             ((NODE, "^interface="),),
         )
@@ -41,11 +41,11 @@ def made_by(plan: Mapping[str, Any], name: str) -> Made | None:
         return None
     if launcher == "torchrun" and plan.get("rendezvous.backend") == "c10d" and name in _C10D:
         how, flags, reads, files = _C10D[name]
-        return Made(how, _flags(flags), reads, files)
+        return LauncherSetting(how, _flags(flags), reads, files)
     if name in _TORCHRUN:
         how, flags = _TORCHRUN[name]
         by = "torchrun" if launcher == "torchrun" else "torch.distributed.launch"
-        return Made(f"{by} sets it to {how}", _flags(flags))
+        return LauncherSetting(f"{by} sets it to {how}", _flags(flags))
     return None
 
 
@@ -86,15 +86,17 @@ _READS = {
 }
 
 
-def _spawned(launcher: str, name: str) -> Made | None:
+def _spawned(launcher: str, name: str) -> LauncherSetting | None:
     if name not in _READS:
         return None
     if launcher == "mpirun":
         how, words = "mpi.py --rank, which mpirun starts, sets it as spawn.py does", ((NODE, r'"\$jobctl" mpi --rank'),)
         sizes = ((NODE, r"^-np "),) if name == "WORLD_SIZE" else ()
-        return Made(f"{how}, from {' and '.join(_READS[name])}", (*words, *sizes), _READS[name], ("spawn.py",))
+        return LauncherSetting(
+            f"{how}, from {' and '.join(_READS[name])}", (*words, *sizes), _READS[name], ("spawn.py",)
+        )
     how = f"spawn.py sets it from {' and '.join(_READS[name])}"
-    return Made(
+    return LauncherSetting(
         how,
         ((NODE, r'"\$jobctl" spawn --tasks? ' if launcher == "srun" else r'"\$jobctl" spawn -- '),),
         _READS[name],
@@ -113,21 +115,21 @@ _ACCELERATE: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
 }
 
 
-def _accelerate(plan: Mapping[str, Any], name: str) -> Made | None:
+def _accelerate(plan: Mapping[str, Any], name: str) -> LauncherSetting | None:
     if name == "OMP_NUM_THREADS":
         how = "accelerate sets it to --num_cpu_threads_per_process"
-        return Made(how, ((NODE, r"^--num_cpu_threads_per_process\b"),))
+        return LauncherSetting(how, ((NODE, r"^--num_cpu_threads_per_process\b"),))
     if name == "ACCELERATE_MIXED_PRECISION":
-        return Made("accelerate sets it to mixed_precision", ((ACCELERATE, "^mixed_precision:"),))
+        return LauncherSetting("accelerate sets it to mixed_precision", ((ACCELERATE, "^mixed_precision:"),))
     if name not in _ACCELERATE:
         return None
     if plan["topology.world_size"] == 1:
-        return Made("node.sh sets it, because accelerate sets none for a single process")
+        return LauncherSetting("node.sh sets it, because accelerate sets none for a single process")
     how, words = _ACCELERATE[name]
-    return Made(f"torchrun, which accelerate runs, sets it from {how}", words)
+    return LauncherSetting(f"torchrun, which accelerate runs, sets it from {how}", words)
 
 
-def own_lines(lines: Sequence[str], launcher: str) -> list[str]:
+def lines_for_launcher(lines: Sequence[str], launcher: str) -> list[str]:
     """Return the lines of node.sh without the branches of other launchers and without the smoke test."""
     result, of, arm = [], "", ""
     for line in lines:

@@ -12,7 +12,7 @@ from ...diagnostics.origin import Origin
 from ...emit.artifact_dir import MANIFEST
 from ...emit.source_map import SourceMap, SpecValue
 from ...pipeline.library import PROGRAM, SCRIPTS
-from .job import Job, as_written, keys_of
+from .job import Job, keys_of, match_lines
 
 
 def artifact_of(file: Path) -> Path:
@@ -46,7 +46,7 @@ def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
         return
     for change in job.changes:
         yield f"  changed  since it was compiled: {change}"
-    was, is_same = as_written(job.written.get(path, ()), lines)[number - 1]
+    was, is_same = match_lines(job.written.get(path, ()), lines)[number - 1]
     if not is_same:
         yield "  edited   this line was changed after the compile; jobc verify lists the edits"
         if was is None:

@@ -29,7 +29,7 @@ def compiled_job(words: tuple[str, ...], arguments: Arguments) -> Job:
 
 def written_job(folder: Path, arguments: Arguments, shown: str = "") -> Job:
     """Compile an artifact directory again. CompileError JC5004, with the reasons, if that is not possible."""
-    from ...artifacts.recompile import NotHere, drift
+    from ...artifacts.recompile import InputsMissing, drift
 
     again: Recompiled | None = None
     changes: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ def written_job(folder: Path, arguments: Arguments, shown: str = "") -> Job:
     try:
         input_drift, again = drift(folder, arguments.config_dirs)
         changes, refused = (input_drift.causes, input_drift.refused) if input_drift else ((), ())
-    except NotHere as error:
+    except InputsMissing as error:
         changes = (str(error),)
     if again is None:
         title = f"cannot trace the lines of {folder}, because it cannot be compiled again"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 
 from ...diagnostics.diagnostic import CompileError, Diagnostic, nearest
+from ...pipeline.common_files import JOB
 from ...plugins.backend import VERBS
 from ...plugins.registry import PACKAGE
-from .gpus import VISIBLE_GPUS, chosen_by
-from .job import Job, as_written, lines_of
-from .launcher import made_by, own_lines
+from .gpus import VISIBLE_GPUS, explain_visible_gpus
+from .job import Job, lines_of, match_lines
+from .launcher import launcher_setting, lines_for_launcher
 from .line import column_lines, plan_key_lines, spec_key
 
 
@@ -24,12 +26,12 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
         yield f"  means    {row.meaning}; set by {row.setter}"
     if rank is not None:
         yield f"  rank     {_place(job, rank, name)}"
-    assignment = made_by(job.plan, name)
+    assignment = launcher_setting(job.plan, name)
     key = f"env.{name}" if f"env.{name}" in job.source_map.spec else f"secrets.{name}"
     settings = _settings(job, name)
     of_gpus = name in VISIBLE_GPUS and assignment is None and key not in job.source_map.spec
     if of_gpus and job.plan:
-        yield f"  how      {chosen_by(job.plan, settings[0][0] if settings else '')}"
+        yield f"  how      {explain_visible_gpus(job.plan, settings[0][0] if settings else '')}"
     if assignment is not None:
         yield f"  how      {assignment.how}"
     printed: set[tuple[str, int]] = set()
@@ -68,6 +70,12 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
         for file, lines in library.items()
         for n in _naming(lines, name, file.endswith(".py"))
     ]
+    started = [
+        f"jobc:{path}:{n}  {lines[n - 1].strip()}"
+        for path, lines in _engine(job)
+        for n in _naming(lines, name, is_python=True)
+    ]
+    yield from column_lines("submit", started)
     yield from column_lines("on node", copied)
     if row is None and not of_gpus and not settings and not copied and key not in job.source_map.spec:
         close = nearest(name, [row.name for row in TABLE])
@@ -82,12 +90,21 @@ def _library() -> dict[str, list[str]]:
     return {file.name: lines_of(file.read_text(encoding="utf-8")) for file in files}
 
 
+def _engine(job: Job) -> Iterator[tuple[str, list[str]]]:
+    """Yield the path and the lines of the engine.py that starts the job, if jobc brings its backend."""
+    settings = "\n".join(job.written.get(JOB, ()))
+    backend = json.loads(settings).get("backend", "") if settings else ""
+    file = PACKAGE / "backends" / backend / "engine.py"
+    if backend and file.is_file():
+        yield file.relative_to(PACKAGE).as_posix(), lines_of(file.read_text(encoding="utf-8"))
+
+
 _ASIDE = {*VERBS, "prefetch.sh", "spec.yaml"} - {"submit.sh"}  # not involved in starting ranks
 
 
 def _lines(job: Job, path: str) -> Sequence[str]:
     lines = job.files.get(path, ())
-    return own_lines(lines, job.plan.get("launcher", "")) if path == "node.sh" else lines
+    return lines_for_launcher(lines, job.plan.get("launcher", "")) if path == "node.sh" else lines
 
 
 def _settings(job: Job, name: str) -> list[tuple[str, int]]:
@@ -176,12 +193,12 @@ def _naming(lines: Sequence[str], name: str, is_python: bool) -> list[int]:
     """Return the numbers of the lines in the trainer's files that set or build the value, not those that print it."""
     keyword = r"^\s*|[(,]\s*" if is_python else r"^|[\s;(]"
     pattern = re.compile(rf"({keyword}){name}=|\b{name}={{|[\"']{name}[\"'](\s*:|\]\s*=)")
-    aside = re.compile(r'^\s*#|node\.sh" 0 (check|shell)\b')  # these lines do not start ranks
+    aside = re.compile(r'^\s*#|node\.sh" 0 (check|shell)\b|\bcheck_node\(')  # these lines do not start ranks
     return [n for n, line in enumerate(lines, 1) if pattern.search(line) and not aside.search(line)]
 
 
 def _behind(job: Job, path: str, number: int) -> Iterator[str]:
-    was, is_same = as_written(job.written.get(path, ()), job.files[path])[number - 1]
+    was, is_same = match_lines(job.written.get(path, ()), job.files[path])[number - 1]
     if not is_same:
         yield "           edited: this line was changed after the compile"
     if was is None:

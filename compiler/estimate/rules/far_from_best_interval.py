@@ -16,13 +16,25 @@ _FAR = 3  # times as often, or as rarely
 
 
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
-    if not figures.goodput or not figures.goodput.interval_s or not figures.step_s:
+    of_epoch = figures.schedule.steps_of_epoch
+    configured = spec.checkpoint.interval(of_epoch)
+    if not figures.goodput or not figures.goodput.interval_s or not figures.step_s or not configured:
         return
-    configured, best = spec.checkpoint.every_steps, max(round(figures.goodput.best_interval_s / figures.step_s), 1)
+    best = max(round(figures.goodput.best_interval_s / figures.step_s), 1)
     last = figures.schedule.steps or max(configured, best)  # the end of training, which is always saved
     every, best = min(configured, last), min(best, last)
     if every > _FAR * best or best > _FAR * every:
-        title = f"checkpoint.every_steps={configured} is far from the best"
+        key = "checkpoint.every_epochs" if spec.checkpoint.every_epochs else "checkpoint.every_steps"
+        title = f"{key}={spec.checkpoint.every_epochs or configured} is far from the best"
         because = f"at these failure rates and save times, saving every {best:,} steps loses the least time (Daly 2006)"
         by = max(every / best, best / every)
-        yield warning("JC2122", title, because, f"checkpoint.every_steps={best}", "checkpoint.every_steps", by)
+        yield warning("JC2122", title, because, _hint(spec, best, of_epoch), key, by)
+
+
+def _hint(spec: JobSpec, best: int, of_epoch: int | None) -> str:
+    """Return the best interval in the unit of the job, or in steps if even one epoch is far more."""
+    if not spec.checkpoint.every_epochs or not of_epoch:
+        return f"checkpoint.every_steps={best}"
+    if of_epoch > _FAR * best:
+        return f"checkpoint.every_steps={best} checkpoint.every_epochs=null"
+    return f"checkpoint.every_epochs={max(round(best / of_epoch), 1)}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ...spec.value_types import show_bytes
-from ..disk import fewer
+from ..disk import fewer_checkpoints_hint
 from ..figures import Figures, on_disk, readable_bytes
 from ..limits import Finding, warning
 
@@ -20,5 +20,5 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
         because = (
             f"up to {figures.checkpoints} checkpoints of {readable} exist at once, {readable_bytes(needed)} in total"
         )
-        hint = fewer(spec.checkpoint, figures.schedule.steps, has // size)
+        hint = fewer_checkpoints_hint(spec.checkpoint, figures.schedule, has // size)
         yield warning("JC2126", title, because, hint, "estimate.disk", needed / has)

@@ -9,7 +9,7 @@ from ...spec.job_spec import JobSpec
 from ...spec.value_types import show_bytes
 from ..figures import Figures, readable_bytes
 from ..limits import Finding, warning
-from ..relief import relief
+from ..memory_hint import memory_hint
 
 
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
@@ -19,4 +19,4 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
         optional_parts = [part for part in ("optimizer", "activations") if part not in needs.unknown]
         *parts, last = ["weights", "gradients", *optional_parts]
         because = f"{', '.join(parts)} and {last} take about {readable_bytes(needs.total)}"
-        yield warning("JC2120", title, because, relief(spec, plan, has), "estimate.gpu_mem", needs.total / has)
+        yield warning("JC2120", title, because, memory_hint(spec, plan, has), "estimate.gpu_mem", needs.total / has)

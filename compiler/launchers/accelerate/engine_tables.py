@@ -70,13 +70,13 @@ def example(rule: str) -> str:
     first = rule.partition(" or ")[0]
     match = _TYPE.fullmatch(first)
     if match is None:
-        return words(first)[-1]
+        return literals(first)[-1]
     if match[1] not in ("int", "number"):
         return _EXAMPLES.get(match[1], "auto")
     return next((text for text in ("1", "0.5", "0", "-1") if _accepts(first, float(text))), "auto")
 
 
-def words(rule: str) -> list[str]:
+def literals(rule: str) -> list[str]:
     """Return every literal in a rule; empty if it only names types."""
     parts = [part for part in rule.split(" or ") if not _TYPE.fullmatch(part)]
     return [word for part in parts for word in part.lstrip("~").split("|")]
@@ -85,7 +85,7 @@ def words(rule: str) -> list[str]:
 def _accepts(rule: str, value: Any) -> bool:
     match = _TYPE.fullmatch(rule)
     if match is None:
-        allowed = words(rule)
+        allowed = literals(rule)
         if rule.startswith("~") and isinstance(value, str):
             return value.lower() in (word.lower() for word in allowed)
         return isinstance(value, str) and value in allowed
@@ -127,6 +127,6 @@ def _within(number: float, sign: str, bound: float) -> bool:
 def _description(rule: str) -> str:
     match = _TYPE.fullmatch(rule)
     if match is None:
-        return f"one of {', '.join(words(rule))}"
+        return f"one of {', '.join(literals(rule))}"
     bounds = " and ".join(f"{sign} {bound}" for sign, bound in _BOUND.findall(match[2]))
     return f"{_NAMES.get(match[1], match[1])} {bounds}".strip()

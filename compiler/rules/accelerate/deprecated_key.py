@@ -10,7 +10,7 @@ from ...emit.overlay import Path
 from ...launchers.accelerate.engine_tables import engine, tables
 from ...launchers.accelerate.protected_keys import of_accelerate, of_deepspeed
 from ...plan.launch_plan import LaunchPlan
-from ._entries import Tree
+from ._user_entries import Tree
 
 
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from ...diagnostics.diagnostic import Diagnostic, nearest
 from ...launchers.accelerate.engine_tables import engine, tables
 from ...plan.launch_plan import LaunchPlan
-from ._entries import Entry, Tree, entries
+from ._user_entries import Tree, UserEntry, user_entries
 
 
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
-    for entry in entries(plan, extra, deepspeed_extra, section):
+    for entry in user_entries(plan, extra, deepspeed_extra, section):
         if entry.rule is None:
             yield _unknown(entry)
 
 
-def _unknown(entry: Entry) -> Diagnostic:
+def _unknown(entry: UserEntry) -> Diagnostic:
     key, engine_name = entry.key, engine(entry.file)
     removed = tables()["deepspeed_removed"].get(".".join(entry.inside)) if entry.file == "deepspeed" else None
     if removed:

@@ -14,7 +14,7 @@ from ...emit.overlay import Path, leaves
 from ...launchers.accelerate.files import SHARDED
 from ...launchers.accelerate.gpu_ids import are_gpus
 from ...plan.launch_plan import LaunchPlan
-from ._entries import Tree, is_of_fsdp_1
+from ._user_entries import Tree, is_of_fsdp_1
 
 
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:

@@ -7,13 +7,13 @@ from typing import Any
 
 from ...diagnostics.diagnostic import Diagnostic, nearest
 from ...launchers.accelerate import gpu_ids
-from ...launchers.accelerate.engine_tables import accepts, description, engine, example, keys_below, words
+from ...launchers.accelerate.engine_tables import accepts, description, engine, example, keys_below, literals
 from ...plan.launch_plan import LaunchPlan
-from ._entries import Entry, Tree, entries
+from ._user_entries import Tree, UserEntry, user_entries
 
 
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
-    for entry in entries(plan, extra, deepspeed_extra, section):
+    for entry in user_entries(plan, extra, deepspeed_extra, section):
         rule, value = entry.rule, entry.value
         if rule is None or value is None or _is_dropped(entry):  # null removes the entry
             continue
@@ -24,16 +24,16 @@ def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) ->
             if not gpu_ids.are_gpus(value):
                 yield _wrong(entry, gpu_ids.DESCRIPTION, f"{entry.key}={gpu_ids.EXAMPLE}")
         elif not accepts(rule, value):
-            close = nearest(str(value), words(rule), 1)
+            close = nearest(str(value), literals(rule), 1)
             yield _wrong(entry, description(rule), f"{entry.key}={close[0] if close else example(rule)}")
 
 
-def _is_dropped(entry: Entry) -> bool:
+def _is_dropped(entry: UserEntry) -> bool:
     """Return whether a value is "auto", which DeepSpeed, accelerate or transformers replaces."""
     return bool(entry.value == "auto") and entry.file == "deepspeed"
 
 
-def _wrong(entry: Entry, must_be: str, hint: str) -> Diagnostic:
+def _wrong(entry: UserEntry, must_be: str, hint: str) -> Diagnostic:
     because = f"{engine(entry.file)} rejects it on every rank, or misreads it"
     return Diagnostic(
         "JC4603", f"{entry.key}: {_shown(entry.value)} is invalid: must be {must_be}", because, hint, key=entry.key

@@ -104,7 +104,7 @@ def program(command: Sequence[str]) -> str:
     return (match[2] if match else first).rpartition("/")[2]
 
 
-def started(words: Sequence[str]) -> Sequence[str]:
+def from_program_on(words: Sequence[str]) -> Sequence[str]:
     """Return the words from the program on, without `then`, `X=1`, `env X=1`, `timeout -k 9 1h`, `uv run` and so on."""
     words, tail = words[:SEARCHED], words[SEARCHED:]
     while words:
@@ -122,10 +122,10 @@ def started(words: Sequence[str]) -> Sequence[str]:
     return (*words, *tail)
 
 
-def assigned(words: Sequence[str]) -> Sequence[str]:
+def leading_assignments(words: Sequence[str]) -> Sequence[str]:
     """Return the assignments `X=1` before the program, with or without `env`."""
-    front = spelled_out(words)
-    return [word for word in front[: len(front) - len(started(front))] if _GIVEN.fullmatch(word)]
+    front = split_env_string(words)
+    return [word for word in front[: len(front) - len(from_program_on(front))] if _GIVEN.fullmatch(word)]
 
 
 def _behind_options(words: Sequence[str], starter: _Starter) -> Sequence[str]:
@@ -139,7 +139,7 @@ def _behind_options(words: Sequence[str], starter: _Starter) -> Sequence[str]:
     return words
 
 
-def spelled_out(words: Sequence[str]) -> Sequence[str]:
+def split_env_string(words: Sequence[str]) -> Sequence[str]:
     """Return the command with the text of `env -S TEXT` split into words."""
     behind_env = False
     for index, word in enumerate(words[:SEARCHED]):
@@ -169,7 +169,7 @@ def launcher(words: Sequence[str]) -> str:
     return name if pattern == "" or (pattern and re.match(rf"({pattern})( |$)", " ".join(arguments[:SEARCHED]))) else ""
 
 
-def trains(words: Sequence[str]) -> bool:
+def starts_training(words: Sequence[str]) -> bool:
     """Return whether the words seem to start training: a Python file or module, or a launcher command."""
     words = words[:SEARCHED]
     starts_another = program(words) in (*_OF_ANYTHING, *_HOLDERS)

@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ._programs import program, spelled_out, started
+from ._programs import from_program_on, program, split_env_string
 
 SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
 _HIDDEN = re.compile(r"""(?sx)
@@ -42,7 +42,7 @@ class Command:
     @property
     def words(self) -> Sequence[str]:
         """Return the words from the program on."""
-        words = started(self.typed)
+        words = from_program_on(self.typed)
         closed = next((index for index, word in enumerate(words) if index and word == ")"), None)
         return words[:closed]
 
@@ -63,19 +63,19 @@ def simple_commands(command: Sequence[str]) -> Iterator[Sequence[str]]:
         for inner_command in commands(text):
             yield from simple_commands(inner_command.words)
     else:
-        yield started(command)
+        yield from_program_on(command)
 
 
 def shell_text(command: Sequence[str] | None) -> str:
     """Return the text after `bash -c`, below a line `set …` with the shell's own options; "" for other commands."""
-    words = started(command or ())
+    words = from_program_on(command or ())
     text = _place_of_text(words)
     return f"set {' '.join(words[1:text])}\n{words[text]}" if text else ""
 
 
 def text_of_bash(command: Sequence[str] | None) -> str:
     """Return the text after `-c` of bash, sh or dash alone; "" for other commands."""
-    words = started(command or ())
+    words = from_program_on(command or ())
     text = _place_of_text(words)
     return words[text] if text and program(words) in ("bash", "sh", "dash") else ""
 
@@ -126,9 +126,9 @@ def in_one_word(command: Sequence[str] | None) -> bool:
 
 def with_option(command: Sequence[str], *option: str) -> str:
     """Return the command with one more option for its shell, as text for the command line."""
-    words = started(command)
+    words = from_program_on(command)
     if tuple(command[-len(words) :]) != tuple(words):
-        command = spelled_out(command)
+        command = split_env_string(command)
     index = len(command) - len(words)
     shell = "bash" if "pipefail" in option and program(command[index:]) in ("sh", "dash") else command[index]
     return on_a_line([*command[:index], shell, *option, *command[index + 1 :]])  # dash 0.5.12 has no pipefail

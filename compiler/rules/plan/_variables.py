@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...spec.job_spec import JobSpec
-from ._programs import assigned, program, trains
+from ._programs import leading_assignments, program, starts_training
 from ._shell import Command, commands, shell_text
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -54,7 +54,7 @@ def variables(spec: JobSpec) -> Iterator[Variable]:
 
 
 def of_command(command: Sequence[str]) -> dict[str, str]:
-    assignments = _pairs(assigned(command))
+    assignments = _pairs(leading_assignments(command))
     if text := shell_text(command):
         assignments |= _of_text(commands(text))
     return {name: value for name, value in assignments.items() if not re.search(rf"\$\{{?{name}\b", value)}
@@ -73,7 +73,7 @@ def _of_text(found: Sequence[Command]) -> dict[str, str]:
         if is_sure and program(words) in _EXPORTS and (words[0] == "export" or "-x" in words):
             result |= _pairs(words[1:])
         elif index == last and is_sure:
-            result |= _pairs(assigned(command.typed)) | of_command(words)
+            result |= _pairs(leading_assignments(command.typed)) | of_command(words)
         depth -= sum(word == ")" for word in command.typed) + sum(word in _CLOSE for word in command.typed[:1])
         depth = max(depth, 0)
     return result
@@ -81,9 +81,9 @@ def _of_text(found: Sequence[Command]) -> dict[str, str]:
 
 def _may_train(words: Sequence[str]) -> bool:
     return (
-        trains(words)
+        starts_training(words)
         or words[0].startswith("./")
-        or any(trains(command.words) for command in commands(shell_text(words)))
+        or any(starts_training(command.words) for command in commands(shell_text(words)))
     )
 
 

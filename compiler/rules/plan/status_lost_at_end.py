@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
-from ._programs import TOOLS, program, trains
+from ._programs import TOOLS, program, starts_training
 from ._shell import Command, broken_continuations, commands, is_set, shell_text, unquoted, with_option
 
 _ENDS = (";", ";;", "\n", "&", "||", "")
@@ -40,7 +40,7 @@ class _Part:
     @property
     def runs(self) -> bool:
         """Return whether the command trains."""
-        return any(trains(command.words) for command in self.commands)
+        return any(starts_training(command.words) for command in self.commands)
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
@@ -96,7 +96,7 @@ def _is_seen(part: _Part) -> bool:
     """Return whether `set -e` detects a failure of its program."""
     guarded = part.end in ("||", "&") or part.typed[0] in ("if", "elif", "while", "!")
     before = max((index for index, command in enumerate(part.commands, start=1) if command.join == "&&"), default=0)
-    return not guarded and not any(trains(command.words) for command in part.commands[:before])
+    return not guarded and not any(starts_training(command.words) for command in part.commands[:before])
 
 
 def _exits(part: _Part) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
-from ._programs import TOOLS, program, started, trains
+from ._programs import TOOLS, from_program_on, program, starts_training
 from ._shell import SHELLS, Command, commands, is_set, shell_text, with_option
 
 _FILTERS = ("awk", "egrep", "exit", "grep", "head", "logger", "sed", "set", "sort", "tail", "tee", "tr", "ts", "wc")
@@ -32,12 +32,12 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 def _is_hidden(found: Sequence[Command]) -> bool:
     """Return whether a pipe hides the exit code of the program."""
-    last = next((command for command in reversed(found) if trains(command.words)), None)
+    last = next((command for command in reversed(found) if starts_training(command.words)), None)
     if not last:
         last = next(
             (command for command in reversed(found) if program(command.words) not in ("", *_FILTERS, *TOOLS)), None
         )
-    return bool(last and (trains(last.words) or _is_script(last.words)) and last in _hidden(found))
+    return bool(last and (starts_training(last.words) or _is_script(last.words)) and last in _hidden(found))
 
 
 def _is_script(words: Sequence[str]) -> bool:
@@ -67,5 +67,5 @@ def _closed(command: Command) -> int:
 
 
 def _opened(command: Command) -> int:
-    in_front = command.typed[: len(command.typed) - len(started(command.typed)) + 1]
+    in_front = command.typed[: len(command.typed) - len(from_program_on(command.typed)) + 1]
     return "".join(word for word in command.typed if word in ("(", "((")).count("(") + sum(w in _OPEN for w in in_front)

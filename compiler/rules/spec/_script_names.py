@@ -35,20 +35,20 @@ _FUNCTION = re.compile(r"^(\w+)\(\) [{(]\n.*?^[})]", re.MULTILINE | re.DOTALL)
 _LOCAL = re.compile(r"^ *local (.*)", re.MULTILINE)
 
 
-def is_of_bash(name: str) -> bool:
+def is_bash_variable(name: str) -> bool:
     """Return whether bash sets the variable, makes it read-only, or behaves differently with it."""
     return name in _READONLY | _SET_BY_BASH | _OBEYED
 
 
 @cache
-def of_nodes() -> frozenset[str]:
+def node_script_variables() -> frozenset[str]:
     """Return the variables of node.sh and its sourced files, without function locals."""
     texts = [(PACKAGE / "compiler/templates/node.sh.j2").read_text(encoding="utf-8"), *_library()]
     return frozenset(name for text in texts for name in _outer(text))
 
 
 @cache
-def of_all() -> frozenset[str]:
+def script_variables() -> frozenset[str]:
     """Return the variables of every script, including functions: secrets are read by name in many."""
     folders = [PACKAGE / "compiler/templates", *sorted((PACKAGE / "backends").glob("*/templates"))]
     templates = (file.read_text(encoding="utf-8") for folder in folders for file in sorted(folder.rglob("*.j2")))

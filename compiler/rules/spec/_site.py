@@ -7,16 +7,16 @@ from typing import Any
 
 from ...diagnostics.diagnostic import Diagnostic, alternatives
 from ...spec.job_spec import JobSpec
-from ...spec.site_facts import fact, most, place
+from ...spec.site_facts import fact, site_description, site_limit
 
 
-def too_much(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterator[Diagnostic]:
+def exceeds_site(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterator[Diagnostic]:
     """Yield a diagnostic if the job requests more than the site has. key: in job and site; show: value to text"""
-    requested, limit = getattr(spec, key), most(spec, key)
+    requested, limit = getattr(spec, key), site_limit(spec, key)
     if requested is None or limit is None or requested <= limit:
         return
     unit = {"nodes": " nodes", "gpus": " GPUs on each node", "cpus": " cores on each node"}.get(key, "")
-    because = f"{place(spec)} has {show(limit)}" + {"time": " as its longest time"}.get(key, unit)
+    because = f"{site_description(spec)} has {show(limit)}" + {"time": " as its longest time"}.get(key, unit)
     others = [partition for partition in spec.site.partitions if (fact(spec, key, partition) or 0) >= requested]
     hint = alternatives([f"{key}={show(limit)}", *(f"queue.name={name}" for name in others[:2])])
     yield Diagnostic(code, f"{key}={show(requested)} exceeds the site's limit", because, hint, key=key)

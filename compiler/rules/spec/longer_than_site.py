@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from ...diagnostics.diagnostic import Diagnostic
 from ...spec.job_spec import JobSpec
 from ...spec.value_types import show_duration
-from ._site import too_much
+from ._site import exceeds_site
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    yield from too_much("JC2063", spec, "time", show_duration)
+    yield from exceeds_site("JC2063", spec, "time", show_duration)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from ...diagnostics.diagnostic import Diagnostic
 from ...spec.job_spec import JobSpec
 from ...spec.value_types import show_bytes
-from ._site import too_much
+from ._site import exceeds_site
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    yield from too_much("JC2062", spec, "cpus")
-    yield from too_much("JC2062", spec, "mem", show_bytes)
+    yield from exceeds_site("JC2062", spec, "cpus")
+    yield from exceeds_site("JC2062", spec, "mem", show_bytes)

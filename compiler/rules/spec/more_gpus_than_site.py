@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic
 from ...spec.job_spec import JobSpec
-from ._site import too_much
+from ._site import exceeds_site
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    yield from too_much("JC2060", spec, "gpus")
+    yield from exceeds_site("JC2060", spec, "gpus")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic
 from ...spec.job_spec import JobSpec
-from ._site import too_much
+from ._site import exceeds_site
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    yield from too_much("JC2065", spec, "nodes")
+    yield from exceeds_site("JC2065", spec, "nodes")

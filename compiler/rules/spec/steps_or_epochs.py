@@ -1,4 +1,4 @@
-"""JC2004: both steps and epochs are set, or neither, so that the end of training is not defined."""
+"""JC2004: a length in steps and in epochs, or in neither: that of the training, or of the time between two saves."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from ...spec.job_spec import JobSpec
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    if (spec.loop.steps is None) == (spec.loop.epochs is None):
-        both_set = spec.loop.steps is not None
-        because = (
-            "both are set, and each defines a different end"
-            if both_set
-            else "neither is set, so training would never end"
-        )
-        hint = "loop.steps=400"
-        if both_set:
-            hint = f"loop.steps=null, to run {spec.loop.epochs} epochs, or loop.epochs=null"
-        yield Diagnostic("JC2004", "set exactly one of loop.steps and loop.epochs", because, hint, key="loop.epochs")
+    loop, saves = spec.loop, spec.checkpoint
+    yield from _check("loop.steps", loop.steps, "loop.epochs", loop.epochs, "training would never end")
+    keys = "checkpoint.every_steps", "checkpoint.every_epochs"
+    yield from _check(keys[0], saves.every_steps, keys[1], saves.every_epochs, "only the end would be saved")
+
+
+def _check(
+    in_steps: str, steps: int | None, in_epochs: str, epochs: int | None, if_neither: str
+) -> Iterator[Diagnostic]:
+    """Yield an error unless exactly one is set. in_steps, in_epochs: the keys"""
+    title = f"set exactly one of {in_steps} and {in_epochs}"
+    if steps is None and epochs is None:
+        yield Diagnostic("JC2004", title, f"neither is set, so {if_neither}", f"{in_steps}=400", key=in_epochs)
+    elif steps is not None and epochs is not None:
+        hint = f"{in_steps}=null, for {epochs} epochs, or {in_epochs}=null"
+        yield Diagnostic("JC2004", title, "both are set, and each defines another number of steps", hint, key=in_epochs)

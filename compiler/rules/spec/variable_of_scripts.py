@@ -10,15 +10,15 @@ from . import _script_names as shell_names
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    entries = [("env", name, name, shell_names.of_nodes) for name in spec.env]
+    entries = [("env", name, name, shell_names.node_script_variables) for name in spec.env]
     for name, ref in spec.secrets.items():
-        entries.append(("secrets", name, name, shell_names.of_all))
+        entries.append(("secrets", name, name, shell_names.script_variables))
         kind, _, variable = ref.partition(":")
         if kind == "env" and variable != name:
-            entries.append(("secrets", name, variable, shell_names.of_all))
+            entries.append(("secrets", name, variable, shell_names.script_variables))
     for section, name, used, names in entries:
         title = f"{section}.{name}: reserved name, because bash or the scripts use {used}"
-        if shell_names.is_of_bash(used):
+        if shell_names.is_bash_variable(used):
             because = "bash sets this variable itself, makes it read-only, or behaves differently when it is set"
         elif used != used.upper() and used in names():
             because = "a script in the artifact uses a variable with this name"

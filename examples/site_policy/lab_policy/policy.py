@@ -16,7 +16,7 @@ from jobc.compiler.spec.job_spec import JobSpec
 
 def large_jobs_save_often(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     """LAB01"""
-    every = spec.checkpoint.every_steps
+    every = spec.checkpoint.every_steps or 0  # epochs, if set, are not checked
     if plan.uses_trainer and plan.topology.nodes >= 8 and every > 1000:
         title = f"{plan.topology.nodes} nodes and a checkpoint every {every} steps only"
         because = "of eight nodes one fails in a week, and all the steps since the last checkpoint are lost"

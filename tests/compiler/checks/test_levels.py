@@ -236,7 +236,7 @@ def test_of_a_name_that_two_codes_have_the_first_is_allowed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = {"ignored-by-backend": ("JC4102", "ACME01"), "other-name": ("JC2003", "ACME02")}
-    monkeypatch.setattr(suppressions, "code_names", lambda: names)
+    monkeypatch.setattr(suppressions, "codes_by_name", lambda: names)
     assert check(capsys, NAMED, "--strict") == (0, [])
     assert check(capsys, NAMED.replace("ignored-by-backend", "other-name"))[1] == ["note[JC4102]", "note[JC3081]"]
     main(["check", "+experiment=team"])

@@ -162,16 +162,14 @@ def test_group_at_package_adds_deletes_and_nested_values(shell: Shell) -> None:
 
 
 def test_why_finds_a_line_that_a_hand_edit_has_moved(shell: Shell) -> None:
-    shell.jobc("name=x", "time=10m")
-    script = shell.project / "artifacts/x/local/submit.sh"
+    shell.jobc("name=x", "lifecycle.max_restarts=4")
+    script = shell.project / "artifacts/x/local/node.sh"
     lines = script.read_text().split("\n")
-    at = lines.index("time_limit_s=600") + 1
+    at = lines.index("max_restarts=4") + 1
     script.write_text("\n".join([*lines[:3], "echo mine", *lines[3:]]))
-    said = shell.jobc("why", f"artifacts/x/local/submit.sh:{at + 1}").stdout
-    assert f"moved    jobc wrote it as line {at};" in said and "spec     time = 10m" in said
-    assert (
-        "edited   this line was changed after the compile" in shell.jobc("why", "artifacts/x/local/submit.sh:4").stdout
-    )
+    said = shell.jobc("why", f"artifacts/x/local/node.sh:{at + 1}").stdout
+    assert f"moved    jobc wrote it as line {at};" in said and "spec     lifecycle.max_restarts = 4" in said
+    assert "edited   this line was changed after the compile" in shell.jobc("why", "artifacts/x/local/node.sh:4").stdout
 
 
 def test_verify_says_which_lines_of_which_file(shell: Shell) -> None:

@@ -138,7 +138,7 @@ def test_what_cannot_be_used_is_refused_and_nothing_is_written(
 def test_a_look_up_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "PATIENCE_S", 0.2)
     started = time.monotonic()
-    assert probe.here("sleep", "30") is None and time.monotonic() - started < 5
+    assert probe.run_here("sleep", "30") is None and time.monotonic() - started < 5
 
 
 def test_strange_text_stays_text() -> None:

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from jobc.compiler.cli import main
-from jobc.compiler.estimate.relief import NOT_ALL
+from jobc.compiler.estimate.memory_hint import NOT_ALL
 
 from ..conftest import Plan, figures
 from ..hints import hint_of, words_of

@@ -15,6 +15,7 @@ from ..diagnosed import Jobc, assert_complete, codes, write
 
 # ---- on the command line --------------------------------------------------------------------------------------------
 
+EACH_EPOCH = ("checkpoint.every_epochs=1", "checkpoint.every_steps=null")
 COMMIT = ("backend=skypilot", "storage.run=node", "code.repository=https://x.org/r.git", f"code.commit={'0' * 40}")
 LINES = [  # words, code, what the message says besides
     (["ndoes=2"], "JC1102", "did you mean nodes=2?"),
@@ -120,6 +121,8 @@ LINES = [  # words, code, what the message says besides
     (["secrets.TOKEN=hf_abc"], "JC1202", "not a value"),
     (["gpus=4", "procs=8"], "JC2001", "procs=4"),
     (["loop.epochs=3"], "JC2004", "loop.epochs=null"),
+    (["checkpoint.every_epochs=3"], "JC2004", "hint: checkpoint.every_steps=null, for 3 epochs"),
+    ([*EACH_EPOCH, "checkpoint.keep_every_steps=5"], "JC2020", "hint: checkpoint.keep_every_steps=null\n"),
     (["batch.accumulation=2", "batch.global=64"], "JC2002", "contradicts"),
     (["procs=2", "--"], "JC2012", "command line: -- …"),
     (["--", " "], "JC2012", "command is empty"),
@@ -177,7 +180,7 @@ LINES = [  # words, code, what the message says besides
     (["time=0s"], "JC1202", "hint: time=null or time=12h"),
     (["time=0"], "JC1202", "hint: time=null or time=12h"),
     (["labels=[x]"], "JC1105", "hint: labels.NAME=VALUE for each entry"),
-    (["loop.epochs=2"], "JC2004", "hint: loop.steps=null, to run 2 epochs"),
+    (["loop.epochs=2"], "JC2004", "hint: loop.steps=null, for 2 epochs"),
     (["point=../x"], "JC1202", "hint: point=x"),
     (["why"], "JC1110", "FILE:LINE"),
     (["why", "submit.sh"], "JC1110", "FILE:LINE"),
@@ -289,6 +292,9 @@ HINTS_THAT_COMPILE = [
     ["batch.accumulation=2", "batch.global=64"],
     ["procs=3", "batch.global=64"],
     ["loop.epochs=3"],
+    ["checkpoint.every_epochs=3"],
+    ["checkpoint.every_steps=null"],
+    [*EACH_EPOCH, "checkpoint.keep_every_steps=5"],
     ["env.OMP_NUM_THREADS=4"],
     ["secrets.T=env:T", "env.T=x"],
     ["container=docker"],

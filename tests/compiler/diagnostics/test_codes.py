@@ -18,7 +18,7 @@ import pytest
 from jobc.compiler.cli import main
 from jobc.compiler.diagnostics.code_heading import LONGEST, read_heading
 from jobc.compiler.diagnostics.diagnostic import Diagnostic, format_text
-from jobc.compiler.plugins.registry import PACKAGE, code_name, code_names, code_pages
+from jobc.compiler.plugins.registry import PACKAGE, code_name, code_pages, codes_by_name
 from jobc.tests.compiler import hints
 from jobc.tests.compiler.quick_jobc import quick_jobc
 
@@ -91,7 +91,7 @@ def test_a_name_is_two_to_four_short_words(page: Path) -> None:
 
 
 def test_no_two_codes_have_the_same_name() -> None:
-    assert {name: codes for name, codes in code_names().items() if len(codes) > 1} == {}
+    assert {name: codes for name, codes in codes_by_name().items() if len(codes) > 1} == {}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra import compose as hydra_compose
 from omegaconf import DictConfig, OmegaConf
 
-from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
 from jobc.compiler.frontend.compose import compose_config, hydra_ready
-from jobc.compiler.frontend.compose_cache import recompose
+from jobc.compiler.frontend.compose_cache import COMPOSE_ERRORS, recompose
 from jobc.compiler.frontend.overrides import read_overrides
 from jobc.compiler.pipeline.compile import compile_job, known_keys, search_path
 from jobc.compiler.pipeline.types import Request
@@ -22,8 +24,9 @@ WORDS = [
     ("+experiment=qwen_image", "backend=kubernetes", "~batch.global", "time=null"),
     ("backend=slurm", "nodes=8", "nodes=4", "task=digits", "mounts=[{kind: host, source: /a, target: /b}]"),
 ]
-OF_HYDRA = [  # a group replaced; an option that is not there; a key that is not; a setting of Hydra
-    ("model={kind: gpt, layers: 2}", "model.layers=3"), ("optim=none_such",), ("~env.B",), ("hydra.verbose=true",),
+REJECTED = [  # no such option, with no such key; no such keys; a null group; values that do not fit
+    ("optim=none_such", "no=1"), ("~env.B",), ("name=x", "optim.rl=1", "no.key=2"), ("model=null",), ("+seed=3",),
+    ("++optim=adamw",), ("parallel@other=fsdp", "no=1"), ("hosts.a=b",), ("labels=[a]",), ("model={kind: gpt}", "no=1"),
 ]  # fmt: skip
 
 
@@ -36,16 +39,37 @@ def test_it_is_what_hydra_composes_kept_and_again(words: tuple[str, ...]) -> Non
         recompose(tuple(folder.path for folder in folders), "config", overrides)
         for _ in range(2):
             got = recompose(tuple(folder.path for folder in folders), "config", overrides)
-            assert got is not None
             assert repr(plain(got)) == repr(wanted)  # with the places of the values
 
 
-@pytest.mark.parametrize("words", OF_HYDRA, ids=" ".join)
-def test_what_hydra_alone_can_tell_is_left_to_it(words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("words", [*REJECTED, ("model={kind: gpt, layers: 2}", "model.layers=3")], ids=" ".join)
+def test_it_raises_what_hydra_raises(words: tuple[str, ...]) -> None:
     folders = search_path(Request(words))
+    canonical = [o.canonical for o in read_overrides(words)]
+
+    def answer(compose: Callable[[], DictConfig]) -> object:
+        try:
+            return plain(compose())
+        except COMPOSE_ERRORS as error:
+            return type(error), str(error), str(error.__cause__)
+
     with hydra_ready(folders):
+        wanted = answer(lambda: hydra_compose("config", canonical, return_hydra_config=True))
         for _ in range(2):
-            assert recompose(tuple(folder.path for folder in folders), "config", read_overrides(words)) is None
+            got = answer(lambda: recompose(tuple(f.path for f in folders), "config", read_overrides(words)))
+            assert got == wanted
+
+
+@pytest.mark.parametrize("words", REJECTED, ids=" ".join)
+def test_the_diagnostics_are_the_same_when_composed_again(words: tuple[str, ...]) -> None:
+    folders, overrides = search_path(Request(words)), read_overrides(words)
+
+    def diagnostics(again: bool) -> list[Diagnostic]:
+        with hydra_ready(folders) as loader, pytest.raises(CompileError) as raised:
+            compose_config(loader, "config", overrides, known_keys, again)
+        return list(raised.value.diagnostics)
+
+    assert diagnostics(again=False) == diagnostics(again=True)
 
 
 def plain(config: DictConfig) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def test_every_variable_that_node_sh_has_in_the_end_is_known(tmp_path: Path, lau
     command = ["bash", str(node), "0", "train"]
     shown = subprocess.run(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
     own = {name for name in shown.split() if re.search("[a-z]", name) and not name.startswith("OMPI_MCA_")}
-    assert own >= {"rank", "launch", "nodes", "here"} and own - shell_names.of_nodes() == set()
+    assert own >= {"rank", "launch", "nodes", "here"} and own - shell_names.node_script_variables() == set()
 
 
 @pytest.mark.parametrize(

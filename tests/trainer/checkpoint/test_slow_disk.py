@@ -15,7 +15,7 @@ from jobc.trainer.checkpoint import store
 from jobc.trainer.checkpoint.background_save import Saver
 from jobc.trainer.config import train_json
 from jobc.trainer.dist.process_group import Group
-from jobc.trainer.lifecycle.exit_rank import tell
+from jobc.trainer.lifecycle.exit_rank import print_error_once
 from jobc.trainer.rt.exit_codes import CRASHED, DONE
 
 from ..conftest import Run
@@ -56,7 +56,7 @@ def test_an_error_is_told_before_the_disk_is_waited_for(
     with pytest.raises(ValueError, match="is wrong here") as wrong:
         train(tmp_path, digits({"model": {"_target_": f"{__name__}.Wrong"}, "checkpoint.every_steps": 8}))
     assert "in forward" in told[-1]
-    assert tell(wrong.value) == CRASHED
+    assert print_error_once(wrong.value) == CRASHED
     assert capfd.readouterr().err == ""  # told once
     assert (tmp_path / "checkpoints" / "step_00000008").exists()
 

@@ -74,6 +74,8 @@ def test_all_mistakes_are_told_at_once(gpt: Tree) -> None:
         ("schema", 2, "must be 1"),
         ("batch.global", 17, "is not micro 96 x accumulation 1 x world_size 1 = 96"),
         ("loop.epochs", 3, "set exactly one of steps and epochs"),
+        ("checkpoint.every_epochs", 3, "set exactly one of every_steps and every_epochs"),
+        ("checkpoint.every_epochs", 0, "must be at least 1"),
         ("model.width", 33, "is not a multiple of model.heads"),
         ("model", MLP, "mlp cannot read data.kind stdlib_bytes"),
         ("parallel", {**HSDP, "shards": 3}, "shards: 3 does not divide world_size 1"),

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from jobc.trainer.data.copier import _pinned
-from jobc.trainer.data.loader import Fed
+from jobc.trainer.data.batch_copier import _pinned
+from jobc.trainer.data.exactly_once import ExactlyOnceCheck
+from jobc.trainer.data.loader import MicroBatch
 from jobc.trainer.data.order import Order
-from jobc.trainer.data.proof import Proof
 from jobc.trainer.dist.process_group import Group
 from jobc.trainer.parallel.blocks import blocks_of
 
@@ -19,11 +19,11 @@ class Batch:
 
 
 def test_the_proof_keeps_no_batch_and_no_memory_of_a_worker() -> None:
-    proof = Proof(Order(0, 64, 2, False), Group(0, 1, torch.device("cpu")), 0)
+    proof = ExactlyOnceCheck(Order(0, 64, 2, False), Group(0, 1, torch.device("cpu")), 0)
     batches = [Batch() for _ in range(32)]
     indices = torch.arange(64)
     for at, batch in enumerate(batches):
-        proof.note([Fed(indices[2 * at : 2 * at + 2], 0, batch)])
+        proof.note([MicroBatch(indices[2 * at : 2 * at + 2], 0, batch)])
     there = [weakref.ref(batch) for batch in batches]
     indices.zero_()  # as when a worker's memory is used again
     del batch, batches

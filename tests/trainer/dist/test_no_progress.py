@@ -20,7 +20,7 @@ import torch
 from jobc.trainer.dist import hang_watch as watch_module
 from jobc.trainer.dist import process_group
 from jobc.trainer.dist.env import read
-from jobc.trainer.dist.hang_watch import Watch
+from jobc.trainer.dist.hang_watch import HangWatchdog
 from jobc.trainer.dist.phases import Phase, Phases
 from jobc.trainer.dist.process_group import join
 from jobc.trainer.dist.stall_clock import NoProgress
@@ -117,7 +117,7 @@ def test_a_rank_alone_that_hangs_says_so_writes_what_is_left_and_ends(
 ) -> None:
     phases, written = Phases(), []
     phases.begin_step(23)
-    watch = Watch(phases, 0, [NAME], TIMEOUT_S, None)
+    watch = HangWatchdog(phases, 0, [NAME], TIMEOUT_S, None)
     watch.at_end = lambda: written.append("metrics")
     with watch:
         phases.begin_step(24)
@@ -134,7 +134,7 @@ def test_a_rank_alone_that_hangs_says_so_writes_what_is_left_and_ends(
 def test_a_disk_that_hangs_as_well_does_not_keep_it(ended: list[int]) -> None:
     phases = in_step("data")
     phases.begin_step(25)
-    watch = Watch(phases, 0, [NAME], TIMEOUT_S, None)
+    watch = HangWatchdog(phases, 0, [NAME], TIMEOUT_S, None)
     hangs = threading.Event()
 
     def write() -> None:
@@ -174,7 +174,7 @@ def test_a_log_that_hangs_as_well_does_not_keep_it() -> None:
 def test_a_rank_that_is_slow_and_gets_on_is_left_alone(ended: list[int]) -> None:
     phases = in_step("data")
     phases.begin_step(25)
-    with Watch(phases, 0, [NAME], TIMEOUT_S, None):
+    with HangWatchdog(phases, 0, [NAME], TIMEOUT_S, None):
         for _ in range(8):  # micro batches
             time.sleep(0.3)
             phases.moves()
@@ -190,7 +190,7 @@ def test_a_rank_that_hangs_before_its_first_step_has_the_time_of_the_start(
 ) -> None:
     phases = Phases()
     phases.begin_part("data")
-    with Watch(phases, 0, [NAME], TIMEOUT_S, None):
+    with HangWatchdog(phases, 0, [NAME], TIMEOUT_S, None):
         wait_for_end(ended)
     assert ended == [PEER_LOST]
     last = capfd.readouterr().err.partition("error: ")[2]
@@ -202,7 +202,7 @@ def test_equal_timeouts_are_told_apart_by_what_has_been_done_before(
     ended: list[int], capfd: pytest.CaptureFixture[str]
 ) -> None:
     phases = in_step("data")
-    watch = Watch(phases, 0, [NAME], TIMEOUT_S, None)
+    watch = HangWatchdog(phases, 0, [NAME], TIMEOUT_S, None)
     watch.use_timeout(TIMEOUT_S)
     with watch:
         phases.begin_step(25)
@@ -213,7 +213,7 @@ def test_equal_timeouts_are_told_apart_by_what_has_been_done_before(
 
 def test_what_is_done_for_the_first_time_has_the_time_of_the_start(ended: list[int]) -> None:
     phases = in_step("data")
-    watch = Watch(phases, 0, [NAME], 4.0, None)
+    watch = HangWatchdog(phases, 0, [NAME], 4.0, None)
     watch.use_timeout(TIMEOUT_S)
     with watch:
         phases.begin_part("validation")

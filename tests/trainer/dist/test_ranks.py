@@ -452,7 +452,7 @@ def test_different_data_on_two_ranks_is_refused(digits: Tree, new_run: NewRun) -
         "    with join(env.read(os.environ), 20) as group:\n"
         "        check_same_data(['aa', 'bb'][group.rank] * 32, group)\n"
         "except BaseException as error:\n"
-        "    leave.leave(error)\n"
+        "    leave.exit_with_error(error)\n"
     )
     run = new_run()
     run.start(digits({"world_size": 2}), program=["-c", code])
@@ -559,7 +559,7 @@ from jobc.trainer.checkpoint import store
 from jobc.trainer.dist import env
 from jobc.trainer.files import retried_reads as patient
 from jobc.trainer.dist.process_group import join
-from jobc.trainer.lifecycle.exit_rank import leave
+from jobc.trainer.lifecycle.exit_rank import exit_with_error
 
 def refuse(place):
     def refusing(read):
@@ -583,7 +583,7 @@ try:
             refuse(Path(os.path.normpath(folder / name)))
         found.read("weights.pt")
 except BaseException as error:
-    leave(error)
+    exit_with_error(error)
 """
 
 

@@ -9,8 +9,8 @@ import time
 import pytest
 from torch.distributed import HashStore, Store  # type: ignore[attr-defined]
 
-from jobc.trainer.dist.hang_store import LOOK_TICKS, Board, Seen, verdict
-from jobc.trainer.dist.hang_watch import Watch
+from jobc.trainer.dist.hang_store import LOOK_TICKS, StatusBoard, RankStatus, describe_culprit
+from jobc.trainer.dist.hang_watch import HangWatchdog
 from jobc.trainer.dist.phases import Phase, Phases
 from jobc.trainer.lifecycle.errors import PeerLost
 from jobc.trainer.loop.stragglers import OwnWork, Stragglers
@@ -31,8 +31,8 @@ def test_the_rank_that_does_not_reach_the_step_is_named_by_all(late: int, capfd:
             phases.enter("forward")
             phases.enter("exchange")
     ended = []
-    with pytest.raises(PeerLost) as first, Watch(ranks[0], 0, NAMES, TIMEOUT_S, store):
-        with pytest.raises(PeerLost) as second, Watch(ranks[1], 1, NAMES, TIMEOUT_S, store):
+    with pytest.raises(PeerLost) as first, HangWatchdog(ranks[0], 0, NAMES, TIMEOUT_S, store):
+        with pytest.raises(PeerLost) as second, HangWatchdog(ranks[1], 1, NAMES, TIMEOUT_S, store):
             time.sleep(TIMEOUT_S)
             raise RuntimeError("Application timeout caused pair closure")  # another message to that rank was older
         ended.append(second.value)
@@ -54,8 +54,8 @@ def test_a_rank_that_failed_and_still_writes_is_not_taken_for_frozen() -> None:
         phases.begin_step(14)
         phases.enter("forward")
     ranks[1].enter("exchange")
-    with pytest.raises(PeerLost) as lost, Watch(ranks[1], 1, NAMES, TIMEOUT_S, store):
-        with pytest.raises(ValueError, match="of the user"), Watch(ranks[0], 0, NAMES, TIMEOUT_S, store):
+    with pytest.raises(PeerLost) as lost, HangWatchdog(ranks[1], 1, NAMES, TIMEOUT_S, store):
+        with pytest.raises(ValueError, match="of the user"), HangWatchdog(ranks[0], 0, NAMES, TIMEOUT_S, store):
             raise ValueError("of the user")
         time.sleep(TIMEOUT_S)
         raise RuntimeError(GLOO)
@@ -65,7 +65,7 @@ def test_a_rank_that_failed_and_still_writes_is_not_taken_for_frozen() -> None:
 def test_a_rank_that_goes_on_sends_nothing_and_is_not_warned_of(capfd: pytest.CaptureFixture[str]) -> None:
     store: Store = HashStore()
     phases = Phases()
-    with Watch(phases, 0, NAMES, 0.4, store):
+    with HangWatchdog(phases, 0, NAMES, 0.4, store):
         for step in range(20):
             phases.begin_step(step + 1)
             time.sleep(0.05)
@@ -85,7 +85,7 @@ def test_a_disk_that_hangs_is_told_by_its_rank_now_and_then_and_by_nobody_else(
 ) -> None:
     store: Store = HashStore()
     ranks = [Phases(), Phases()]
-    with Watch(ranks[0], 0, NAMES, 0.9, store), Watch(ranks[1], 1, NAMES, 0.9, store):
+    with HangWatchdog(ranks[0], 0, NAMES, 0.9, store), HangWatchdog(ranks[1], 1, NAMES, 0.9, store):
         for phases in ranks:
             phases.begin_step(step)
             phases.begin_part(part)
@@ -109,7 +109,7 @@ def test_a_hanging_disk_below_on_tick_does_not_blind_the_watch(capfd: pytest.Cap
     def flush() -> None:
         hangs.wait(5)
 
-    with Watch(phases, 0, NAMES[:1], 0.6, None, flush):
+    with HangWatchdog(phases, 0, NAMES[:1], 0.6, None, flush):
         time.sleep(0.8)
         told = capfd.readouterr().err
         hangs.set()
@@ -117,25 +117,25 @@ def test_a_hanging_disk_below_on_tick_does_not_blind_the_watch(capfd: pytest.Cap
 
 
 def test_a_verdict_is_about_the_silent_then_about_those_behind() -> None:
-    waiting = Seen((7, 3), "exchange", 95.2)
+    waiting = RankStatus((7, 3), "exchange", 95.2)
     names = ["r0", "r1", "r2"]
-    assert verdict([waiting, None, Seen((7, 1), "data", 95.0)], names).startswith("r1 is not responding")
-    assert verdict([waiting, Seen((6, 9), "save", 97.0), waiting], names) == (
+    assert describe_culprit([waiting, None, RankStatus((7, 1), "data", 95.0)], names).startswith("r1 is not responding")
+    assert describe_culprit([waiting, RankStatus((6, 9), "save", 97.0), waiting], names) == (
         "r1 has been in save of step 6 for 97 s; the others wait for it"
     )
-    assert verdict([waiting] * 3, names).startswith("all ranks have been in exchange of step 7 for 95 s: a network link")
+    assert describe_culprit([waiting] * 3, names).startswith("all ranks have been in exchange of step 7 for 95 s: a network link")
 
 
 def test_ranks_that_all_read_do_not_wait_for_a_link() -> None:
     names = ["r0", "r1"]
-    data, held_out = (Seen((7, 0), "data", 95.2), Seen((7, 4), "validation", 95.2))
+    data, held_out = (RankStatus((7, 0), "data", 95.2), RankStatus((7, 4), "validation", 95.2))
     of_data = "all ranks have been in data of step 7 for 95 s: each waits for its own data"
-    assert verdict([data, data], names) == verdict([data, Seen((7, 5), "data", 91.0)], names) == of_data
+    assert describe_culprit([data, data], names) == describe_culprit([data, RankStatus((7, 5), "data", 91.0)], names) == of_data
     in_it = "in validation of step 7 for 95 s"
     all_are = f"all ranks have been {in_it}: each waits for its held-out data or is in measure()"
-    assert verdict([held_out] * 2, names) == all_are
+    assert describe_culprit([held_out] * 2, names) == all_are
     one_is_behind = f"r0 has been {in_it}; the others wait for it, or for their held-out data as well"
-    assert verdict([held_out, Seen((7, 7), "validation", 91.0)], names) == one_is_behind
+    assert describe_culprit([held_out, RankStatus((7, 7), "validation", 91.0)], names) == one_is_behind
 
 
 def test_a_straggler_is_named_with_its_phase_once_in_a_while() -> None:
@@ -160,7 +160,7 @@ def test_a_rank_that_is_busy_has_time_for_two_looks_to_show_that_it_lives(looks:
     store.set("at/1", '[[18, 1], "data", 3.0]')
     speaks = threading.Timer(looks * LOOK_TICKS * tick_s, store.set, ("at/1", '[[18, 1], "data", 4.0]'))
     speaks.start()
-    board = Board(store, 0, NAMES, lambda: Seen((18, 3), "exchange", time.monotonic()), tick_s)
+    board = StatusBoard(store, 0, NAMES, lambda: RankStatus((18, 3), "exchange", time.monotonic()), tick_s)
     board.ask()
     answer = board.answer(30)
     speaks.cancel()

@@ -23,13 +23,13 @@ from jobc.trainer.build.checks import checked_flops
 from jobc.trainer.config.schema import GptConfig, ProfileConfig
 from jobc.trainer.config.target import Target
 from jobc.trainer.config.train_json import parse
-from jobc.trainer.data.source import Source
+from jobc.trainer.data.source import DataSource
 from jobc.trainer.dist import roll_call
 from jobc.trainer.dist.process_group import Group
 from jobc.trainer.files import retried_reads
 from jobc.trainer.lifecycle.errors import BrokenInput, Diverged, TrainerError
 from jobc.trainer.loop import attempt_counter
-from jobc.trainer.loop.metrics import MetricsFile, flush_interval, last_step, older, read, training_steps
+from jobc.trainer.loop.metrics import MetricsFile, flush_interval, last_step, read, rotated_files, training_steps
 from jobc.trainer.loop.profiling import Profiling
 from jobc.trainer.recipe.mfu import flops_per_sample, peak_flops, percentile
 from jobc.trainer.recipe.recipe import Recipe
@@ -289,8 +289,8 @@ def test_lines_are_written_together_rotated_and_read_back_complete(tmp_path: Pat
             file.flush()
         elif step < 10:
             assert path.stat().st_size == 0
-    assert len(older(path)) > 1
-    assert all(part.stat().st_size <= 2000 for part in (*older(path), path))
+    assert len(rotated_files(path)) > 1
+    assert all(part.stat().st_size <= 2000 for part in (*rotated_files(path), path))
     assert path.stat().st_size > 0  # so that status.sh, which looks there, always finds the last step
     assert list(training_steps(path)) == list(range(1, 201))
     assert last_step(path) == 200
@@ -400,12 +400,12 @@ def test_a_count_that_a_power_failure_has_left_empty_is_none(tmp_path: Path, con
 
 def test_ranks_that_are_not_alike_are_listed() -> None:
     one, two = {"host": "a", "torch": "2.13.0", "CPU capability": "AVX2"}, {"host": "b", "torch": "2.12.1"}
-    assert roll_call.differences([one, one, one, {**one, "host": "c"}]) == []
-    assert roll_call.differences([one, one, two, one]) == [
+    assert roll_call.fact_differences([one, one, one, {**one, "host": "c"}]) == []
+    assert roll_call.fact_differences([one, one, two, one]) == [
         "torch: 2.13.0 on ranks 0-1, 3; 2.12.1 on rank 2",
         "CPU capability: AVX2 on ranks 0-1, 3; none on rank 2",
     ]
-    (mine,) = roll_call.call(Group(0, 1, torch.device("cpu")))
+    (mine,) = roll_call.gather_rank_facts(Group(0, 1, torch.device("cpu")))
     assert mine["torch"] == torch.__version__
 
 
@@ -415,7 +415,7 @@ def test_ranks_that_are_not_alike_are_listed() -> None:
     ("aabbccdd", 4, ""), ("aaabbbcc", 2, "ranks 2-3 share a copy of the model, on a, b"),
 ])  # fmt: skip
 def test_a_copy_that_is_on_more_nodes_than_it_needs_is_told(hosts: str, shards: int, told: str) -> None:
-    assert roll_call.scattered([{"host": host} for host in hosts], shards) == told
+    assert roll_call.scattered_copy([{"host": host} for host in hosts], shards) == told
 
 
 class Counted(Recipe):
@@ -428,7 +428,7 @@ class Counted(Recipe):
 class BuildsItsOwn(Recipe):
     """Whatever the section `model` of the config says."""
 
-    def build_model(self, source: Source) -> torch.nn.Module:
+    def build_model(self, source: DataSource) -> torch.nn.Module:
         return torch.nn.Linear(3, 2)
 
 

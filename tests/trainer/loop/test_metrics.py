@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jobc.trainer.loop.metrics import MetricsFile, older, read
+from jobc.trainer.loop.metrics import MetricsFile, read, rotated_files
 
 
 def full_at(call: str, times: set[int], monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
@@ -51,9 +51,9 @@ def test_a_disk_that_is_full_when_a_file_is_put_aside_costs_no_line_and_harms_no
     assert (tmp_path / "weights.pt").read_bytes() == b""
     assert [line["step"] for line in read(file.path)] == [1, 2, 3, 4, 5, 6]
     assert sorted(path.name for path in file.path.parent.iterdir()) == [
-        "rank_00.jsonl", *(path.name for path in older(file.path))
+        "rank_00.jsonl", *(path.name for path in rotated_files(file.path))
     ]  # fmt: skip
-    assert older(file.path)  # put aside after all, once there was room
+    assert rotated_files(file.path)  # put aside after all, once there was room
     assert capsys.readouterr().err.count("warning: the full metrics file cannot be rotated: ") == 1
 
 

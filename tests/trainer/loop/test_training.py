@@ -331,6 +331,15 @@ def test_epochs_and_drop_last_count_the_steps(digits: Tree, tmp_path: Path) -> N
     assert len(losses(tmp_path)) == 2 * (1438 // 96)
 
 
+def test_checkpoints_lie_at_the_ends_of_epochs_after_a_resume_too(digits: Tree, tmp_path: Path) -> None:
+    epochs = {"loop.steps": None, "loop.epochs": 5, "checkpoint.every_steps": None, "checkpoint.every_epochs": 2}
+    tree = digits({**epochs, "checkpoint.keep": 9})
+    assert train(tmp_path, tree, received="SIGTERM") == exit_codes.PREEMPTED
+    assert train(tmp_path, tree) == exit_codes.DONE
+    saved = [store.step_of(folder) for folder in reversed(store.newest_first(tmp_path / "checkpoints"))]
+    assert saved == [1, 2 * 15, 4 * 15, 5 * 15], "the stop, every second epoch, the end"
+
+
 def test_a_batch_larger_than_the_data_is_refused_with_drop_last(digits: Tree, tmp_path: Path) -> None:
     with pytest.raises(BrokenInput, match="do not fill one batch"):
         train(tmp_path, digits({"batch.micro": 2000, "loop.drop_last": True}))

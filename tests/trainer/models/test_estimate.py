@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from jobc.compiler.estimate.gathered import gathered
+from jobc.compiler.estimate.gathered import gathered_parameters
 from jobc.compiler.estimate.memory import ACTIVATION_ERROR, memory
 from jobc.compiler.estimate.moments import moments
 from jobc.compiler.estimate.parameters import BYTES, DIGITS, PIXELS, model_size
@@ -16,7 +16,7 @@ from jobc.trainer.config.parse import plain
 from jobc.trainer.config.schema import FsdpConfig, GptConfig, MlpConfig
 from jobc.trainer.models.gpt import Attention, Gpt
 from jobc.trainer.models.mlp import Mlp
-from jobc.trainer.parallel.fsdp import parts
+from jobc.trainer.parallel.fsdp import modules_to_shard
 from jobc.trainer.recipe.loss import autocast
 from jobc.trainer.recipe.recipe import cross_entropy
 
@@ -142,15 +142,15 @@ def test_what_fsdp_has_whole_is_what_the_trainer_wraps(model: GptConfig | MlpCon
     made = Gpt(model, BYTES) if isinstance(model, GptConfig) else Mlp(model, PIXELS, DIGITS)
     taken: set[nn.Parameter] = set()
     units = []
-    for part in parts(made, sharding):  # inner ones first
+    for part in modules_to_shard(made, sharding):  # inner ones first
         own = set(part.parameters()) - taken
         units.append(sum(parameter.numel() for parameter in own))
         taken |= own
     assert size is not None
     rest = size.parameters - sum(units)
-    assert gathered(plain(sharding), size) == min(2 * max(units, default=0) + rest, size.parameters)
+    assert gathered_parameters(plain(sharding), size) == min(2 * max(units, default=0) + rest, size.parameters)
     kept = FsdpConfig("fsdp", False, policy, (), least, False, "FULL_STATE_DICT", True)
-    assert gathered(plain(kept), size) == size.parameters
+    assert gathered_parameters(plain(kept), size) == size.parameters
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

@@ -168,7 +168,7 @@ def test_twelve_lengths_are_compiled_twice(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_compiled_pass_is_one_graph(every: int, gpt: Tree) -> None:
     """What breaks a graph in two is not told anywhere, and costs speed."""
     configured = train_json.parse(gpt({"loop.precision": "bf16", "loop.activation_checkpointing": every}))
-    made = recipe.make(configured)
+    made = recipe.build_recipe(configured)
     source = made.build_data()
     model = made.build_model(source)
     prepare(model, configured.loop)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer.recipe.optimizer import NAMES, by_name
+from jobc.trainer.recipe.optimizer import NAMES, reorder_state
 from jobc.trainer.rt.exit_codes import DATA_BROKEN, DONE
 
 from ..conftest import Run, changed
@@ -146,11 +146,11 @@ def test_moments_find_their_parameters_again_in_another_order(
 
 def test_a_state_of_other_parameters_is_refused_and_one_of_before_there_were_names_is_taken() -> None:
     state = {"state": {0: "of a", 1: "of b"}, "param_groups": [{"params": [0, 1]}]}
-    assert by_name(state, ["a", "b"]) == state
+    assert reorder_state(state, ["a", "b"]) == state
     named = {**state, NAMES: ["a", "b"]}
-    assert by_name(named, ["b", "a"]) == {**state, "state": {1: "of a", 0: "of b"}}
+    assert reorder_state(named, ["b", "a"]) == {**state, "state": {1: "of a", 0: "of b"}}
     with pytest.raises(ValueError, match="it has other parameters:\nb\nc"):
-        by_name(named, ["a", "c"])
+        reorder_state(named, ["a", "c"])
 
 
 def test_another_order_on_each_rank_is_refused_by_fsdp(

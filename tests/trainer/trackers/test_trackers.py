@@ -51,7 +51,7 @@ def test_mlflow_warns_where_each_attempt_has_a_folder_of_its_own(
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     if uri:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri.format(tmp_path))
-    trackers.find("mlflow")(TrackedRun("20260101-000000", "hello", tmp_path, 0, CONFIG)).close(done=True)
+    trackers.tracker_factory("mlflow")(TrackedRun("20260101-000000", "hello", tmp_path, 0, CONFIG)).close(done=True)
     told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("warning: tracker mlflow")]
     line = (
         "warning: tracker mlflow: each attempt becomes its own run; set MLFLOW_TRACKING_URI to a server to combine them"

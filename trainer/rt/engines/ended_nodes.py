@@ -6,9 +6,9 @@ Out  why the run may still run, in words
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ..verbs.text import one_line
 from .run import Node, Run, machine
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ def why_it_may_run(run: Run, state: State) -> str:
     """Return why a run may still run; "" if all its nodes have ended."""
     if state.name == "unknown":
         return state.reason or state.text
-    statuses = [(node, node.status(machine(), run.silent_s(node))) for node in run.nodes()]
+    statuses = [(node, node.status(machine(), partial(run.silent_s, node))) for node in run.nodes()]
     if state.is_live or any(status in ("up", "elsewhere") for _, status in statuses):
         away = next((node for node, status in statuses if status == "elsewhere"), None)
-        return f"it is live{f', node {_name(away)} {_where(away)}' if away else ''}"
+        return f"it is live{f', node {away.name} {away.where()}' if away else ''}"
     for node, status in statuses:
         if status == "silent" and not _is_long_silent(run, node):
-            return f"node {_name(node)} {_where(node)} has left no word that it ended, and may be running there"
+            return f"node {node.name} {node.where()} has left no word that it ended, and may be running there"
     if not any(node.attempt == run.attempt for node in run.nodes()) and not run.is_stopped:
         attempt = "" if run.attempt is None else run.attempt
         return f"attempt {attempt} of it is being started, or never was"
@@ -37,17 +37,3 @@ def why_it_may_run(run: Run, state: State) -> str:
 def _is_long_silent(run: Run, node: Node) -> bool:
     silent_s = run.silent_s(node)
     return node.host == machine()["host"] and silent_s is not None and silent_s > LONG_SILENT_S
-
-
-def _name(node: Node) -> str:
-    return node.path.name[len("node_") :]
-
-
-def _where(node: Node) -> str:
-    """Return in words where a node runs whose process is not visible from here."""
-    here, host = machine(), one_line(node.host)
-    if node.place(here) == "beside":
-        return f"in another container on {host}"
-    if node.host == here["host"]:
-        return f"on another machine named {host}, or before this one was restarted"
-    return f"on {host}"

@@ -2,7 +2,7 @@
 
 A backend that differs has a file backends/NAME/engine.py, in which ENGINE is a subclass.
 In   Job: the settings of the artifact (.jobc/job.json); Run: a run folder
-Out  State of a run and lines about its nodes, for the verbs; an engine starts and stops nothing
+Out  State of a run and lines about its nodes, for the verbs; signals for stop
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,11 +18,17 @@ from ..exit_codes import CRASHED, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPT
 from ..run_secrets import forget_secrets, secrets_of
 from ..verbs.text import one_line
 from .ended_nodes import why_it_may_run
+from .hosts import HOST, client_of
 from .live_notes import live_notes
 from .log_files import LogRequest
 from .run import QUIET_S, Node, Progress, Run, machine, shell_word, utc, worst_code
+from .stopping import signal_here, write_stop_mark
 
 ASK_S = 60  # timeout of an engine's client
+_MARK_ON_HOST = """\
+if [ ! -d "$0/state" ]; then echo "FAIL  $0 is not seen here: was the run removed here?"; exit 65; fi
+mkdir -p -- "$0/control" && [ ! -L "$0/control/STOP" ] && touch -- "$0/control/STOP"
+"""
 
 
 class Failure(Exception):
@@ -136,11 +143,8 @@ class Engine:
         """Return the number and the run of each point of a sweep; None if the run is not a sweep."""
         return None
 
-    def engine_word(self, run: Run, keep_evidence: bool = False) -> str:
-        """Return the engine's own name of the job state; "" without an engine.
-
-        keep_evidence: also save the job's output, because the job is about to be deleted
-        """
+    def engine_word(self, run: Run) -> str:
+        """Return the engine's own name of the job state; "" without an engine."""
         return ""
 
     def record_codes(self, run: Run, codes: Iterable[int]) -> None:
@@ -192,6 +196,51 @@ class Engine:
         """Print logs that are not files in the run folder, and return an exit code; None if they are such files."""
         return None
 
+    # ---- stopping a run (verbs/stop.py)
+
+    stop_every_s = 0.2  # pause between two checks whether a stopped run has ended
+    has_machines = False  # whether machines cost money after the run, so that stop has the option --down
+    no_end_hint = "status.sh shows where its nodes are; ps -o pid,stat,wchan:30,args there"
+
+    @property
+    def grace_s(self) -> int:
+        """Return the seconds in which a stopped run saves; twice as many if it also uploads to object storage."""
+        grace_s = self.job.settings.get("grace_s")
+        if not isinstance(grace_s, int):
+            raise Failure(f"{self.job.artifact}/.jobc/job.json has no grace_s", "compile the job again")
+        return grace_s * (2 if self.job.settings.get("storage") == "object" else 1)
+
+    def require_client(self) -> None:
+        """Raise Failure if the engine's client is missing."""
+
+    def stop_steps(self) -> list[tuple[str, int]]:
+        """Return the signals that end a run, one after another, each with the seconds to wait for the end."""
+        return [("TERM", self.grace_s + 10), ("QUIT", 15), ("KILL", 15)]
+
+    def mark_stopped(self, run: Run) -> None:
+        """Write the stop mark where the nodes look, before anything is signalled: no node takes the end for a
+        preemption. Raises Failure.
+        """
+        self.write_stop_mark(run.path)
+        client = client_of(self.job.settings)
+        if client and self.job.settings.get("storage") == "node":
+            client.run(run, ["sh", "-c", _MARK_ON_HOST, str(run.path)])
+
+    def signal(self, run: Run, name: str) -> None:
+        """Send TERM, QUIT or KILL to the supervisors of a marked run. Those on hosts see the mark: it is their TERM."""
+        client = client_of(self.job.settings)
+        if client is None:
+            for line in signal_here(run, name):
+                print(line, flush=True)
+        elif name != "TERM":
+            script = f"{run.path}/artifact/{run.attempt}/task.sh"
+            why = "was the run removed here?" if self._fetch.is_file() else "storage.root must be shared by all hosts"
+            start = f'[ -r "$0" ] || {{ echo "FAIL  $0 is not seen here: {why}"; exit 65; }}; exec bash "$0" "$@"'
+            client.run(run, ["sh", "-c", start, script, str(run.path), str(run.attempt), HOST, "signal", name])
+
+    def release_machines(self, is_asked: bool) -> None:
+        """End the machines of the job that cost money: if the user asked for it, or if nothing else runs on them."""
+
     # ---- removing old runs (verbs/clean.py)
 
     has_files_here = True  # run folders hold the files of the runs, with checkpoints; False: only records
@@ -210,7 +259,7 @@ class Engine:
 
     def why_it_stays_now(self, run: Run) -> str:
         """Query the engine again, then return why_it_stays()."""
-        engine, run = self._asked_anew(run)
+        engine, (run,) = self.asked_anew([run])
         return engine.why_it_stays(run)
 
     def remove_stored(self, run: Run) -> bool:
@@ -238,15 +287,23 @@ class Engine:
 
     def state_now(self, run: Run) -> State:
         """Query the engine again, and return the state of the run."""
-        engine, run = self._asked_anew(run)
+        engine, (run,) = self.asked_anew([run])
         return engine.state(run)
 
-    def _asked_anew(self, run: Run) -> tuple[Engine, Run]:
-        """Return a new engine that has just been queried about the run, and the run read again."""
-        self.fetch("state", [run])
-        engine, run = type(self)(self.job), Run(run.path)
-        engine.prepare([run])
-        return engine, run
+    def asked_anew(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
+        """Return a new engine that has just been queried about the runs, and the runs read again."""
+        self.fetch("state", runs)
+        engine, runs = type(self)(self.job), [Run(run.path) for run in runs]
+        engine.prepare(runs)
+        return engine, runs
+
+    def write_stop_mark(self, path: Path) -> None:
+        """Write the stop mark in a run folder. Raises Failure."""
+        try:
+            write_stop_mark(path)
+        except OSError as error:
+            hint = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
+            raise Failure(f"cannot write the stop mark in {path}/control: {error.strerror}", hint) from None
 
     def resume(self, run: Run) -> str:
         """Return the command that resumes the run."""
@@ -294,7 +351,7 @@ def node_lines(run: Run, nodes: int) -> Iterator[NodeLine]:
         if node.attempt is not None and node.attempt != attempt:
             text += f", attempt {node.attempt}"
         progress = run.progress(node.first_rank)
-        status = node.status(this_machine, silent_s)
+        status = node.status(this_machine, partial(run.silent_s, node))
         yield NodeLine(node.number, text, status, one_line(node.host), progress)
     present = {node.number for node in present_nodes}
     for number in range(nodes):

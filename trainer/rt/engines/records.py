@@ -18,6 +18,8 @@ from .engine import Engine, Failure, Job, State, ended
 from .run import Run, worst_code
 from .values import number, numbered, read_keys
 
+# for bash on a node: the run folder is its argument, which may not exist yet
+MARK_ON_NODE = 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"'
 LIVE, ENDED, GONE = "live", "ended", "gone"  # state of a job in its engine; GONE: the engine has forgotten it
 
 
@@ -82,6 +84,7 @@ class RecordEngine(Engine):
     # ---- for all of them
 
     has_files_here = False
+    stop_every_s = 1
 
     def why_it_stays(self, run: Run) -> str:
         status = self.seen(run)
@@ -128,12 +131,9 @@ class RecordEngine(Engine):
         if status.state == GONE and status.record is not None and code is not None:
             self.record_end(status.record, code, self.gone_reason(status.record))
 
-    def engine_word(self, run: Run, keep_evidence: bool = False) -> str:
+    def engine_word(self, run: Run) -> str:
         """Return live, ended or gone, followed by the engine's own name of the job state."""
-        status = self.seen(run)
-        if keep_evidence and status.record is not None:
-            self.keep_evidence(status.record)
-        return f"{status.state} {self.word_of(run)}".strip()
+        return f"{self.seen(run).state} {self.word_of(run)}".strip()
 
     def word_of(self, run: Run) -> str:
         """Return the engine's own name of the job state."""

@@ -13,7 +13,8 @@ import pwd
 import re
 import shlex
 import time
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from ..exit_codes import PRIORITY
 from ..machine import identity
 from ..processes import is_running
 from ..untrusted_files import Unreadable, open_regular
+from ..verbs.text import one_line
 from .values import number, numbered, read_keys, read_text
 
 SILENT_S = 90  # a supervisor that has not touched its file for this long is dead or has lost its storage
@@ -41,25 +43,22 @@ class Progress(NamedTuple):
         return f"step {self.step}, loss {self.loss:.4g}"
 
 
-class Node:
-    """The state file of one node, which its supervisor writes, locks, and touches every few seconds (peers.py)."""
+class Process:
+    """A process that a file describes: `key=value` lines with host, boot, pid_namespace, pid and start_ticks."""
 
     def __init__(self, path: Path) -> None:
-        keys = read_keys(path)
-        self.path, self.number = path, int(path.name[5:])
+        keys = self.keys = read_keys(path)
+        self.path = path
         self.host = keys.get("host", "")
         self.boot, self.pid_namespace = keys.get("boot", ""), keys.get("pid_namespace", "")
-        self.reason = keys.get("reason", "")
-        numbers = {key: number(value) for key, value in keys.items()}
-        self.pid, self.start_ticks = numbers.get("pid"), numbers.get("start_ticks")
-        self.started, self.ended = numbers.get("started"), numbers.get("ended")
-        self.exit, self.attempt = numbers.get("exit"), numbers.get("attempt")
-        self.first_rank = numbers.get("first_rank") or 0
-        self.idle_since = numbers.get("idle_since")  # set only while its ranks may hang, like the next two
-        self.idle_ranks, self.left_ranks = keys.get("idle_ranks", ""), keys.get("left_ranks", "")
+        self.pid, self.start_ticks = self._number("pid"), self._number("start_ticks")
+        self.ended, self.exit = self._number("ended"), self._number("exit")
+
+    def _number(self, key: str) -> int | None:
+        return number(self.keys.get(key, ""))
 
     def place(self, here: dict[str, str]) -> str:
-        """Return where the node's process is: here, beside (another PID namespace of this kernel), away, or unknown
+        """Return where the process is: here, beside (another PID namespace of this kernel), away, or unknown
         (the file does not say).
 
         here: machine.identity()
@@ -72,13 +71,22 @@ class Node:
             return "away"
         return "here" if self.pid_namespace == here.get("pid_namespace") else "beside"
 
+    def where(self) -> str:
+        """Return in words where the process runs, if it is not visible from here."""
+        here, host = machine(), one_line(self.host)
+        if self.place(here) == "beside":
+            return f"in another container on {host}"
+        if self.host == here["host"]:
+            return f"on another machine named {host}, or before this one was restarted"
+        return f"on {host}"
+
     def is_running(self) -> bool:
         return self.pid is not None and self.start_ticks is not None and is_running(self.pid, self.start_ticks)
 
-    def status(self, here: dict[str, str], silent_s: float | None) -> str:
+    def status(self, here: dict[str, str], get_silent_s: Callable[[], float | None]) -> str:
         """Return up (runs here), elsewhere (probably runs), ended, dead (certain), or silent (dead or without storage).
 
-        silent_s: seconds since its supervisor touched the file; None = unknown
+        get_silent_s: returns the seconds since it touched the file; None = unknown. Called only if nothing else tells
         """
         if self.ended is not None:
             return "ended"
@@ -93,7 +101,22 @@ class Node:
             return "elsewhere"
         if location == "unknown" or (location, lock) == ("beside", "free"):
             return over
+        silent_s = get_silent_s()
         return "silent" if silent_s is not None and silent_s > SILENT_S else "elsewhere"
+
+
+class Node(Process):
+    """The state file of one node, which its supervisor writes, locks, and touches every few seconds (peers.py)."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.name = path.name[5:]  # with a leading zero
+        self.number = int(self.name)
+        self.reason = self.keys.get("reason", "")
+        self.started, self.attempt = self._number("started"), self._number("attempt")
+        self.first_rank = self._number("first_rank") or 0
+        self.idle_since = self._number("idle_since")  # set only while its ranks may hang, like the next two
+        self.idle_ranks, self.left_ranks = self.keys.get("idle_ranks", ""), self.keys.get("left_ranks", "")
 
 
 class Run:
@@ -160,8 +183,7 @@ class Run:
     def statuses(self) -> dict[int, str]:
         """Return the status of each node, by node number."""
         this_machine = machine()
-        silent_s = {node.path: self.silent_s(node) for node in self.nodes() if node.ended is None}
-        return {node.number: node.status(this_machine, silent_s.get(node.path)) for node in self.nodes()}
+        return {node.number: node.status(this_machine, partial(self.silent_s, node)) for node in self.nodes()}
 
     def is_live(self) -> bool:
         """Return whether a node is up, or is on another machine and has not ended."""

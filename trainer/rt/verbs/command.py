@@ -25,7 +25,10 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog=script, allow_abbrev=False, add_help=False)
 
     def error(self, message: str) -> NoReturn:
-        unknown, without = "unrecognized arguments: ", re.match("argument (--[a-z]+).*: expected one argument", message)
+        unknown, without = (
+            "unrecognized arguments: ",
+            re.match("argument (--[a-z-]+).*: expected one argument", message),
+        )
         if message.startswith(unknown):
             message = f"unknown option: {message[len(unknown) :]}"
         raise Failure(f"{without.group(1)} needs a value" if without else message, f"{self.prog} --help", 2)

@@ -18,7 +18,7 @@ from ..engines.values import read_keys, read_text, settings
 
 JOB_FILE = ".jobc/job.json"  # relative to the artifact
 RUN_ID = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
-_CONTROL = re.compile("[\x00-\x1f\x7f]")
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")  # a tab is as good as a space
 
 
 class Place:
@@ -33,7 +33,7 @@ class Place:
         own_run = self.artifact.parent.parent  # this is RUN/artifact/ATTEMPT
         self.own_run = Run(own_run) if os.path.isfile(own_run / "state/run") else None
         self.is_moved = False
-        project = self._project()
+        self.project = project = self._project()
         if self.own_run is not None:
             runs = own_run.parent
         else:
@@ -116,6 +116,14 @@ def list_runs(folder: Path) -> list[Run]:
         return []
     runs = [Run(folder / name) for name in names if is_run(folder / name)]
     return sorted(runs, key=lambda run: (run.created(), run.id), reverse=True)
+
+
+def require_own(run: Run) -> Run:
+    """Return the run. Raises Failure if another user owns it."""
+    if not run.is_mine:
+        title = f"run {run.id} belongs to {owner_of(run.path)}: only its owner starts, stops or removes it"
+        raise Failure(title, "submit.sh makes a new run; with --fork it begins with the checkpoint of that one")
+    return run
 
 
 def is_run(folder: Path) -> bool:

@@ -23,7 +23,9 @@ from ..engines.values import number
 from ..untrusted_files import Unreadable
 from .command import Parser, call, print_failure
 from .jobs import Place
+from .watch import Watch
 
+HINT = "try again when it answers; without --follow nothing is asked"
 TICK_S = 0.5  # between two checks of the logs
 HELD_TICKS = 4  # delay of lines from several nodes, so that the first failure is printed before its consequences
 FIRST_TICKS = 3  # by then an earlier failure of a slower node is recorded
@@ -88,7 +90,7 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
         return code
     files = Logs(run, request.name, engine.job.nodes)
     names = files.name or "node_*.log"
-    watch = Watch(engine, run, is_patient)
+    watch = Watch(engine, [run], HINT, is_patient)
     if request.follow and watch.is_live():
         _follow(watch, files, names, request.tail)
         return 0
@@ -104,30 +106,9 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
     return 0
 
 
-class Watch:
-    """Checks repeatedly whether a run is live. Reports once if the engine stops answering."""
-
-    def __init__(self, engine: Engine, run: Run, is_patient: bool) -> None:
-        self.engine, self.run = engine, run
-        self._has_answered, self._is_silent = is_patient, False
-
-    def is_live(self) -> bool:
-        """Return whether the run is live. Raises Failure if the engine has never answered, unless is_patient."""
-        state = self.engine.state_now(self.run)
-        if state.name != "unknown":
-            self._has_answered, self._is_silent = True, False
-            return state.is_live
-        if not self._has_answered:
-            raise Failure(state.reason or state.text, "try again when it answers; without --follow nothing is asked")
-        if not self._is_silent:
-            print(f"{state.reason or state.text}; asking again", file=sys.stderr, flush=True)
-        self._is_silent = True
-        return True
-
-
 def _follow(watch: Watch, files: Logs, names: str, tail: int | None) -> None:
     """Print the logs as they grow, until the run has ended."""
-    engine, run = watch.engine, watch.run
+    engine, run = watch.engine, watch.runs[0]
     seen: list[dict[str, int]] = []  # sizes, oldest first
     held_ticks = HELD_TICKS if files.is_merged else 0
     shown_attempt, failed_ticks = None, 0

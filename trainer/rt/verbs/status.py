@@ -59,7 +59,7 @@ def status(argv: list[str]) -> int:
         engine.fetch(what, [run])
     points = engine.points(run)
     if points is not None:
-        return _print_points(engine, run, points, options.format)
+        return print_points(engine, run, points, options.format)
     report = describe(engine, run)
     if options.format == "json":
         _print_json(report)
@@ -75,7 +75,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.add_argument(
         "--field",
-        choices=("text", "code", "reason", "live", "path", "engine", "evidence", "cost"),
+        choices=("text", "code", "reason", "live", "path", "engine", "cost"),
         help=argparse.SUPPRESS,
     )  # for scripts
     parser.add_argument("--live", action="store_true", help=argparse.SUPPRESS)  # for submit.sh
@@ -138,7 +138,7 @@ def _lines(report: dict[str, Any], logs_label: str) -> list[str]:
     return [*lines, f"  {logs_label} {shell_word(report['logs'])}"]
 
 
-def _print_points(engine: Engine, run: Run, points: list[tuple[int, Run]], shown_as: str) -> int:
+def print_points(engine: Engine, run: Run, points: list[tuple[int, Run]], shown_as: str) -> int:
     """Print the points of a sweep; return 1 if one has ended with an exit code other than 0, else 0."""
     engine.prepare([run, *(point for _, point in points)])
     states = [(number, point, engine.state(point)) for number, point in points]
@@ -156,16 +156,15 @@ def _print_points(engine: Engine, run: Run, points: list[tuple[int, Run]], shown
 def _field(engine: Engine, artifact: Place, named: str, field: str) -> None:
     """Print one value for the scripts of an artifact, which name a run by its path, even while it is being created."""
     if field == "cost":
-        for line in engine.cost():
-            print(f"  {one_line(line)}")
+        print_cost(engine)
         return
     run = artifact.choose_any_run(named)
     if field == "path":
         print(run.path)
         return
     engine.prepare([run])
-    if field in ("engine", "evidence"):
-        print(engine.engine_word(run, keep_evidence=field == "evidence"))
+    if field == "engine":
+        print(engine.engine_word(run))
         return
     state = engine.state(run)
     values = {
@@ -175,6 +174,12 @@ def _field(engine: Engine, artifact: Place, named: str, field: str) -> None:
         "live": "live" if state.is_live else "over",
     }
     print(one_line(values[field]))
+
+
+def print_cost(engine: Engine) -> None:
+    """Print which machines cost money, and how to stop them."""
+    for line in engine.cost():
+        print(f"  {one_line(line)}", flush=True)
 
 
 def _print_json(tree: dict[str, Any]) -> None:

@@ -1,9 +1,9 @@
 """JC4522: Kubernetes fields that no job key sets and that would break what the scripts rely on.
 
 It is a warning if the job still works and only something beside it suffers.
-Fields set by job keys are in extra.protected (JC4600). Every field of the pod, the container, the Job, the Service,
-the JobSet and the TrainJob in kubernetes_fields.json was reviewed. Fields in neither list are left to the user: errors
-in them are reported by the API server, an event or the ranks.
+Fields set by job keys are in extra.protected_fields (JC4600). Every field of the pod, the container, the Job, the
+Service, the JobSet and the TrainJob in kubernetes_fields.json was reviewed. Fields in neither list are left to the
+user: errors in them are reported by the API server, an event or the ranks.
 Source: Kubernetes 1.37 API reference, PodSpec, Container, JobSpec; "Share process namespace between containers in a
 Pod"; "Container Lifecycle Hooks"; "Sidecar Containers"; KEP-3521 (schedulingGates), KEP-4368 (managedBy).
 """
@@ -18,7 +18,7 @@ from .....compiler.emit.overlay import Path
 from .....compiler.plan.launch_plan import LaunchPlan
 from ...extra import KEY
 from ...options import KubernetesOptions
-from ._added import known
+from ._extra_fields import valid_extra
 
 
 class Promise(NamedTuple):
@@ -47,7 +47,7 @@ OWN_CONTROLLERS = (
 OPENS = "breaks the isolation between pod and node"
 
 
-def below(paths: Iterable[Path], *names: str) -> tuple[Path, ...]:
+def child_paths(paths: Iterable[Path], *names: str) -> tuple[Path, ...]:
     return tuple((*path, name) for path in paths for name in names)
 
 
@@ -77,7 +77,7 @@ PROMISES = (
         "time=2h for each attempt; backend.deadline=1d for the whole job",
     ),
     Promise(
-        below(_STARTED, "suspend"),
+        child_paths(_STARTED, "suspend"),
         "submit.sh would wait for pods that never start; Kueue suspends and resumes jobs itself",
         "queue.name=team, a LocalQueue of Kueue",
     ),
@@ -88,25 +88,25 @@ PROMISES = (
         _is_given,
     ),
     Promise(
-        below(_STARTED, "managedBy"),
+        child_paths(_STARTED, "managedBy"),
         "another controller would start the pods, and the scripts would not find them",
         f"remove it, or {OWN_CONTROLLERS[0]}",
         lambda value: value not in OWN_CONTROLLERS,
     ),
     Promise(
-        below(JOBS, "manualSelector"),
+        child_paths(JOBS, "manualSelector"),
         "it requires a selector of your own, and this Job uses the generated one",
         "remove it: the generated selector is unique to this Job",
     ),
     Promise(
-        below((_NODE,), "livenessProbe", "startupProbe"),
+        child_paths((_NODE,), "livenessProbe", "startupProbe"),
         "the kubelet kills the container when it fails, and ranks may be slow to answer while they save; hung"
         " ranks exit by themselves",
         "process_group.step_timeout_s=100, to detect hung ranks; or a readinessProbe, which does not kill",
         _is_given,
     ),
     Promise(
-        (*below((_NODE,), "lifecycle"),),
+        (*child_paths((_NODE,), "lifecycle"),),
         "preStop uses up the grace period that the ranks need for saving, and SIGTERM only comes after it; SIGTERM is"
         " how the supervisor is told to stop",
         "lifecycle.grace=2m, if the ranks need longer; lifecycle: {postStart: …} is supported",
@@ -131,13 +131,13 @@ PROMISES = (
         lambda value: value is not None,
     ),
     Promise(
-        below(((kind, "metadata") for kind in _KINDS), "finalizers"),
+        child_paths(((kind, "metadata") for kind in _KINDS), "finalizers"),
         "its controller would have to remove it, and stop.sh and clean.sh would wait until then",
         "remove it",
         _is_given,
     ),
     Promise(
-        below(
+        child_paths(
             ((kind, "metadata") for kind in _KINDS),
             *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "managedFields"),
             *("resourceVersion", "selfLink", "uid"),
@@ -188,7 +188,7 @@ PROMISES = (
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    extra = known(options)
+    extra = valid_extra(options)
     for promise in PROMISES:
         for path in promise.paths:
             for value_path, value in values_at(extra, path):

@@ -9,11 +9,11 @@ from .....compiler.plan.launch_plan import LaunchPlan
 from .....compiler.spec.derived_variables import is_derived
 from ...extra import KEY, POD, VARIABLES
 from ...options import KubernetesOptions
-from ._added import pod_spec
+from ._extra_fields import extra_pod_spec
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    node_containers = (c for c in pod_spec(options).get("containers") or () if c.get("name") == "node")
+    node_containers = (c for c in extra_pod_spec(options).get("containers") or () if c.get("name") == "node")
     names = (entry.get("name", "") for container in node_containers for entry in container.get("env") or ())
     for name in names:
         if name not in VARIABLES and is_derived(name):

@@ -11,14 +11,14 @@ from .....compiler.diagnostics.diagnostic import Diagnostic
 from .....compiler.plan.launch_plan import LaunchPlan
 from ...extra import KEY, POD
 from ...options import KubernetesOptions
-from ._added import pod_spec
+from ._extra_fields import extra_pod_spec
 
 EXAMPLE = "nameservers=[10.96.0.10] and dnsConfig.searches=[NAMESPACE.svc.cluster.local]"
 _SPEC = f"{KEY}.{POD}.spec"
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    spec = pod_spec(options)
+    spec = extra_pod_spec(options)
     if "dnsPolicy" not in spec:
         return
     policy, config = spec["dnsPolicy"] or "ClusterFirst", spec.get("dnsConfig")

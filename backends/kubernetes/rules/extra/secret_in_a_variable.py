@@ -9,11 +9,11 @@ from .....compiler.plan.launch_plan import LaunchPlan
 from .....compiler.spec.secret_scan import names_secret
 from ...extra import KEY, POD
 from ...options import KubernetesOptions
-from ._added import pod_spec
+from ._extra_fields import extra_pod_spec
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    spec = pod_spec(options)
+    spec = extra_pod_spec(options)
     for kind in ("containers", "initContainers"):
         for container in spec.get(kind) or ():
             for entry in container.get("env") or ():

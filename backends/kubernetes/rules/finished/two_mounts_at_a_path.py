@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
 from ...options import KubernetesOptions
-from ...places import OWN, is_own, place
 from ...pod import ARTIFACT, CODE, CONTAINER, FILES, RUNS
+from ...reserved_paths import OWN, is_jobc_path, normalize
 from ._containers import Tree, containers
 
 OURS = (("files", FILES), ("artifact", ARTIFACT), ("code", CODE), ("runs", RUNS))
@@ -20,8 +20,8 @@ def check(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
     for container, key in containers(pod):
         owners: dict[str, str] = {}
         for mount in container.get("volumeMounts") or ():
-            path, name = place(str(mount.get("mountPath", ""))), mount["name"]
-            is_in_ours = container["name"] == CONTAINER and is_own(path) and (name, path) not in OURS
+            path, name = normalize(str(mount.get("mountPath", ""))), mount["name"]
+            is_in_ours = container["name"] == CONTAINER and is_jobc_path(path) and (name, path) not in OURS
             if path in owners or is_in_ours:
                 because = f"{owners.get(path, 'jobc')} uses {path}, and a container can have only one volume at a path"
                 if is_in_ours:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
 from ... import schema
-from ...finished import Finished
+from ...finished import FinishedTask
 
 
-def check(task: Finished) -> Iterator[Diagnostic]:
+def check(task: FinishedTask) -> Iterator[Diagnostic]:
     for path, why in schema.problems(task.tree):
         key = task.key(path)
         hint = f"remove {key}" if key else "docs.skypilot.co/en/latest/reference/yaml-spec.html"

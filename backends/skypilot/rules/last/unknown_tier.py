@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
-from ...finished import Finished
-from ...known import TIERS
+from ...finished import FinishedTask
+from ...sky_names import TIERS
 from .._undo import undo
 
 
-def check(task: Finished) -> Iterator[Diagnostic]:
+def check(task: FinishedTask) -> Iterator[Diagnostic]:
     for name, words in TIERS.items():
         tier = task.section("resources").get(name)
         if tier not in (None, *words):

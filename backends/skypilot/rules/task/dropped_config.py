@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .....compiler.diagnostics.diagnostic import Diagnostic, nearest
-from ...finished import Finished, mapping
-from ...known import CONFIG_KEYS
+from ...finished import FinishedTask, mapping
 from ...schema import At
+from ...sky_names import CONFIG_KEYS
 
 
-def check(task: Finished) -> Iterator[Diagnostic]:
+def check(task: FinishedTask) -> Iterator[Diagnostic]:
     for section, inner in task.section("config").items():
         valid_names = CONFIG_KEYS.get(section)
         if valid_names is None:
@@ -23,7 +23,7 @@ def check(task: Finished) -> Iterator[Diagnostic]:
                 yield _dropped(task, ("config", section, name), because, nearest(name, valid_names) or [*valid_names])
 
 
-def _dropped(task: Finished, at: At, because: str, instead: list[str]) -> Diagnostic:
+def _dropped(task: FinishedTask, at: At, because: str, instead: list[str]) -> Diagnostic:
     key = task.key(at)
     hint = f"{key.rpartition('.')[0]}.{instead[0]}" if instead else f"remove {key}"
     return Diagnostic("JC4715", f"SkyPilot would ignore {key}", because, hint, key=key)

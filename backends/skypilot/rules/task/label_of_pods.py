@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from .....compiler.diagnostics.diagnostic import Diagnostic
 from ...._shared.kubernetes_forms import LABEL_KEY, LABEL_VALUE
 from ...config import PODS
-from ...finished import Finished
+from ...finished import FinishedTask
 
 
-def check(task: Finished) -> Iterator[Diagnostic]:
+def check(task: FinishedTask) -> Iterator[Diagnostic]:
     if not any(machine.cloud in PODS for machine in task.machines()):
         return
     for name, label in task.section("resources", "labels").items():

@@ -8,7 +8,7 @@ from typing import Any
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
 from ...config import PODS
-from ...finished import Finished
+from ...finished import FinishedTask
 from .._undo import undo
 
 
@@ -45,7 +45,7 @@ LACKS = (
 )
 
 
-def check(task: Finished) -> Iterator[Diagnostic]:
+def check(task: FinishedTask) -> Iterator[Diagnostic]:
     for machine in task.machines():
         settings = machine.asked
         for lack in LACKS:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
 from ...._shared.kubernetes_forms import DNS_NAME
-from ...finished import Finished
+from ...finished import FinishedTask
 
 
-def check(task: Finished) -> Iterator[Diagnostic]:
+def check(task: FinishedTask) -> Iterator[Diagnostic]:
     name, key = task.section("resources").get("priority_class"), task.key(("resources", "priority_class"))
     if not isinstance(name, str):
         return

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
-from ...finished import Finished
+from ...finished import FinishedTask
 
 
-def check(task: Finished) -> Iterator[Diagnostic]:
+def check(task: FinishedTask) -> Iterator[Diagnostic]:
     priority = task.section("resources").get("priority")
     if type(priority) is int and not -1000 <= priority <= 1000:
         key = task.key(("resources", "priority"))

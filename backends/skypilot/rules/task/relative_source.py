@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
-from ...finished import Finished
+from ...finished import FinishedTask
 
 
-def check(task: Finished) -> Iterator[Diagnostic]:
+def check(task: FinishedTask) -> Iterator[Diagnostic]:
     for target, mount in task.section("file_mounts").items():
         if not isinstance(mount, (str, Mapping)):
             because, key = (

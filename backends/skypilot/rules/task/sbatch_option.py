@@ -12,16 +12,16 @@ from typing import Any
 
 from .....compiler.diagnostics.diagnostic import Diagnostic, alternatives
 from ...._shared import sbatch_options
-from ...finished import SBATCH, Finished
-from ...known import BREAKS, OWNED, QUEUED, SBATCH_TIME
+from ...finished import SBATCH, FinishedTask
+from ...sky_names import BREAKS, OWNED, QUEUED, SBATCH_TIME
 
 
-def check(task: Finished) -> Iterator[Diagnostic]:
+def check(task: FinishedTask) -> Iterator[Diagnostic]:
     for name, value in task.section(*SBATCH).items():
         yield from _option(task, task.key((*SBATCH, name)), name.replace("_", "-"), value)
 
 
-def _option(task: Finished, key: str, option: str, value: Any) -> Iterator[Diagnostic]:
+def _option(task: FinishedTask, key: str, option: str, value: Any) -> Iterator[Diagnostic]:
     """Check one option. option: its name as SkyPilot writes it after `#SBATCH --`"""
 
     def refuse(title: str, because: str, hint: str) -> Iterator[Diagnostic]:
@@ -38,7 +38,9 @@ def _option(task: Finished, key: str, option: str, value: Any) -> Iterator[Diagn
         yield from refuse(f"{key} is set twice", because, f"remove {key}, or {QUEUED[option]}")
     elif not sbatch_options.is_known(option):
         because = f"SkyPilot passes on --{option}, and sbatch fails on unknown options"
-        yield from refuse(f"sbatch has no option --{option}", because, _instead(key, sbatch_options.meant(option)))
+        yield from refuse(
+            f"sbatch has no option --{option}", because, _instead(key, sbatch_options.similar_options(option))
+        )
     elif option == "time" and not re.fullmatch(SBATCH_TIME, str(value), re.IGNORECASE):
         because = "sbatch expects minutes, HH:MM:SS or D-HH:MM:SS, and SkyPilot passes the value on unchanged"
         yield from refuse(f"{key}: {value!r} is not a time", because, f'{key}="12:00:00"')

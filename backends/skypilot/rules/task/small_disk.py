@@ -8,16 +8,16 @@ from typing import Any
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
 from ...config import PODS
-from ...finished import Finished, Machine
-from ...known import LEAST_DISK_GB
+from ...finished import FinishedTask, Machine
+from ...sky_names import LEAST_DISK_GB
 
 
-def check(task: Finished) -> Iterator[Diagnostic]:
+def check(task: FinishedTask) -> Iterator[Diagnostic]:
     for machine in task.machines():
         yield from _disk(task, machine)
 
 
-def _disk(task: Finished, machine: Machine) -> Iterator[Diagnostic]:
+def _disk(task: FinishedTask, machine: Machine) -> Iterator[Diagnostic]:
     path, disk_size = machine.place("disk_size"), machine.asked.get("disk_size")
     least = 1 if machine.cloud in ("slurm", *PODS) else LEAST_DISK_GB.get(machine.cloud, min(LEAST_DISK_GB.values()))
     size, typed, key = _gigabytes(disk_size), task.options.disk_size, task.key(path)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
-from ...finished import Finished
+from ...finished import FinishedTask
 
 
-def check(task: Finished) -> Iterator[Diagnostic]:
+def check(task: FinishedTask) -> Iterator[Diagnostic]:
     resources = task.section("resources")
     if resources.get("any_of") and resources.get("ordered"):
         because = "it picks the cheapest of any_of, or the first of ordered"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .....compiler.diagnostics.diagnostic import Diagnostic, nearest
-from ...finished import SBATCH, Finished, text
+from ...finished import SBATCH, FinishedTask, text
 
 
-def check(task: Finished) -> Iterator[Diagnostic]:
+def check(task: FinishedTask) -> Iterator[Diagnostic]:
     qos, qos_names = text(task.section(*SBATCH).get("qos")), task.options.qos
     if qos and qos_names is not None and qos not in qos_names:
         key = task.key((*SBATCH, "qos"))

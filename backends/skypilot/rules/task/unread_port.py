@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
-from ...finished import Finished
+from ...finished import FinishedTask
 
 
-def check(task: Finished) -> Iterator[Diagnostic]:
+def check(task: FinishedTask) -> Iterator[Diagnostic]:
     ports = task.section("resources").get("ports")
     for port in map(str, ports if isinstance(ports, list) else [] if ports is None else [ports]):
         first, dash, last = port.partition("-")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
-from ...finished import Finished
+from ...finished import FinishedTask
 from .._undo import undo
 
 
-def check(task: Finished) -> Iterator[Diagnostic]:
+def check(task: FinishedTask) -> Iterator[Diagnostic]:
     for machine in task.machines():
         if machine.cloud == "slurm" and machine.asked.get("memory") and not task.options.tracks_memory:
             key = task.key(machine.place("memory"))

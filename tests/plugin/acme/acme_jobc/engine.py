@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from jobc.trainer.rt.engines.api import Engine, Run, State, ended, number, read_text
+from jobc.trainer.rt.engines.api import Engine, Run, State, number, read_text
 
 
 class AcmeEngine(Engine):
+    def signal(self, run: Run, name: str) -> None:
+        """Cancel the job, because a queued one has no process."""
+        job = number(read_text(run.path / "state/acme_job").strip())
+        if job is not None:
+            self.ask(["acme", "cancel", str(job)])
+
     def state(self, run: Run) -> State:
         job = number(read_text(run.path / "state/acme_job").strip())
         state = "gone" if job is None else self.ask(["acme", "state", str(job)]).text.strip()
@@ -16,7 +22,7 @@ class AcmeEngine(Engine):
         if state == "running":
             return State("live", f"running as job {job}")
         if run.nodes():
-            return ended(run, self.exit_code(run), self.reason(run))
+            return super().state(run)  # acme forgets a job that it cancels before its nodes have ended
         if run.is_stopped:
             return State("stopped", "stopped by stop.sh before it started")
         return State("failed", "failed: acme does not have its job any more, and no node has started")

@@ -3,7 +3,7 @@
 # usage: task.sh RUN_DIR ATTEMPT HOST|RANK start|train|smoke|preflight|shell|signal [WORD…]
 #   HOST    as it stands in hosts.txt; its place there is the node rank
 #   start   train in the background, without this connection; returns when it is up
-#   signal  leave the stop mark here, which this node's supervisor sees; and send it QUIT or KILL, if the word is that
+#   signal  send this node's supervisor QUIT or KILL
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
@@ -19,8 +19,7 @@ fi
 state=$run/state/node_$(printf '%02d' "$rank")
 
 if [[ $payload == signal ]]; then
-  mark_stopped "$run"
-  if [[ $5 != TERM && -f $state && $(node_status "$state") == up ]]; then signal_supervisor "$5" "$state"; fi
+  jobctl stop --run "$run" --node "$rank" --signal "$5"
   exit
 fi
 

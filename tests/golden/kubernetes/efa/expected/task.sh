@@ -38,7 +38,7 @@ source "$artifact/lib/run.sh"
 
 job_name=efa
 nodes=2
-export JOBC_NODE_LIST='efa-320b5ced-[0-1]'
+export JOBC_NODE_LIST='efa-16656c5c-[0-1]'
 export JOBC_RUN_ID=${JOBC_RUN_ID:-kubernetes-${JOBC_JOB_UID%%-*}}
 export JOBC_RUN_DIR=$JOBC_RUN_ROOT/$job_name/$JOBC_RUN_ID
 if [[ $payload == @(smoke|preflight) ]]; then JOBC_RUN_DIR=$JOBC_RUN_ROOT/.checks/$JOBC_RUN_ID; fi

@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=opensora-k8s-e6e7ba5d # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=opensora-k8s-75e10221 # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/mnt/opensora/runs
 start_timeout_s=1800
 
@@ -210,37 +210,6 @@ lone_pod() {
     ((tries--)) || die 1 "pod $own_object-shell has not started" "kubectl --namespace=$namespace describe pod $own_object-shell"
     sleep 1
   done
-}
-
-# ---- stopping
-
-# mark_stopped RUN: where the pods look; any of them can write there.
-mark_stopped() {
-  local index pod phase _ said=''
-  try "write the stop mark in $1/control" mkdir -p -- "$1/control"
-  use_object "$1"
-  while IFS='|' read -r index pod phase _; do
-    if [[ $phase != Running ]]; then continue; fi
-    said=$(k exec "$pod" -- bash -c 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"' - "$(storage_of "$1" "$index")" 2>&1) &&
-      said='' && break
-  done < <(pods '')
-  if [[ -n $said && -n $(running_pods '') ]]; then die 1 "cannot write the stop mark on the storage of the pods: $said"; fi
-  touch -- "$1/control/STOP"
-}
-
-# signal_nodes NAME RUN: to PID 1 of each pod. When none has begun yet, and for KILL, the object is deleted.
-signal_nodes() {
-  local pod found said
-  use_object "$2"
-  found=$(running_pods '')
-  while read -r pod; do
-    if [[ -n $pod && $1 != KILL ]]; then k exec "$pod" -- bash -c "kill -$1 1" >/dev/null 2>&1 || true; fi
-  done <<<"$found"
-  if [[ $1 == KILL || -z $(pods '' | awk -F '|' '$3 == "Running" || $3 == "Succeeded"') ]]; then
-    said=$(jobctl status --run "$2" --field evidence) || return 0
-    if [[ $said == gone* ]]; then return; fi # another object may have its name by now
-    k delete "$kind" "$object" --ignore-not-found --wait=false >/dev/null
-  fi
 }
 
 # ---- the same pods for another purpose

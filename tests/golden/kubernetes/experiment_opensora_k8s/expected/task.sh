@@ -38,7 +38,7 @@ source "$artifact/lib/run.sh"
 
 job_name=opensora_k8s
 nodes=4
-export JOBC_NODE_LIST='opensora-k8s-e6e7ba5d-[0-3]'
+export JOBC_NODE_LIST='opensora-k8s-75e10221-[0-3]'
 export JOBC_RUN_ID=${JOBC_RUN_ID:-kubernetes-${JOBC_JOB_UID%%-*}}
 export JOBC_RUN_DIR=$JOBC_RUN_ROOT/$job_name/$JOBC_RUN_ID
 if [[ $payload == @(smoke|preflight) ]]; then JOBC_RUN_DIR=$JOBC_RUN_ROOT/.checks/$JOBC_RUN_ID; fi

@@ -38,7 +38,7 @@ source "$artifact/lib/run.sh"
 
 job_name=ib
 nodes=4
-export JOBC_NODE_LIST='ib-586a2fbc-node-0-[0-3]'
+export JOBC_NODE_LIST='ib-ba0f06c8-node-0-[0-3]'
 export JOBC_RUN_ID=${JOBC_RUN_ID:-kubernetes-${JOBC_JOB_UID%%-*}}
 export JOBC_RUN_DIR=$JOBC_RUN_ROOT/$job_name/$JOBC_RUN_ID
 if [[ $payload == @(smoke|preflight) ]]; then JOBC_RUN_DIR=$JOBC_RUN_ROOT/.checks/$JOBC_RUN_ID; fi

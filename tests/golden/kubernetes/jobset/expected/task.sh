@@ -38,7 +38,7 @@ source "$artifact/lib/run.sh"
 
 job_name=all_again
 nodes=4
-export JOBC_NODE_LIST='all-again-afa572ca-node-0-[0-3]'
+export JOBC_NODE_LIST='all-again-f172327c-node-0-[0-3]'
 export JOBC_RUN_ID=${JOBC_RUN_ID:-kubernetes-${JOBC_JOB_UID%%-*}}
 export JOBC_RUN_DIR=$JOBC_RUN_ROOT/$job_name/$JOBC_RUN_ID
 if [[ $payload == @(smoke|preflight) ]]; then JOBC_RUN_DIR=$JOBC_RUN_ROOT/.checks/$JOBC_RUN_ID; fi

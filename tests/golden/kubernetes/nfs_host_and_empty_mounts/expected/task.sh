@@ -38,7 +38,7 @@ source "$artifact/lib/run.sh"
 
 job_name=mounted
 nodes=1
-export JOBC_NODE_LIST=mounted-d62f33fb-0
+export JOBC_NODE_LIST=mounted-26b5affb-0
 export JOBC_RUN_ID=${JOBC_RUN_ID:-kubernetes-${JOBC_JOB_UID%%-*}}
 export JOBC_RUN_DIR=$JOBC_RUN_ROOT/$job_name/$JOBC_RUN_ID
 if [[ $payload == @(smoke|preflight) ]]; then JOBC_RUN_DIR=$JOBC_RUN_ROOT/.checks/$JOBC_RUN_ID; fi

@@ -38,7 +38,7 @@ source "$artifact/lib/run.sh"
 
 job_name=Placed.Job
 nodes=2
-export JOBC_NODE_LIST='placed-job-01fac1f6-[0-1]'
+export JOBC_NODE_LIST='placed-job-e231293b-[0-1]'
 export HOME=/jobc/artifact # a user that the image does not know has / as its home
 export JOBC_RUN_ID=${JOBC_RUN_ID:-kubernetes-${JOBC_JOB_UID%%-*}}
 export JOBC_RUN_DIR=$JOBC_RUN_ROOT/$job_name/$JOBC_RUN_ID

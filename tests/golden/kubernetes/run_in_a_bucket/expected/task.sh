@@ -38,7 +38,7 @@ source "$artifact/lib/run.sh"
 
 job_name=bucket
 nodes=2
-export JOBC_NODE_LIST='bucket-2a8391b1-[0-1]'
+export JOBC_NODE_LIST='bucket-bf0892da-[0-1]'
 export JOBC_RUN_ID=${JOBC_RUN_ID:-kubernetes-${JOBC_JOB_UID%%-*}}
 JOBC_RUN_ROOT+=/node_$(printf '%02d' "$JOBC_NODE_RANK") # this node's part of the runs, until it is in the bucket
 export JOBC_RUN_DIR=$JOBC_RUN_ROOT/$job_name/$JOBC_RUN_ID

@@ -38,7 +38,7 @@ source "$artifact/lib/run.sh"
 
 job_name=tcpx
 nodes=2
-export JOBC_NODE_LIST='tcpx-93164402-[0-1]'
+export JOBC_NODE_LIST='tcpx-21a6beaa-[0-1]'
 export JOBC_RUN_ID=${JOBC_RUN_ID:-kubernetes-${JOBC_JOB_UID%%-*}}
 export JOBC_RUN_DIR=$JOBC_RUN_ROOT/$job_name/$JOBC_RUN_ID
 if [[ $payload == @(smoke|preflight) ]]; then JOBC_RUN_DIR=$JOBC_RUN_ROOT/.checks/$JOBC_RUN_ID; fi

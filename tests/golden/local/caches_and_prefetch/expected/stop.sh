@@ -4,35 +4,10 @@
 #   --run ID  that run; else the one that is live
 #   --now     kill it at once: what came after its last checkpoint is lost
 
-# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job cached runs
-
-grace_s=60
-
-run_id='' now=''
-while (($#)); do
-  case $1 in
-    --run) need_value "$@" && run_id=$2 && shift ;;
-    --now) now=yes ;;
-    -h | --help) show_help && exit ;;
-    *) bad_option "$1" ;;
-  esac
-  shift
-done
-
-choose_live_run "$run_id"
-mark_stopped "$run"
-if [[ -z $now ]]; then
-  echo "stopping run $(basename -- "$run"): it has $grace_s s to save"
-  signal_nodes TERM "$run"
-  if wait_for_end "$((grace_s + 10))" "$run"; then exit; fi
-  echo "it has not ended after $((grace_s + 10)) s"
-fi
-echo "killing run $(basename -- "$run")"
-signal_nodes QUIT "$run"
-if wait_for_end 15 "$run"; then exit; fi
-signal_nodes KILL "$run"
-wait_for_end 15 "$run" || die 1 "run $(basename -- "$run") does not end" 'status.sh tells where its nodes are; ps -o pid,stat,wchan:30,args there'
+if [[ ${1:-} == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit; fi
+type -P python3 >/dev/null || { echo "error: python3 is not found on $(uname -n)" >&2 && exit 1; }
+here=${BASH_SOURCE[0]}
+if [[ $here != */* ]]; then here=./$here; fi
+exec python3 -I -S "${here%/*}/jobctl" stop "$@"

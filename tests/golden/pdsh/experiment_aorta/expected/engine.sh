@@ -74,12 +74,11 @@ start_run() {
   printf '  follow: %q --follow\n  stop:   %q\n' "$copy/logs.sh" "$copy/stop.sh"
   keep_run
   interrupted=''
-  trap 'interrupted=yes; mark_stopped "$run"; signal_nodes TERM "$run" || true' INT # a bare `return` in a trap is what the trap interrupted
+  trap 'interrupted=yes; jobctl stop --run "$run" --signal TERM || true' INT # a bare `return` in a trap is what the trap interrupted
   all_nodes start >&2 || code=$?
   if ((code)); then
     forget_secrets "$run"
-    mark_stopped "$run"
-    signal_nodes QUIT "$run"
+    jobctl stop --run "$run" --signal QUIT || true
     if [[ -n $interrupted ]]; then exit 130; fi
     die "$((code == 65 || code == 71 ? code : 1))" "not all of the $nodes nodes could be started, so none goes on" 'preflight.sh checks each host'
   fi
@@ -99,12 +98,4 @@ follow() {
   echo "run $(basename -- "$run"): $(run_status "$run")"
   if [[ -n $interrupted ]]; then exit 130; fi
   exit "$code"
-}
-
-# signal_nodes NAME RUN: TERM is the stop mark, which every supervisor sees within a second or two.
-signal_nodes() {
-  local run=$2 task
-  if [[ $1 == TERM ]]; then return; fi
-  task "$run/artifact/$(last_attempt "$run")" "$(last_attempt "$run")" %h signal "$1"
-  on_hosts "$(hosts_of "$run")" "${task[@]}" || true
 }

@@ -12,7 +12,7 @@ payload=${1:-${JOBC_PAYLOAD:-train}}
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 source "$artifact/lib/run.sh"
 
-plan=3f8e358b
+plan=141c3809
 job_name=buckets
 nodes=2
 gpus=8

@@ -12,7 +12,7 @@ payload=${1:-${JOBC_PAYLOAD:-train}}
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 source "$artifact/lib/run.sh"
 
-plan=02499146
+plan=aa7a2040
 job_name=aorta
 nodes=2
 gpus=8

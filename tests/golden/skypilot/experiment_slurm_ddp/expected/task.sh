@@ -12,7 +12,7 @@ payload=${1:-${JOBC_PAYLOAD:-train}}
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 source "$artifact/lib/run.sh"
 
-plan=8e878894
+plan=49e855fa
 job_name=slurm_ddp
 nodes=2
 gpus=1

@@ -12,7 +12,7 @@ payload=${1:-${JOBC_PAYLOAD:-train}}
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 source "$artifact/lib/run.sh"
 
-plan=5483aa91
+plan=7bc8e3b8
 job_name=managed
 nodes=2
 gpus=8

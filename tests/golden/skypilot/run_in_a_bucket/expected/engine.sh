@@ -4,7 +4,6 @@
 # state/job_ATTEMPT has the job that SkyPilot made of it: kind (managed or nothing), cluster, id.
 
 source "$artifact/lib/records.sh"
-source "$artifact/bucket.sh"
 
 cluster=bucket
 managed=yes
@@ -104,48 +103,6 @@ say_cost() {
 # storage_of RUN [NODE]: its folder on that node; what is not absolute is below their home.
 storage_of() {
   printf '%s/node_%02d/%s/%s' "${run_root#\~/}" "${2:-0}" "$job_name" "$(basename -- "$1")"
-}
-
-# ask_bucket RUN VERB…: depot.py on this machine; false where it may not use the bucket, and then it says why.
-ask_bucket() {
-  local python
-  python=$(type -P python3) || return 1
-  JOBC_RUN_DIR=/$job_name/$(basename -- "$1") depot "${@:2}"
-}
-
-# ---- stopping
-
-# mark_stopped RUN: where its nodes look. The mark is there before anything is signalled.
-mark_stopped() {
-  local node at file last=0
-  at=$(storage_of "$1")
-  file=$(job_file "$1")
-  try "write the stop mark in $1/control" mkdir -p -- "$1/control"
-  if ask_bucket "$1" stop; then
-    marked=yes
-  elif [[ $(key "$file" kind) == managed ]]; then
-    echo 'the machines of a managed job cannot be reached from here: it is cancelled, and what came after its last checkpoint is lost'
-  else
-    last=$((nodes - 1))
-    for ((node = 0; node <= last; node++)); do
-      at=$(storage_of "$1" "$node")
-      # shellcheck disable=SC2016 # for the shell of the node
-      on_node "$(key_word "$file" cluster)" "$node" bash -c 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"' - "$at" </dev/null ||
-        echo "node $node cannot be reached: SkyPilot cancels the job, and what came after its last checkpoint may be lost"
-    done
-  fi
-  touch -- "$1/control/STOP"
-}
-
-# signal_nodes NAME RUN: the nodes see the mark themselves. A job that cannot see it, does not run yet, or has not ended: cancelled.
-signal_nodes() {
-  local file state engine_says
-  if ! observe "$2"; then return; fi
-  if [[ $(key "$file" kind) == managed ]]; then
-    if [[ $1 != TERM || -z ${marked:-} ]]; then sky jobs cancel --yes "$(key_number "$file" id)"; fi
-  elif [[ $1 != TERM || $engine_says != RUNNING ]]; then
-    sky cancel --yes "$(key_word "$file" cluster)" "$(key_number "$file" id)"
-  fi
 }
 
 # follow_to_the_end RUN: prints what it prints until it has ended; the exit code of the job.

@@ -12,7 +12,7 @@ payload=${1:-${JOBC_PAYLOAD:-train}}
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 source "$artifact/lib/run.sh"
 
-plan=feb56d94
+plan=6eebcfbe
 job_name=bucket
 nodes=2
 gpus=8

@@ -104,40 +104,6 @@ storage_of() {
   printf '%s/%s/%s' "${run_root#\~/}" "$job_name" "$(basename -- "$1")"
 }
 
-# ---- stopping
-
-# mark_stopped RUN: where its nodes look. The mark is there before anything is signalled.
-mark_stopped() {
-  local node at file last=0
-  at=$(storage_of "$1")
-  file=$(job_file "$1")
-  try "write the stop mark in $1/control" mkdir -p -- "$1/control"
-  if [[ $at == /* && -d $at ]]; then # this machine sees their storage
-    try "write the stop mark in $at/control" mkdir -p -- "$at/control"
-    touch -- "$at/control/STOP"
-  elif [[ $(key "$file" kind) == managed ]]; then
-    echo 'the machines of a managed job cannot be reached from here: it is cancelled, and what came after its last checkpoint is lost'
-  else
-    for ((node = 0; node <= last; node++)); do
-      # shellcheck disable=SC2016 # for the shell of the node
-      on_node "$(key_word "$file" cluster)" "$node" bash -c 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"' - "$at" </dev/null ||
-        echo "node $node cannot be reached: SkyPilot cancels the job, and what came after its last checkpoint may be lost"
-    done
-  fi
-  touch -- "$1/control/STOP"
-}
-
-# signal_nodes NAME RUN: the nodes see the mark themselves. A job that cannot see it, does not run yet, or has not ended: cancelled.
-signal_nodes() {
-  local file state engine_says
-  if ! observe "$2"; then return; fi
-  if [[ $(key "$file" kind) == managed ]]; then
-    if [[ $1 != TERM || ! -d $(storage_of "$2") ]]; then sky jobs cancel --yes "$(key_number "$file" id)"; fi
-  elif [[ $1 != TERM || $engine_says != RUNNING ]]; then
-    sky cancel --yes "$(key_word "$file" cluster)" "$(key_number "$file" id)"
-  fi
-}
-
 # follow_to_the_end RUN: prints what it prints until it has ended; the exit code of the job.
 follow_to_the_end() {
   jobctl logs --run "$1" --follow || true

@@ -2,6 +2,17 @@
 # in_job.sh: what job zero does about its own end: a node that was lost, another start, the last word. Sourced by
 # job.sbatch after engine.sh.
 
+# signal_steps: SIGTERM to the steps of this job; with --here to the run's own one alone, which exists a moment after the start.
+signal_steps() {
+  local target=$job_id text
+  if [[ -n $here ]]; then
+    read_text "$run/state/step_$attempt"
+    target=${text%$'\n'}
+    [[ $target =~ ^[0-9]{1,18}[.][0-9]{1,18}$ ]] || return 0
+  fi
+  scancel --signal=TERM "$target" 2>/dev/null || true
+}
+
 # end_left_behind SRUN SECONDS: srun waits for every task, and for that of a lost node in vain until Slurm has given the node
 # up. So srun is ended when a failure has stood for so long that all nodes that live have ended. (srun --wait counts from the
 # end of any task, also from one that is well while rank 0 still saves.)

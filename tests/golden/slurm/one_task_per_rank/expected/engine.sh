@@ -82,32 +82,4 @@ is_over() {
   esac
 }
 
-# signal_nodes NAME RUN: to the ranks' supervisors; KILL removes the job, and so does anything while it is in the queue. An
-# allocation that the run was started in stays.
-signal_nodes() {
-  local file said
-  file=$(job_file "$2")
-  hear job_state "$2" || return 0
-  if [[ -z $(key "$file" here) && $1:$said == @(KILL:*|*:PENDING*) ]]; then
-    scancel "$(job_id "$file")"
-    forget_secrets "$2" # job.sbatch may not have come to it
-  else
-    signal_steps "$1" "$2"
-  fi
-}
-
-# signal_steps NAME RUN: to the steps of its job; with --here to its own one alone, which exists a moment after the start.
-signal_steps() {
-  local file target text
-  file=$(job_file "$2")
-  target=$(job_id "$file")
-  if [[ -n $(key "$file" here) ]]; then
-    read_text "$2/state/step_${file##*_}"
-    target=${text%$'\n'}
-    [[ $target =~ ^[0-9]{1,18}[.][0-9]{1,18}$ ]] || return 0
-  fi
-  if [[ -z $target ]]; then return; fi
-  scancel --signal="$1" "$target" 2>/dev/null || true
-}
-
 source "$artifact/queue.sh"

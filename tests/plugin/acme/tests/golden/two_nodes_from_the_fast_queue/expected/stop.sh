@@ -1,24 +1,13 @@
 #!/usr/bin/env bash
-# stop.sh: end a run of job hello for good, queued or running: it saves and ends with 0.
-# usage: stop.sh [--run ID]
-#   --run ID  that run; else the newest
+# stop.sh: end a run of job hello for good: it saves, ends with 0, and nobody starts it again.
+# usage: stop.sh [--run ID] [--now]
+#   --run ID  that run; else the one that is live
+#   --now     kill it at once: what came after its last checkpoint is lost
 
-# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job hello runs
-
-run_id=''
-while (($#)); do
-  case $1 in
-    --run) need_value "$@" && run_id=$2 && shift ;;
-    -h | --help) show_help && exit ;;
-    *) bad_option "$1" ;;
-  esac
-  shift
-done
-
-choose_run "$run_id"
-mark_stopped "$run"
-acme cancel "$(<"$run/state/acme_job")"
+if [[ ${1:-} == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit; fi
+type -P python3 >/dev/null || { echo "error: python3 is not found on $(uname -n)" >&2 && exit 1; }
+here=${BASH_SOURCE[0]}
+if [[ $here != */* ]]; then here=./$here; fi
+exec python3 -I -S "${here%/*}/jobctl" stop "$@"

@@ -1,0 +1,68 @@
+"""This machine, for the verbs of an artifact: submit starts node.sh, which becomes the supervisor.
+
+Packed into jobctl; Python 3.8.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from ...trainer.rt.engines.engine import Failure
+from ...trainer.rt.engines.run import Run, shell_word
+from ...trainer.rt.engines.starting import StartingEngine
+from ...trainer.rt.exit_codes import DATA_BROKEN
+from ...trainer.rt.gpus import number_seen, too_few
+from ...trainer.rt.new_run import NewRun
+from ...trainer.rt.node_start import become_node, check_node, start_in_background
+
+
+class LocalEngine(StartingEngine):
+    """One node, which is this machine."""
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--detach", action="store_true", default=self.job.settings.get("detach") is True)
+
+    def sees_code(self, new: NewRun) -> bool:
+        return True
+
+    def require_startable(self, run: Run | None) -> None:
+        """Raise Failure, or exit, if this machine lacks GPUs, secrets, the environment, the port or the code."""
+        least = self.job.settings.get("gpus")
+        if isinstance(least, int) and least and (message := too_few(number_seen(os.environ), least)):
+            title, _, hint = message.partition("\n")
+            raise Failure(title, hint, DATA_BROKEN)
+        folder = "" if run is None else str(run.path)
+        check_node(self.job.artifact, {**self._environ(), "JOBC_RUN_DIR": folder, "JOBC_HEAD_PORT": ""})
+
+    def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
+        """Become the node, or start it in the background and wait until it is up."""
+        copy, run = new.artifact, new.run
+        print(f"run {run.id} in {shell_word(str(run.path))}")
+        print(f"  follow: {shell_word(str(copy / 'logs.sh'))} --follow")
+        print(f"  stop:   {shell_word(str(copy / 'stop.sh'))}", flush=True)
+        environ = {
+            **self._environ(),
+            "JOBC_RUN_DIR": str(run.path),
+            "JOBC_RUN_ID": run.id,
+            "JOBC_JOB_ID": run.id,
+            "JOBC_NODE_RANK": "0",
+            "JOBC_HEAD_ADDR": "127.0.0.1",
+            "JOBC_HEAD_PORT": str(self.job.settings.get("head_port", 0)),
+            "JOBC_ATTEMPT": str(new.attempt),
+            "JOBC_TIME_LIMIT_S": str(self.job.settings.get("time_limit_s", 0)),
+        }
+        environ.pop("JOBC_INIT_FROM", None)
+        if init_from:
+            environ["JOBC_INIT_FROM"] = init_from
+        new.keep()
+        if not options.detach:
+            become_node(copy, environ)
+        return start_in_background(copy, run.path, new.attempt, environ)
+
+    def _environ(self) -> dict[str, str]:
+        gpu_type = self.job.settings.get("gpu_type")
+        return {**os.environ, **({"JOBC_GPU_TYPE": str(gpu_type)} if gpu_type else {})}
+
+
+ENGINE = LocalEngine

@@ -1,0 +1,107 @@
+"""Suggest a change so that a rank fits into its GPU: try changes with the same figures and return the first that fits.
+
+If activations are the largest part, a smaller micro-batch or recomputation helps; if weights, gradients and optimizer
+are, sharding over the ranks. The samples per step do not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..plan.derive import divisors
+from ..plan.launch_plan import LaunchPlan
+from ..spec.job_spec import JobSpec
+from .memory import Memory, memory
+from .parameters import size_of
+
+MORE_NODES = "more nodes with {}, or a GPU with more memory: it does not fit even when sharded over these GPUs"
+LARGER_GPU = (
+    "a GPU with more memory, or CPU offload: one part is on each GPU in full, however many GPUs share the model"
+)
+NOT_ALL = "; set estimate.largest_unit=N, the parameters of the largest layer, to check that it fits as well"
+MANY_RANKS = 2**20
+# Values of conf/parallel/fsdp.yaml about gathering, for a job with another parallelism.
+FSDP: Mapping[str, Any] = {
+    "reshard_after_forward": True, "auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": [],
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change. words: for the command line; train: sections of train.json that it changes."""
+
+    words: tuple[str, ...]
+    train: Mapping[str, Any]
+
+
+def memory_hint(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
+    """Return the hint. most: bytes of a GPU"""
+    for changes in _tries(spec, plan, most):
+        needs = _needs(spec, plan, changes)
+        if needs.total <= most:
+            words = " ".join(word for change in changes for word in change.words)
+            return words if needs.gathered is not None else f"{words}{NOT_ALL}"
+    widest = _widest(plan)
+    if _needs(spec, plan, [widest], MANY_RANKS).total <= most:
+        return MORE_NODES.format(" ".join(widest.words))
+    return LARGER_GPU
+
+
+def _tries(spec: JobSpec, plan: LaunchPlan, most: int) -> Iterator[tuple[Change, ...]]:
+    """Yield changes alone, then combined; those for the largest part first."""
+    smaller, again, shared = _smaller_batches(spec, plan), _computed_again(plan), _shared(plan)
+    now = _needs(spec, plan)
+    ways = [smaller, again, shared] if (now.activations or 0) > now.states else [shared, smaller, again]
+    for way in ways:
+        yield from ((change,) for change in way)
+    last = [way[-1] for way in ways if way]
+    yield from (tuple(last[:count]) for count in range(2, len(last) + 1))
+
+
+def _needs(spec: JobSpec, plan: LaunchPlan, changes: Sequence[Change] = (), ranks: int | None = None) -> Memory:
+    """Return the memory with the changes. ranks: None = the plan's"""
+    train = dict(plan.train)
+    for change in changes:
+        for section, values in change.train.items():
+            train[section] = {**train[section], **values}
+    size = size_of(spec, replace(plan, train=train))
+    assert size
+    return memory(train, size, ranks or plan.topology.world_size, plan.uses_trainer)
+
+
+def _smaller_batches(spec: JobSpec, plan: LaunchPlan) -> list[Change]:
+    """Return a change for each divisor of the micro-batch, largest first; none for a user's own program."""
+    batch, batch_spec = plan.train["batch"], spec.batch
+    changes = []
+    for parts in divisors(batch["micro"])[1:] if plan.uses_trainer else ():
+        new = {"micro": batch["micro"] // parts, "accumulation": batch["accumulation"] * parts}
+        computed = batch_spec.accumulation is None and batch_spec.global_ is not None
+        words = [f"batch.{key}={value}" for key, value in new.items() if key == "micro" or not computed]
+        changes.append(Change(tuple(words), {"batch": new}))
+    return changes
+
+
+def _computed_again(plan: LaunchPlan) -> list[Change]:
+    has_blocks = plan.uses_trainer and plan.train["model"].get("kind") == "gpt"
+    if not has_blocks or plan.train["loop"]["activation_checkpointing"] == 1:
+        return []
+    return [Change(("loop.activation_checkpointing=1",), {"loop": {"activation_checkpointing": 1}})]
+
+
+def _shared(plan: LaunchPlan) -> list[Change]:
+    """Return the change that shards over all ranks. JC2073 and JC2076 check loop.compile with it."""
+    if plan.topology.world_size == 1 or plan.train["parallel"]["kind"] == "fsdp":
+        return []
+    return [_widest(plan)]
+
+
+def _widest(plan: LaunchPlan) -> Change:
+    """Return the change that shards everything over all ranks."""
+    if plan.train["parallel"]["kind"] == "deepspeed":
+        return Change(("parallel.zero_stage=3",), {"parallel": {"zero_stage": 3}})
+    compiles = plan.uses_trainer and plan.train["loop"]["compile"] == "model"
+    words = ("parallel=fsdp", *(("loop.compile=blocks",) if compiles else ()))
+    fsdp_options = {key: value for key, value in plan.train["parallel"].items() if key in FSDP}
+    return Change(words, {"parallel": {**FSDP, **fsdp_options, "kind": "fsdp", "offload_params": False}})

@@ -1,0 +1,57 @@
+"""Shared by the rules on accelerate.yaml and deepspeed.json: every entry that no job key sets, with its type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ...emit.overlay import Path
+from ...launchers.accelerate.engine_tables import Section, keys_below, tables
+from ...launchers.accelerate.protected_keys import FSDP_1, Protected, of_accelerate, of_deepspeed
+from ...plan.launch_plan import LaunchPlan
+
+Tree = Mapping[str, Any]
+
+
+class UserEntry(NamedTuple):
+    """One entry. path: starts with the spec section; file: `accelerate` or `deepspeed`; rule: its type, the keys of a
+    section, or None for an unknown key; known: the keys beside it.
+    """
+
+    path: Path
+    file: str
+    value: Any
+    rule: str | Section | None
+    known: Section
+
+    @property
+    def key(self) -> str:
+        return ".".join(self.path)
+
+    @property
+    def inside(self) -> Path:
+        """Return the path in the file."""
+        return self.path[2:]
+
+
+def user_entries(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[UserEntry]:
+    """Yield entries of both trees, without those that the plan sets (JC4600) and without sections with known keys."""
+    yield from _entries_of_section(extra, "accelerate", tables()["accelerate"], of_accelerate(plan), (section, "extra"))
+    path = (section, "deepspeed_extra")
+    yield from _entries_of_section(deepspeed_extra, "deepspeed", tables()["deepspeed"], of_deepspeed(plan), path)
+
+
+def is_of_fsdp_1(name: str) -> bool:
+    return name.removeprefix("fsdp_") in FSDP_1
+
+
+def _entries_of_section(tree: Tree, file: str, known: Section, ours: Protected, at: Path) -> Iterator[UserEntry]:
+    for name, value in tree.items():
+        path, rule = (*at, name), known.get(name)
+        inside = path[2:]
+        if any(inside == protected for protected in ours):
+            continue
+        if isinstance(rule, Mapping) and isinstance(value, Mapping):
+            yield from _entries_of_section(value, file, keys_below(inside, rule, value), ours, path)
+        else:
+            yield UserEntry(path, file, value, rule, known)

@@ -1,0 +1,3 @@
+model = {"type": "Net", "depth": 18}
+total_epochs = 2
+work_dir = None

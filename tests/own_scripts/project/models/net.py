@@ -1,0 +1,3 @@
+class Net:
+    def __init__(self, depth):
+        self.depth = depth

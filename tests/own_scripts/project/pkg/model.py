@@ -1,0 +1,5 @@
+NAME = "small"
+
+
+def square(number):
+    return number * number

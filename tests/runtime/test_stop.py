@@ -1,0 +1,704 @@
+"""stop: which run it ends, what it marks and signals, in which order, and how long it waits.
+
+No engine is started: clients are stand-ins, and time passes only while stop waits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobc.backends.kubernetes import engine as kubernetes_engine
+from jobc.backends.skypilot import engine as skypilot_engine
+from jobc.backends.slurm.engine import SlurmEngine
+from jobc.trainer.rt.engines import hosts
+from jobc.trainer.rt.engines.engine import Answer, Engine, Failure, Job
+from jobc.trainer.rt.engines.run import Run
+from jobc.trainer.rt.engines.stopping import signal_here, write_stop_mark
+from jobc.trainer.rt.processes import start_ticks
+from jobc.trainer.rt.run_secrets import secrets_of
+from jobc.trainer.rt.verbs import stop, watch
+from jobc.trainer.rt.verbs.jobs import Place
+
+from .test_status import RECORD, make_run, node, pod
+
+ENDED = {"attempt": 0, "ended": 5, "exit": 0}
+SKY_RECORD = "kind={}\ncluster=c\nid=3\nexit=\nreason=\n"
+
+
+class Clock:
+    """Time that passes only in sleep(). then: functions that are called at a time."""
+
+    def __init__(self) -> None:
+        self.now, self.then = 0.0, dict[float, Callable[[], object]]()
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        for due in [due for due in self.then if due <= self.now]:
+            self.then.pop(due)()
+
+
+class Stop:
+    """An artifact of job demo, whose engine is `engine`; calls: the commands of engine clients, as one text each."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.capsys, self.monkeypatch = folder, capsys, monkeypatch
+        self.artifact, self.clock, self.calls = folder / "artifacts/demo/x", Clock(), list[str]()
+        (self.artifact / ".jobc").mkdir(parents=True)
+        (self.artifact / ".jobc/place").write_text("demo/x\n")
+        self.set(Engine)
+        monkeypatch.setattr(sys, "argv", [str(self.artifact / "jobctl")])
+        monkeypatch.setattr(watch, "time", self.clock)
+        monkeypatch.setenv("HOME", str(folder))
+
+    def set(self, engine: type[Engine], answer: Callable[[str], Answer | str] = lambda _: "", **settings: Any) -> None:
+        """Choose the engine, its settings, and what its clients answer to a command."""
+
+        def ask(_: Engine, words: list[str], *__: object, **___: object) -> Answer:
+            self.calls.append(" ".join(words))
+            answered = answer(" ".join(words))
+            return answered if isinstance(answered, Answer) else Answer(0, answered, "")
+
+        tree = {"job": "demo", "runs": "runs", "backend": "x", "nodes": 1, "grace_s": 30, "storage": "shared"}
+        (self.artifact / ".jobc/job.json").write_text(json.dumps({**tree, **settings}))
+        self.monkeypatch.setattr(Place, "engine", lambda place: engine(place.job))
+        self.monkeypatch.setattr(engine, "ask", ask)
+
+    def run(self, name: str = "r", **texts: str) -> Run:
+        return make_run(self.folder, name, **texts)
+
+    def __call__(self, *words: str) -> tuple[int, str]:
+        """(exit code, what it printed)."""
+        code = stop.main([*words])
+        printed = self.capsys.readouterr()
+        return code, printed.out + printed.err
+
+    def signals(self, what: str = "") -> list[str]:
+        return [call for call in self.calls if what in call]
+
+
+@pytest.fixture
+def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Stop:
+    return Stop(tmp_path, monkeypatch, capsys)
+
+
+class Recorded(Engine):
+    """Nodes that end when they get one of the signals in `ends_at`."""
+
+    ends_at: tuple[str, ...] = ("TERM",)
+    sent: list[tuple[str, str]] = []  # noqa: RUF012 - each test has a class of its own
+
+    def signal(self, run: Run, name: str) -> None:
+        assert (run.path / "control/STOP").is_file(), "signalled before it was marked"
+        self.sent.append((run.id, name))
+        if name in self.ends_at:
+            (run.path / "state/node_00").write_text(node(**ENDED))
+
+
+def recorded(*ends_at: str) -> type[Recorded]:
+    return type("Own", (Recorded,), {"ends_at": ends_at, "sent": []})
+
+
+# ---- which run
+
+
+def test_the_live_run_is_stopped_and_how_it_ended_is_printed(demo: Stop) -> None:
+    demo.set(engine := recorded("TERM"))
+    demo.run("a", state__node_00=node())
+    demo.run("b", state__node_00=node(**ENDED))
+    lines = "stopping run a: it has 30 s to save\nrun a: stopped by stop.sh or Ctrl-C (exit 0)\n"
+    assert demo() == (0, lines) and engine.sent == [("a", "TERM")] and demo.clock.now == 0
+
+
+def test_two_live_runs_are_not_chosen_from(demo: Stop) -> None:
+    demo.set(engine := recorded("TERM"))
+    for name in "ab":
+        os.utime(demo.run(name, state__node_00=node()).path / "artifact", (1, 1))
+    error = "error: job demo has 2 live runs: b a\n  hint: choose one with --run ID\n"
+    assert demo() == (1, error) and not engine.sent
+    assert not list(demo.folder.glob("runs/demo/*/control"))
+    assert demo("--run", "a")[0] == 0 and engine.sent == [("a", "TERM")]
+    assert demo()[0] == 0 and engine.sent[1:] == [("b", "TERM")]
+
+
+def test_a_run_that_is_not_live_is_not_stopped(demo: Stop) -> None:
+    assert demo() == (1, f"error: job demo has no live run in {demo.folder}/runs/demo\n")
+    run = demo.run(state__node_00=node(**ENDED))
+    assert demo() == (1, f"error: job demo has no live run in {demo.folder}/runs/demo\n")
+    assert demo("--run", "r") == (1, "error: run r is not live: done (exit 0)\n")
+    assert demo("--run", "s")[1].startswith("error: job demo has no run s in ")
+    assert not (run.path / "control").exists()
+
+
+def test_a_run_of_another_user_is_refused_by_name_and_else_ignored(demo: Stop) -> None:
+    demo.set(engine := recorded("TERM"))
+    demo.run("mine", state__node_00=node())
+    demo.run("theirs", state__node_00=node())
+    demo.monkeypatch.setattr(Run, "is_mine", property(lambda run: run.id == "mine"))
+    code, output = demo("--run", "theirs")
+    assert code == 1 and "belongs to" in output and "only its owner starts, stops or removes it" in output
+    assert demo()[0] == 0 and engine.sent == [("mine", "TERM")]
+
+
+def test_in_the_artifact_of_a_run_it_is_that_run(demo: Stop, monkeypatch: pytest.MonkeyPatch) -> None:
+    demo.set(engine := recorded("TERM"))
+    runs = [demo.run(name, state__node_00=node()) for name in "ab"]
+    own = runs[0].path / "artifact/0"
+    (own / ".jobc").mkdir()
+    (own / ".jobc/job.json").write_bytes((demo.artifact / ".jobc/job.json").read_bytes())
+    monkeypatch.setattr(sys, "argv", [str(own / "jobctl")])
+    assert demo()[0] == 0 and engine.sent == [("a", "TERM")]
+
+
+def test_unknown_options_and_missing_values_are_one_message(demo: Stop) -> None:
+    assert demo("--later") == (2, "error: unknown option: --later\n  hint: stop.sh --help\n")
+    assert demo("--down") == (2, "error: unknown option: --down\n  hint: stop.sh --help\n")
+    assert demo("--run") == (2, "error: --run needs a value\n  hint: stop.sh --help\n")
+
+
+# ---- how long
+
+
+def test_a_run_that_does_not_end_is_asked_then_killed_and_then_that_is_an_error(demo: Stop) -> None:
+    demo.set(engine := recorded())
+    demo.run(state__node_00=node())
+    code, output = demo()
+    assert code == 1 and [name for _, name in engine.sent] == ["TERM", "QUIT", "KILL"]
+    assert output == (
+        "stopping run r: it has 30 s to save\nit has not ended after 40 s\nkilling run r\nerror: run r does not end\n"
+        "  hint: status.sh shows where its nodes are; ps -o pid,stat,wchan:30,args there\n"
+    )
+    assert 70 <= demo.clock.now < 71
+
+
+@pytest.mark.parametrize(("ends_at", "ended_s"), [("QUIT", 0), ("KILL", 15)])
+def test_now_does_not_ask(demo: Stop, ends_at: str, ended_s: float) -> None:
+    demo.set(engine := recorded(ends_at))
+    demo.run(state__node_00=node())
+    assert demo("--now") == (0, "killing run r\nrun r: stopped by stop.sh or Ctrl-C (exit 0)\n")
+    assert engine.sent[0][1] == "QUIT" and engine.sent[-1][1] == ends_at
+    assert ended_s <= demo.clock.now < ended_s + 1
+
+
+def test_a_run_whose_files_go_to_a_bucket_has_twice_the_grace(demo: Stop) -> None:
+    demo.set(recorded(), storage="object")
+    demo.run(state__node_00=node())
+    assert "it has 60 s to save\nit has not ended after 70 s" in demo()[1]
+
+
+def test_an_artifact_without_a_grace_is_damaged(demo: Stop) -> None:
+    demo.set(engine := recorded("TERM"), grace_s=None)
+    demo.run(state__node_00=node())
+    assert "job.json has no grace_s" in demo()[1] and not engine.sent
+
+
+# ---- the stop mark
+
+
+@pytest.mark.parametrize("link", ["control", "control/STOP"])
+def test_no_mark_is_written_through_a_link_and_nothing_is_signalled(demo: Stop, link: str) -> None:
+    demo.set(engine := recorded("TERM"))
+    run = demo.run(state__node_00=node(), **({} if link == "control" else {"control__SAVE": ""}))
+    (demo.folder / "elsewhere").mkdir()
+    (run.path / link).symlink_to(demo.folder / "elsewhere" / ("" if link == "control" else "file"))
+    code, output = demo()
+    assert code == 1 and output.startswith(f"error: cannot write the stop mark in {run.path}/control: "), output
+    assert not list((demo.folder / "elsewhere").iterdir()) and not engine.sent
+
+
+def test_a_mark_may_be_there_already(tmp_path: Path) -> None:
+    write_stop_mark(tmp_path)
+    os.utime(tmp_path / "control/STOP", (1, 1))
+    write_stop_mark(tmp_path)
+    assert (tmp_path / "control/STOP").stat().st_mtime > 1
+
+
+# ---- this machine
+
+
+@pytest.fixture
+def process(request: pytest.FixtureRequest) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(folder: str) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(["sleep", "60"], env={"JOBC_RUN_DIR": folder} if folder else {}))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
+        each.wait()
+
+
+def state_of(process: subprocess.Popen[bytes], **keys: object) -> str:
+    return node(pid=process.pid, start_ticks=start_ticks(process.pid), **keys)
+
+
+@pytest.mark.parametrize("folder", ["own", "another", ""])
+def test_only_a_supervisor_of_the_run_is_signalled(
+    tmp_path: Path, process: Callable[[str], subprocess.Popen[bytes]], folder: str
+) -> None:
+    run = make_run(tmp_path)
+    sleeper = process(str({"own": run.path, "another": tmp_path, "": ""}[folder]))
+    (run.path / "state/node_00").write_text(state_of(sleeper))
+    assert signal_here(run, "QUIT") == []
+    if folder == "own":
+        assert sleeper.wait(10) == -3
+    else:
+        assert sleeper.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            sleeper.wait(0.1)
+
+
+def test_of_several_nodes_here_one_may_be_meant(
+    tmp_path: Path, process: Callable[[str], subprocess.Popen[bytes]]
+) -> None:
+    run = make_run(tmp_path)
+    both = [process(str(run.path)) for _ in range(2)]
+    for number, each in enumerate(both):
+        (run.path / f"state/node_0{number}").write_text(state_of(each))
+    signal_here(run, "KILL", 1)
+    assert both[1].wait(10) == -9 and both[0].poll() is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "where"),
+    [
+        ({"host": "away"}, "on away"),
+        ({"pid_namespace": 1}, f"in another container on {os.uname().nodename}"),
+        ({"boot": "x"}, f"on another machine named {os.uname().nodename}, or before this one was restarted"),
+        ({"start_ticks": 1}, ""),
+        ({"ended": 5, "exit": 0}, ""),
+    ],
+)
+def test_a_node_elsewhere_is_named_and_never_signalled(
+    tmp_path: Path, process: Callable[[str], subprocess.Popen[bytes]], keys: dict[str, object], where: str
+) -> None:
+    run = make_run(tmp_path)
+    sleeper = process(str(run.path))
+    (run.path / "state/node_03").write_text(state_of(sleeper, **keys) if "start_ticks" not in keys else node(**keys))
+    line = f"node 03 is {where}: run stop.sh there, or wait until it sees the stop mark"
+    assert signal_here(run, "KILL") == ([line] if where else []) and sleeper.poll() is None
+
+
+def test_scripts_mark_and_signal_without_waiting(demo: Stop, process: Callable[[str], subprocess.Popen[bytes]]) -> None:
+    run = demo.run()
+    sleepers = [process(str(run.path)) for _ in range(2)]
+    for number, each in enumerate(sleepers):
+        (run.path / f"state/node_0{number}").write_text(state_of(each))
+    assert demo("--run", str(run.path), "--signal", "QUIT", "--node", "1") == (0, "")
+    assert sleepers[1].wait(10) == -3 and sleepers[0].poll() is None and not (run.path / "control").exists()
+    assert demo("--run", str(run.path), "--signal", "TERM") == (0, "")
+    assert sleepers[0].wait(10) == -15 and (run.path / "control/STOP").exists()
+
+
+# ---- hosts
+
+SSH = {"client": "ssh", "ssh_command": ["ssh", "-o", "x=y"], "fanout": 2}
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], str]]:
+    """The commands that reach hosts, and their input."""
+    commands: list[tuple[list[str], str]] = []
+
+    def output(words: list[str], text: str = "", environment: Any = None) -> str:
+        commands.append((words, text))
+        return "a: FAIL  \x1b[31mno\n" if words[0] != "ssh" else "FAIL  \x1b[31mno\n"
+
+    monkeypatch.setattr(hosts, "_output", output)
+    return commands
+
+
+@pytest.mark.parametrize(("storage", "marks"), [("shared", 0), ("node", 2)])
+def test_hosts_see_the_mark_and_get_only_what_comes_after_it(
+    demo: Stop, started: list[tuple[list[str], str]], storage: str, marks: int
+) -> None:
+    demo.set(Engine, hosts=SSH, storage=storage, nodes=2)
+    run = demo.run(state__node_00=node(), artifact__0__hosts_txt="")
+    (run.path / "artifact/0/hosts.txt").write_text("a\nb@it's\n")
+    assert demo("--run", str(run.path), "--signal", "TERM") == (0, "")
+    (run.path / "artifact/0/hosts.txt").write_text("a\nb@c\n")
+    assert not started, "a line that is not a host's name"
+    output = demo("--run", str(run.path), "--signal", "TERM")[1]
+    assert len(started) == marks and output == "a: FAIL  [31mno\nb@c: FAIL  [31mno\n" * (marks // 2)
+    assert (run.path / "control/STOP").exists()
+    started.clear()
+    engine = Place(demo.artifact).engine()
+    engine.signal(run, "QUIT")
+    for host, (words, _) in zip(("a", "b@c"), sorted(started), strict=True):
+        assert words[:5] == ["ssh", "-o", "x=y", "--", host]
+        script = f"'{run.path}/artifact/0/task.sh' '{run.path}' '0' '{host}' 'signal' 'QUIT'"
+        assert words[5].startswith("'sh' '-c' '[ -r \"$0\" ] || ") and words[5].endswith(script)
+
+
+def test_pdsh_and_clush_put_the_host_in_themselves(demo: Stop, started: list[tuple[list[str], str]]) -> None:
+    run = demo.run()
+    file = run.path / "artifact/0/hosts.txt"
+    file.write_text("a\nb\n")
+    for client in ("pdsh", "clush"):
+        hosts.Client(client, ["ssh", "-o", "x=y"], 7).run(run, ["sh", "-c", "echo 5% 'x'", hosts.HOST])
+    (pdsh, text), (clush, _) = started
+    assert text == "a\nb\n" and pdsh[:7] == ["pdsh", "-S", "-R", "ssh", "-f", "7", "-w"]
+    assert pdsh[8] == r"'sh' '-c' 'echo 5%% '\''x'\''' %h"
+    assert clush[:6] == ["clush", "-S", "-f", "7", "--worker=exec", f"--hostfile={file}"]
+    command = clush[6].replace("%host", "a").replace("%%", "%")  # as clush does
+    script = 'for word; do last=$word; done; printf "%s|" "$@" >"$0"; eval "$last"'
+    (demo.folder / "ssh").write_text(f'#!/bin/sh\nset -- "$0.said" "$@"; exec sh -c \'{script}\' "$@"\n')
+    (demo.folder / "ssh").chmod(0o755)
+    path = f"{demo.folder}:{os.environ['PATH']}"
+    printed = subprocess.run(["sh", "-c", command], env={"PATH": path}, capture_output=True, text=True, check=True)
+    assert printed.stdout == "5% x\n"
+    assert (demo.folder / "ssh.said").read_text().startswith("-o|x=y|-n|--|a|")
+
+
+@pytest.mark.parametrize("line", ["x;touch${IFS}MARK;", "-oProxyCommand=touch${IFS}MARK", "", "%host", "a b"])
+def test_no_host_is_asked_when_a_line_is_an_option_or_a_command(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "hosts.txt"
+    file.write_text(f"node1\nu@10.0.0.2\n{line}\nnode2\n")
+    assert hosts.read_hosts(file) == []
+    file.write_text("node1\nu@10.0.0.2\nfe80::1\n")
+    assert hosts.read_hosts(file) == ["node1", "u@10.0.0.2", "fe80::1"]
+    (tmp_path / "link").symlink_to(file)
+    assert hosts.read_hosts(tmp_path / "link") == [] == hosts.read_hosts(tmp_path / "none")
+
+
+def test_a_client_that_is_missing_is_one_line() -> None:
+    assert hosts._output(["/nowhere/pdsh"]) == "cannot run /nowhere/pdsh: No such file or directory\n"
+
+
+# ---- Slurm
+
+
+def slurm(demo: Stop, states: dict[str, str], ends_at: str = "--signal=TERM", **settings: Any) -> None:
+    """states: of job ids, as squeue prints them; scancel with `ends_at` ends the job."""
+
+    def answer(command: str) -> Answer | str:
+        if command.startswith("squeue"):
+            if "silent" in states:
+                return Answer(1, "", "slurm_load_jobs error: Unable to contact slurm controller")
+            return "".join(f"{job} {state}\n" for job, state in states.items())
+        if ends_at in command:
+            states[command.split()[-1].partition(".")[0]] = "CANCELLED None"
+        return ""
+
+    demo.set(SlurmEngine, answer, **settings)
+
+
+@pytest.mark.parametrize(
+    ("state", "record", "step", "commands"),
+    [
+        ("RUNNING None", "", "", ["scancel --signal=TERM 7"]),
+        ("PENDING Priority", "", "", ["scancel 7"]),
+        ("NEW_STATE None", "", "", ["scancel --signal=TERM 7"]),
+        ("RUNNING None", "here=yes\n", "7.3\n", ["scancel --signal=TERM 7.3"]),
+        ("PENDING None", "here=yes\n", "7.3\n", ["scancel --signal=TERM 7.3"]),
+        ("RUNNING None", "here=yes\n", "", []),
+        ("RUNNING None", "here=yes\n", "--me\n", []),
+    ],
+)
+def test_slurm_signals_steps_and_cancels_what_waits(
+    demo: Stop, state: str, record: str, step: str, commands: list[str]
+) -> None:
+    slurm(demo, {"7": state}, ends_at="7")
+    run = demo.run(state__job_0=f"job_id=7\n{record}", **({"state__step_0": step} if step else {}))
+    secrets_of(run.path).mkdir(parents=True)
+    demo()
+    assert demo.signals("scancel")[: len(commands) or None] == commands
+    assert secrets_of(run.path).exists() == (commands != ["scancel 7"])
+
+
+def test_a_kill_removes_the_job_but_not_an_allocation(demo: Stop) -> None:
+    slurm(demo, {"7": "RUNNING None"}, ends_at="scancel 7")
+    demo.run(state__job_0="job_id=7\n")
+    assert demo("--now")[0] == 0 and demo.signals("scancel") == ["scancel --signal=QUIT 7", "scancel 7"]
+    demo.calls.clear()
+    slurm(demo, {"7": "RUNNING None"}, ends_at="KILL 7.1")
+    demo.run("here", state__job_0="job_id=7\nhere=yes\n", state__step_0="7.1")
+    assert demo("--run", "here", "--now")[0] == 0
+    assert demo.signals("scancel") == ["scancel --signal=QUIT 7.1", "scancel --signal=KILL 7.1"]
+
+
+@pytest.mark.parametrize("forged", ["--user=root", "1 --me", "", "7.0"])
+def test_scancel_gets_no_option_from_a_record(demo: Stop, forged: str) -> None:
+    slurm(demo, {"7": "RUNNING None"})
+    demo.run(state__job_0=f"job_id={forged}\n")
+    assert demo("--run", "r", "--now")[0] == 1 and not demo.signals("scancel")
+
+
+def test_a_controller_that_is_silent_is_an_error_first_and_then_waited_for(demo: Stop) -> None:
+    states = {"silent": ""}
+    slurm(demo, states)
+    run = demo.run(state__job_0="job_id=7\n")
+    why = "Slurm does not answer: Unable to contact slurm controller"
+    assert demo() == (1, f"error: {why}\n  hint: try again when it answers\n")
+    assert not (run.path / "control").exists() and not demo.signals("scancel")
+    states.update({"7": "RUNNING None"})
+    del states["silent"]
+    slurm(demo, states, ends_at="never")
+    demo.clock.then = {
+        2: lambda: states.update(silent=""),
+        10: lambda: (states.pop("silent") and None) or states.update({"7": "COMPLETED None"}),
+    }
+    code, output = demo()
+    assert code == 0 and output.count(f"{why}; asking again\n") == 1
+    assert demo.clock.now >= 10 and demo.signals("scancel") == ["scancel --signal=TERM 7"]
+
+
+def test_a_chosen_cluster_is_asked(demo: Stop, monkeypatch: pytest.MonkeyPatch) -> None:
+    environments: list[object] = []
+    job = Job("demo", demo.artifact, demo.folder, {"cluster": "big"})
+    engine = SlurmEngine(job)
+    engine.ask = lambda *_, **named: environments.append(named["environment"]) or Answer(0, "7 RUNNING x\n", "")  # type: ignore[method-assign, assignment, func-returns-value]
+    run = demo.run(state__job_0="job_id=7\n")
+    engine.prepare([run])
+    engine.signal(run, "KILL")
+    assert environments == [{"SLURM_CLUSTERS": "big"}] * 2
+
+
+def sweep(demo: Stop, states: dict[str, str], **more: Any) -> list[Run]:
+    slurm(demo, states, sweep=True, **more)
+    whole = demo.run("s", state__job_0="job_id=9\n")
+    points = [
+        make_run(demo.folder / str(index), f"s-{index}", state__job_0=f"job_id=9_{index}\n") for index in (0, 1, 2)
+    ]
+    (whole.path / "points").mkdir()
+    beside = []
+    for index, point in enumerate(points):
+        folder = demo.folder / f"runs/point{index}/s-{index}"
+        folder.parent.mkdir()
+        point.path.rename(folder)
+        (whole.path / f"points/{index}").symlink_to(folder / "artifact/0")
+        beside.append(Run(folder))
+    return beside
+
+
+def test_all_points_of_a_sweep_are_marked_first_and_then_stopped(demo: Stop) -> None:
+    states = {"9_0": "RUNNING None", "9_1": "PENDING JobArrayTaskLimit", "9_2": "COMPLETED None"}
+    points = sweep(demo, states, ends_at="9_")
+    (points[2].path / "state/job_0").write_text("job_id=9_2\nexit=0\n")
+    code, output = demo()
+    assert code == 0 and demo.signals("scancel") == ["scancel --signal=TERM 9_0", "scancel 9_1"]
+    assert [(point.path / "control/STOP").exists() for point in points] == [True, True, False]
+    assert output.startswith("sweep s: SIGTERM to all points that have not ended\nsweep s, job array 9\n")
+    assert output.count("stopped by stop.sh before it had started") == 2 and output.count("done (exit 0)") == 1
+
+
+def test_points_that_do_not_end_are_killed_and_then_an_error(demo: Stop) -> None:
+    sweep(demo, {"9_0": "RUNNING None", "9_1": "COMPLETED None"}, ends_at="never")
+    code, output = demo("--now")
+    assert code == 1 and "error: some points do not end\n" in output and "SIGTERM" not in output
+    assert demo.signals("scancel") == ["scancel --signal=QUIT 9_0", "scancel 9_0"] and 30 <= demo.clock.now < 34
+
+
+# ---- Kubernetes
+
+
+def kubernetes(demo: Stop, pods: list[str], refused: str = "", **settings: Any) -> None:
+    """pods: as kubectl lists them; signals end the ranks of all, deletion removes the object."""
+    there = {"uid": "u", "conditions": ""}
+
+    def answer(command: str) -> Answer | str:
+        command = command.partition(" --namespace=ns ")[2]
+        if refused and refused in command:
+            return Answer(1, "", f"error: {refused} is forbidden")
+        if command.startswith("delete"):
+            there["uid"] = ""
+        if "kill -TERM 1" in command:
+            there["conditions"] = "Complete\tx\ty\n"
+        if command.startswith("get job"):
+            return f"{there['uid']}\n{there['conditions']}"
+        return "".join(pods) if command.startswith("get pods") else ""
+
+    keys = {"kinds": ["job"], "companions": ["configmap"], "storage_root": "/runs", "nodes": 2, **settings}
+    demo.set(kubernetes_engine.KubernetesEngine, answer, **keys)
+
+
+def changes(demo: Stop) -> list[str]:
+    """The commands that change something, without context and namespace."""
+    calls = [call.partition(" --namespace=ns ")[2] for call in demo.calls]
+    return [call for call in calls if not call.startswith(("get ", "logs "))]
+
+
+@pytest.mark.parametrize(("storage", "marked"), [("shared", 1), ("node", 2), ("object", 1)])
+def test_pods_are_marked_and_then_get_the_signal(demo: Stop, storage: str, marked: int) -> None:
+    kubernetes(demo, [pod(0, "Running"), pod(1, "Running")], storage=storage)
+    run = demo.run(state__job_0=RECORD)
+    code, output = demo()
+    assert code == 0 and output.endswith("run r: stopped by stop.sh or Ctrl-C (exit 0)\n"), output
+    folder = "node_00/" if storage == "object" else ""
+    mark = f'exec demo-0 -- bash -c mkdir -p -- "$1/control" && touch -- "$1/control/STOP" - /runs/{folder}demo/r'
+    kills = [f"exec demo-{index} -- bash -c kill -TERM 1" for index in (0, 1)]
+    assert changes(demo)[0] == mark and changes(demo)[marked:] == kills
+    assert (run.path / "control/STOP").exists()
+
+
+def test_an_object_whose_pods_have_not_started_is_deleted(demo: Stop) -> None:
+    kubernetes(demo, [pod(0, "Pending"), pod(1, "Failed", init="init container code exited with 1")])
+    run = demo.run(state__job_0=RECORD)
+    assert "stopped by stop.sh; its object was deleted" in demo()[1]
+    assert changes(demo) == ["delete job demo --ignore-not-found --wait=false"]
+    assert (run.path / "logs/first_failure.txt").exists(), "what the failed pod printed"
+
+
+def test_a_kill_deletes_the_object(demo: Stop) -> None:
+    kubernetes(demo, [pod(0, "Running"), pod(1, "Running")])
+    demo.run(state__job_0=RECORD)
+    assert demo("--now")[0] == 0
+    assert changes(demo)[1:] == [
+        "exec demo-0 -- bash -c kill -QUIT 1",
+        "exec demo-1 -- bash -c kill -QUIT 1",
+        "delete job demo --ignore-not-found --wait=false",
+    ]
+
+
+def test_another_object_of_that_name_is_not_deleted(demo: Stop) -> None:
+    kubernetes(demo, [])
+    run = demo.run(state__job_0=RECORD.replace("uid=u", "uid=v"))
+    Place(demo.artifact).engine().signal(run, "KILL")
+    assert not changes(demo)
+
+
+def test_pods_that_take_no_mark_are_an_error_before_anything_is_signalled(demo: Stop) -> None:
+    kubernetes(demo, [pod(0, "Running")], refused="exec")
+    run = demo.run(state__job_0=RECORD)
+    why = "cannot write the stop mark on the storage of the pods: error: exec is forbidden"
+    assert demo() == (1, f"error: {why}\n")
+    assert not (run.path / "control").exists() and not demo.signals("kill")
+
+
+# ---- SkyPilot
+
+
+def skypilot(demo: Stop, status: str = "RUNNING", ends_at: str = "STOP", up: str = "UP", **settings: Any) -> None:
+    """status: of the job; it ends when a command has the words `ends_at`. up: status of the cluster, until sky down."""
+    there = {"status": status, "up": up}
+
+    def answer(command: str) -> Answer | str:
+        if ends_at in command:
+            there["status"] = "SUCCEEDED" if ends_at == "STOP" else "CANCELLED"
+        if "sky down" in command:
+            there["up"] = ""
+        if " queue " in command:
+            is_listed = "--skip-finished" not in command or there["status"] == "RUNNING"
+            return json.dumps({"c": [{"job_id": 3, "status": there["status"]}] if is_listed else []})
+        if command.startswith("sky status"):
+            return json.dumps([{"status": there["up"]}] if there["up"] else [])
+        return Answer(1, "", "no credentials") if "depot" in command and settings.get("broken") else ""
+
+    def stream(words: list[str], **_: object) -> int:
+        demo.calls.append(" ".join(words))
+        answer(" ".join(words))
+        return 0
+
+    keys = {"cluster": "c", "storage_root": "~/runs", "storage": "node", "nodes": 2, **settings}
+    demo.set(skypilot_engine.SkypilotEngine, answer, **keys)
+    demo.monkeypatch.setattr(skypilot_engine, "stream", stream)
+    demo.monkeypatch.setattr(skypilot_engine.shutil, "which", lambda _: None if settings.get("missing") else "sky")
+
+
+def cancels(demo: Stop) -> list[str]:
+    return [call for call in demo.calls if " cancel " in call or " down " in call]
+
+
+def test_nodes_of_a_cluster_are_marked_by_ssh_and_the_job_saves(demo: Stop) -> None:
+    skypilot(demo, ends_at="c-worker1")
+    run = demo.run(state__job_0=SKY_RECORD.format(""))
+    code, output = demo()
+    assert code == 0 and "it has 30 s to save" in output and "c is up (2 nodes) and costs money" in output, output
+    assert [call.split(" -- ")[1].split()[0] for call in demo.signals("control/STOP")] == ["c", "c-worker1"]
+    assert not cancels(demo) and (run.path / "control/STOP").exists()
+
+
+def test_a_job_that_does_not_run_yet_or_does_not_end_is_cancelled(demo: Stop) -> None:
+    skypilot(demo, "PENDING", ends_at=" cancel ")
+    demo.run("a", state__job_0=SKY_RECORD.format(""))
+    assert demo()[0] == 0 and cancels(demo) == ["sky cancel --yes c 3"] and demo.clock.now == 0
+    demo.calls.clear()
+    skypilot(demo, "RUNNING", ends_at=" cancel ")
+    demo.run("b", state__job_0=SKY_RECORD.format(""))
+    assert "it has not ended after 70 s\nkilling run b\n" in demo()[1] and cancels(demo) == ["sky cancel --yes c 3"]
+
+
+def test_a_node_that_cannot_be_reached_is_named(demo: Stop) -> None:
+    skypilot(demo, ends_at=" cancel ")
+    demo.run(state__job_0=SKY_RECORD.format(""))
+    ask = skypilot_engine.SkypilotEngine.ask
+    demo.monkeypatch.setattr(
+        skypilot_engine.SkypilotEngine,
+        "ask",
+        lambda engine, words, *rest, **named: (
+            Answer(255, "", "") if words[0] == "ssh" else ask(engine, words, *rest, **named)
+        ),
+    )
+    output = demo()[1]
+    assert "node 0 cannot be reached: SkyPilot cancels the job" in output and "node 1 cannot be reached" in output
+
+
+@pytest.mark.parametrize(
+    ("settings", "cancelled"),
+    [
+        ({"storage": "node"}, True),
+        ({"storage": "object", "store": {"JOBC_STORE": "s3://b"}}, False),
+        ({"storage": "object", "store": {"JOBC_STORE": "s3://b"}, "broken": True}, True),
+        ({"storage": "shared", "storage_root": "mounted"}, False),
+    ],
+)
+def test_a_managed_job_is_cancelled_unless_its_machines_see_the_mark(
+    demo: Stop, settings: dict[str, Any], cancelled: bool
+) -> None:
+    if "storage_root" in settings:
+        (demo.folder / "mounted/demo/r").mkdir(parents=True)
+        settings = {**settings, "storage_root": str(demo.folder / "mounted")}
+    skypilot(demo, ends_at=" cancel ", managed=True, up="", **settings)
+    demo.run(state__job_0=SKY_RECORD.format("managed"))
+    code, output = demo()
+    assert code == 0 and ("cannot be reached from here" in output) == cancelled
+    assert cancels(demo) == ["sky jobs cancel --yes 3"] and (demo.clock.now == 0) == cancelled
+    assert ("no credentials" in output) == ("broken" in settings)
+    assert "storage_root" not in settings or (demo.folder / "mounted/demo/r/control/STOP").exists()
+
+
+def test_down_ends_the_cluster_and_without_a_live_run_only_that(demo: Stop) -> None:
+    skypilot(demo, ends_at="STOP")
+    demo.run(state__job_0=SKY_RECORD.format(""))
+    code, output = demo("--down")
+    assert code == 0 and cancels(demo) == ["sky down --yes c"] and "c is deleted and costs nothing" in output
+    demo.calls.clear()
+    assert demo("--down") == (0, "  cluster c is deleted and costs nothing\n") and not cancels(demo)
+    skypilot(demo)
+    assert demo("--down")[0] == 0 and cancels(demo) == ["sky down --yes c"]
+    assert demo()[0] == 1
+
+
+@pytest.mark.parametrize(("status", "downs"), [("RUNNING", 0), ("SUCCEEDED", 1)])
+def test_a_cluster_on_slurm_ends_with_its_last_job(demo: Stop, status: str, downs: int) -> None:
+    skypilot(demo, status, ends_at="never", ends_with_last_job=True)
+    Place(demo.artifact).engine().release_machines(False)
+    assert len(cancels(demo)) == downs
+
+
+def test_a_job_that_does_not_end_is_an_error_unless_its_machines_go(demo: Stop) -> None:
+    skypilot(demo, ends_at="never")
+    demo.run(state__job_0=SKY_RECORD.format(""))
+    code, output = demo("--now")
+    assert code == 1 and output.endswith("error: run r does not end\n  hint: stop.sh --down ends its machines\n")
+    assert demo.clock.now >= 60 and demo("--now", "--down")[0] == 0
+
+
+def test_without_sky_nothing_is_done(demo: Stop) -> None:
+    skypilot(demo, missing=True)
+    run = demo.run(state__job_0=SKY_RECORD.format(""))
+    assert demo()[1].startswith("error: sky is not found\n") and not (run.path / "control").exists()
+    with pytest.raises(Failure):
+        Place(demo.artifact).engine().cost().__next__()

@@ -1,0 +1,120 @@
+"""Detect ranks that train on the same samples in spite of different indices: the data set is sharded incorrectly.
+
+An example is a data set that ignores the index and reads the next sample of a file chosen by LOCAL_RANK: every node
+then trains on the same samples. The bytes of the first batches are compared between ranks. Samples may be equal by
+chance, and those of a synthetic data set may all be equal, so ranks must agree for several steps, in batches that
+differ from each other.
+"""
+
+import ctypes
+import hashlib
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..dist.process_group import Group
+from ..lifecycle.errors import BrokenInput
+from .batch_copier import iter_tensors
+from .loader import MicroBatch
+
+FIRST_STEPS = 2  # most data sets differ by then, and comparing ends
+MOST_STEPS = 16
+DIFFERENT = 5  # minimum number of equal batches for an error; fewer, but more than one, may be equal by chance
+MOST_NAMED = 20
+
+
+class DuplicateBatchCheck:
+    """Digests of the batches this rank received, without padding batches."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._batches: list[bytes] = []
+        self._alike: list[tuple[list[int], int]] = []  # (ranks with equal batches so far, number of different batches)
+        self._steps, self._ended = 0, group.world_size == 1
+
+    def note(self, step: list[MicroBatch]) -> None:
+        """Record the micro-batches that the model received. All ranks call it. Raises BrokenInput."""
+        if self._ended:
+            return
+        self._batches += [batch_digest(fed.batch) for fed in step if len(fed.indices_R)]
+        self._steps += 1
+        if self._steps == FIRST_STEPS:
+            self._compare()
+        elif self._steps == MOST_STEPS:
+            self.judge()
+            self._ended = True
+
+    def judge(self) -> None:
+        """Raise BrokenInput if some ranks had the same batches for long enough. All ranks call it."""
+        if self._ended:
+            return
+        self._compare()
+        duplicates = [ranks for ranks, different in self._alike if different >= DIFFERENT]
+        if duplicates:
+            raise BrokenInput(
+                f"data: {self._named(duplicates)} got the same samples",
+                [
+                    f"the same bytes on rank {format_ranks(ranks)} in {self._steps} steps"
+                    for ranks in duplicates[:MOST_NAMED]
+                ],
+                hint="__getitem__ must depend only on its index: the trainer gives each rank different indices",
+            )
+
+    def doubt(self) -> str:
+        """Return a warning that ranks may have received the same samples, or "". Call after `judge` at the end."""
+        doubtful = [(ranks, different) for ranks, different in self._alike if 1 < different < DIFFERENT]
+        if not doubtful:
+            return ""
+        named, most = self._named([ranks for ranks, _ in doubtful]), max(different for _, different in doubtful)
+        message = f"warning: data: {named} seem to get the same samples, judging by {most} batches"
+        return f"{message}: many samples may be identical, or __getitem__ depends on more than its index"
+
+    def _named(self, groups: list[list[int]]) -> str:
+        if len(groups[0]) == self._group.world_size:
+            return f"all {self._group.world_size} ranks"
+        return " and ".join(f"ranks {format_ranks(ranks)}" for ranks in groups[:2])
+
+    def _compare(self) -> None:
+        """Find ranks with the same batches so far; stop comparing once there are none."""
+        digest_bytes = hashlib.blake2b(b"".join(self._batches), digest_size=8).digest()
+        mine = [int.from_bytes(digest_bytes, "big", signed=True), len(self._batches), len(set(self._batches))]
+        by_content: dict[tuple[int, int], list[int]] = {}
+        different: dict[tuple[int, int], int] = {}
+        self._group.phases.enter("exchange")  # a rank that still reads data holds up the others
+        for rank, row in enumerate(self._group.gather(torch.tensor(mine, dtype=torch.int64))):
+            content, number, num_different = row.tolist()
+            by_content.setdefault((content, number), []).append(rank)
+            different[content, number] = num_different
+        self._alike = [(ranks, different[key]) for key, ranks in by_content.items() if len(ranks) > 1 and key[1]]
+        self._ended = not self._alike
+
+
+def batch_digest(batch: Any) -> bytes:
+    """Return the digest of every tensor in a batch."""
+    hasher = hashlib.blake2b(digest_size=8)
+    for tensor in iter_tensors(batch):
+        for part in component_tensors(tensor.detach().cpu()):
+            part = part.contiguous()
+            hasher.update(ctypes.string_at(part.data_ptr(), part.numel() * part.element_size()))
+    return hasher.digest()
+
+
+def component_tensors(tensor: Tensor) -> tuple[Tensor, ...]:
+    """Return the tensors that make up a sparse tensor (torch 2.13, torch.sparse), or a dense tensor itself."""
+    if tensor.layout == torch.strided:
+        return (tensor,)
+    if tensor.layout == torch.sparse_coo:
+        tensor = tensor.coalesce()
+        return tensor.indices(), tensor.values()
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
+    return ()  # the layout of another library, such as mkldnn: cannot be compared
+
+
+def format_ranks(ranks: list[int]) -> str:
+    """Return the ranks as text: `0, 2, 4`."""
+    suffix = f" and {len(ranks) - MOST_NAMED} more" if len(ranks) > MOST_NAMED else ""
+    return ", ".join(map(str, ranks[:MOST_NAMED])) + suffix

@@ -1,0 +1,151 @@
+"""Check at run time that each sample of an epoch is trained on exactly once, by exactly one rank.
+
+Every rank records the indices of each batch that its model received, not of those it should receive. At the end of an
+epoch, at a save and at the end of training the counts of all ranks are added: one byte per sample.
+
+    data: 32,217 samples, 16 ranks, overlap 0, missing 0, padded 7 (weight 0), epoch 0
+"""
+
+import base64
+import ctypes
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..dist.process_group import Group
+from ..lifecycle.errors import BrokenInput
+from .duplicate_batches import DuplicateBatchCheck
+from .loader import MicroBatch
+from .order import Order
+
+NOTED_STEPS = 256  # steps recorded before they are counted together: counting each step costs as much as a small step
+
+
+class ExactlyOnceCheck:
+    """Record of the samples that the ranks received in the current epoch.
+
+    order       the expected samples
+    first_step  the first recorded step: where an attempt starts that has no record of the previous attempt
+    """
+
+    def __init__(self, order: Order, group: Group, first_step: int, before: Mapping[str, Any] | None = None) -> None:
+        self._order, self._group, self._first_step = order, group, first_step
+        self._seen_N = torch.zeros(order.num_samples, dtype=torch.uint8)  # how often this rank saw each sample
+        self._num_fed, self._num_padding = 0, 0
+        self._before: Tensor | None = None  # seen_N of all ranks in earlier attempts; counted by rank 0
+        self._notes: list[tuple[Tensor, int]] = []  # (indices_R, num_padding) of each micro-batch
+        self._content = DuplicateBatchCheck(group)
+        if before is not None and first_step % order.steps_per_epoch:
+            try:
+                self._go_on(before)
+            except (KeyError, TypeError, ValueError, zlib.error) as error:
+                raise BrokenInput("the part `data` of the checkpoint's state.json is damaged") from error
+
+    def _go_on(self, before: Mapping[str, Any]) -> None:
+        if self._order.epoch_of(self._first_step) != before["epoch"]:
+            return
+        self._first_step = int(before["first_step"])
+        if self._group.is_first:
+            self._before = _unpacked(base64.b64decode(before["seen"]), self._order.num_samples)
+            self._num_fed, self._num_padding = int(before["num_fed"]), int(before["num_padding"])
+
+    def note(self, step: list[MicroBatch]) -> None:
+        """Record the micro-batches that the model received. Indices are copied, because a tensor from a worker is an
+        open file, and would keep the samples in memory."""
+        self._notes += [(fed.indices_R.clone(), fed.num_padding) for fed in step]
+        self._content.note(step)
+        if len(self._notes) >= NOTED_STEPS:
+            self._count()
+
+    def after_step(self, done: int) -> str | None:
+        """Return the result of verify() at the end of an epoch and start the next epoch. done: completed steps"""
+        if done % self._order.steps_per_epoch:
+            return None
+        line = self.verify(done)
+        self._seen_N.zero_()
+        self._num_fed, self._num_padding, self._before, self._first_step = 0, 0, None, done
+        return line
+
+    def verify(self, done: int) -> str:
+        """Check the current epoch after `done` steps and return one line. All ranks call it. Raises BrokenInput."""
+        self._content.judge()
+        seen_N, num_fed, num_padding = self._of_all_ranks()
+        epoch, steps = self._order.epoch_of(done - 1), range(self._first_step, done)
+        expected = self._order.num_real(self._first_step, len(steps))
+        distinct = int(seen_N.count_nonzero())
+        overlap, missing = num_fed - distinct, expected - distinct
+        is_full_epoch = len(steps) == self._order.steps_per_epoch
+        line = (
+            f"data: {expected:,} samples, {self._group.world_size} rank{'s' * (self._group.world_size > 1)},"
+            f" overlap {overlap}, missing {missing}, padded {num_padding} (weight 0), epoch {epoch}"
+            + ("" if is_full_epoch else f", steps {steps.start + 1:,} to {done:,}")
+        )
+        if overlap or missing or num_padding != self._order.batch * len(steps) - expected:
+            hint = "a custom sampler or a bug in the trainer is the cause; do not trust the weights"
+            raise BrokenInput("some samples were not trained on exactly once", [line], hint)
+        return line
+
+    def doubt(self) -> str:
+        """Return what the last check could not decide, or ""."""
+        return self._content.doubt()
+
+    def state(self, done: int) -> dict[str, Any]:
+        """Return the counts of all ranks after `done` steps as JSON, for a checkpoint, on rank 0. All ranks call it."""
+        seen_N, num_fed, num_padding = self._of_all_ranks()
+        if not self._group.is_first:  # rank 0 writes it
+            return {}
+        return {
+            "epoch": self._order.epoch_of(done),
+            "first_step": self._first_step,
+            "num_fed": num_fed,
+            "num_padding": num_padding,
+            "seen": base64.b64encode(zlib.compress(_bytes(_packed(seen_N)), 1)).decode(),
+        }
+
+    def _count(self) -> None:
+        """Add the recorded indices to the counts."""
+        if self._notes:
+            indices_R = torch.cat([indices_R for indices_R, _ in self._notes])
+            self._seen_N.index_add_(0, indices_R, torch.ones(len(indices_R), dtype=torch.uint8))
+            self._num_fed += len(indices_R)
+        self._num_padding += sum(num_padding for _, num_padding in self._notes)
+        self._notes.clear()
+
+    def _of_all_ranks(self) -> tuple[Tensor, int, int]:
+        """Return the sums over all ranks: count of each sample, number of samples fed, number of padding slots."""
+        self._count()
+        numbers = self._group.start_sum([self._num_fed, self._num_padding])
+        seen_N = self._seen_N.clamp(max=1)
+        if self._before is not None:
+            seen_N = seen_N.maximum(self._before)
+        seen_N = self._group.largest(seen_N)
+        num_fed, num_padding = numbers()
+        return seen_N, int(num_fed), int(num_padding)
+
+
+BITS = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8)
+
+
+def _packed(seen_N: Tensor) -> Tensor:
+    """Return one bit per sample, uint8."""
+    bits = torch.zeros(-(-len(seen_N) // 8) * 8, dtype=torch.uint8)
+    bits[: len(seen_N)] = seen_N > 0
+    return (bits.view(-1, 8) * BITS).sum(1, dtype=torch.uint8)
+
+
+def _bytes(packed: Tensor) -> bytes:
+    """Return the tensor's bytes without NumPy, which torch does not require."""
+    return ctypes.string_at(packed.data_ptr(), packed.numel())
+
+
+def _unpacked(content: bytes, num_samples: int) -> Tensor:
+    """Unpack one bit per sample. Raises ValueError when the size is wrong."""
+    size = -(-num_samples // 8)
+    bits = zlib.decompressobj().decompress(content, size + 1)  # limits the size of untrusted data
+    if len(bits) != size:
+        raise ValueError(f"{len(bits)} bytes of {size}")
+    packed = torch.frombuffer(bytearray(bits), dtype=torch.uint8)
+    return ((packed[:, None] & BITS) > 0).flatten()[:num_samples].to(torch.uint8)

@@ -1,0 +1,170 @@
+"""Interface of a parallelism technique: what a step, a checkpoint and a validation need from it.
+
+Another way is another file with a class that has these methods.
+"""
+
+import hashlib
+import inspect
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ..config.instantiate import run_user_code
+from ..config.schema import schedule_of
+from ..dist.process_group import Group
+from ..lifecycle.errors import BrokenInput
+from ..recipe.optimizer import Update, names_of, refuse_scheduler
+from ..recipe.recipe import Recipe
+
+
+class Parallel(Protocol):
+    """One model and its optimizer, distributed over all ranks. All ranks must call every method except passes().
+
+    module         the model with its loss, as training steps call it (loss.WithLoss)
+    evaluated      the same, as validation calls it
+    num_parameters of the whole model
+    equal_passes   all ranks must call `evaluated` equally often
+    names          of the optimizer's parameters, as its state numbers them
+    counts_ahead   the items of all ranks are waited for before the first backward pass of a step: gradients cannot be
+                   scaled afterwards, or (fp16) are near to what they can hold; or a GPU computes, and a wait for it
+                   ends with no error when a peer is lost, as a wait for a message between CPUs does
+    gathers        weights() and optimizer_state() give copies on the CPU, and not what the next step changes
+    """
+
+    module: nn.Module
+    evaluated: nn.Module
+    num_parameters: int
+    equal_passes: bool
+    names: list[str]
+    gathers: bool
+
+    @property
+    def counts_ahead(self) -> bool: ...
+
+    def warm_up(self, loss: Tensor, counted: bool) -> None:
+        """A backward pass without effect, before the first step. counted: the recipe knew the items before the loss"""
+
+    def passes(self, last: bool) -> AbstractContextManager[None]:
+        """Around one forward and backward pass. last: of the step, so that gradients are exchanged."""
+
+    def backward(self, loss: Tensor, last: bool) -> None:
+        """The exchange of gradients gives their mean over the ranks."""
+
+    def norm(self) -> Tensor | None:
+        """Return the gradient norm on the device; None if only update() knows it."""
+
+    def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> Update:
+        """Run one optimizer step, unless gradients or loss are not finite on some rank. DeepSpeed steps anyway. norm:
+        value of norm(); factor: multiplies the gradients before clipping
+        """
+
+    def weights(self) -> Mapping[str, Any]:
+        """The whole state_dict of the model, complete on rank 0."""
+
+    def optimizer_state(self) -> Mapping[str, Any]:
+        """Return the optimizer's state_dict() for the whole model, complete on rank 0; with fp16 including
+        `loss_scale`.
+        """
+
+    def load_weights(self, weights: Mapping[str, Any]) -> None:
+        """Raises RuntimeError for those of another model."""
+
+    def load_optimizer(self, state: Mapping[str, Any]) -> None: ...
+
+
+def give_from_first(model: nn.Module, group: Group) -> None:
+    """Rank 0's parameters and buffers for all: what drew from a generator of its own differs between ranks.
+
+    DDP does so itself; fully_shard of torch 2.13 not at all, and DeepSpeed 0.19.8 with parameters alone.
+    """
+    named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    require_same_on_ranks(
+        [f"{name} {value.dtype} {list(value.shape)}" for name, value in named.items()], "the model", group
+    )
+    group.give_from_first(named.values())
+
+
+def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
+    """The recipe's, for the model as it is shared. Raises BrokenInput for what is none, for one without a learning
+    rate or with one that the trainer would overwrite, and for one of torch's that has no parameter of the model: one of
+    the user's may train copies of its own. Rank 0 warns of parameters left out."""
+    optimizer = run_user_code(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
+    if not isinstance(optimizer, Optimizer):
+        raise BrokenInput(
+            f"recipe: build_optimizer() must return a torch.optim.Optimizer, not {type(optimizer).__name__}"
+        )
+    if not all(isinstance(param_group.get("lr"), (int, float, torch.Tensor)) for param_group in optimizer.param_groups):
+        hint = "set lr=NUMBER, which the schedule changes; optimizers that find their own rate are not supported"
+        raise BrokenInput("recipe: the optimizer from build_optimizer() has a parameter group without lr", hint=hint)
+    refuse_scheduler(optimizer.param_groups)
+    refuse_another_rate(optimizer, recipe, group)
+    optimized = {parameter for param_group in optimizer.param_groups for parameter in param_group["params"]}
+    trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    left_out = [name for name, weight in model.named_parameters() if weight.requires_grad and weight not in optimized]
+    shown = ", ".join(left_out[:8]) + (", …" if len(left_out) > 8 else "")
+    if len(left_out) == len(trainable) and type(optimizer).__module__.startswith("torch.optim."):
+        hint = "use model.parameters() of the model passed to build_optimizer(self, model)"
+        raise BrokenInput("recipe: the optimizer from build_optimizer() has none of the model's parameters", hint=hint)
+    if left_out and group.is_first:
+        count = f"{len(left_out)} of {len(trainable)} parameters"
+        line = f"warning: {count} are not in the optimizer and stay unchanged"
+        print(f"{line}\n  {shown}", flush=True)
+    return optimizer
+
+
+def refuse_another_rate(optimizer: Optimizer, recipe: Recipe, group: Group) -> None:
+    """Raises BrokenInput for a recipe's own optimizer with a learning rate other than optim.lr, which the trainer sets.
+    Rank 0 says so where the rate is only the default of the optimizer's class."""
+    lr = schedule_of(recipe.config.optim).lr
+    largest = max(float(param_group["lr"]) for param_group in optimizer.param_groups)
+    if type(recipe).build_optimizer is Recipe.build_optimizer or math.isclose(largest, lr, rel_tol=1e-6):
+        return
+    default = inspect.signature(type(optimizer)).parameters.get("lr")
+    if default is not None and default.default == largest:
+        if group.is_first:
+            print(f"optim: the learning rate is optim.lr={lr:g}, not {largest:g}, the optimizer's default", flush=True)
+        return
+    raise BrokenInput(
+        f"recipe: the optimizer from build_optimizer() has the learning rate {largest:g}, but optim.lr is {lr:g}",
+        ["the trainer sets optim.lr, by its schedule, before each step"],
+        hint=f"optim.lr={largest:g}; or use self.config.optim.lr in build_optimizer()",
+    )
+
+
+def agreed_names(optimizer: Optimizer, model: nn.Module, group: Group) -> list[str]:
+    """Return the names of the optimizer's parameters, in an order all ranks agree on."""
+    names = names_of(optimizer, model)
+    require_same_on_ranks(names, "the order of the optimizer's parameters", group)
+    return names
+
+
+def require_same_on_ranks(lines: Sequence[str], what: str, group: Group) -> None:
+    """Raises BrokenInput when the ranks have other lines, by which messages between them would go wrong."""
+    digest = hashlib.sha256("\n".join(lines).encode()).digest()
+    digests = [bytes(row.tolist()) for row in group.gather(torch.tensor(list(digest), dtype=torch.uint8))]
+    if unlike := [rank for rank, row in enumerate(digests) if row != digests[0]]:
+        raise BrokenInput(
+            f"{what} on rank {', '.join(map(str, unlike[:20]))} differs from rank 0",
+            hint="build it in the same order on all ranks; the order of a `set` differs between processes",
+        )
+
+
+def is_extra(name: str, value: Any) -> bool:
+    """Return whether a state_dict entry is from get_extra_state() rather than a weight."""
+    return name.rpartition(".")[2] == "_extra_state" or not isinstance(value, Tensor)
+
+
+def shapes_of(weights: Mapping[str, Any]) -> Mapping[str, object]:
+    return {name: "extra" if is_extra(name, value) else value.shape for name, value in weights.items()}
+
+
+def refuse_another_model(weights: Mapping[str, Any], shapes: Mapping[str, object]) -> None:
+    """Raises RuntimeError when the names or shapes differ; its further lines are the names."""
+    saved = shapes_of(weights)
+    if wrong := sorted(name for name in saved.keys() | shapes if saved.get(name) != shapes.get(name)):
+        raise RuntimeError("weights of a different model:\n" + "\n".join(wrong))

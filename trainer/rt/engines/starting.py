@@ -1,0 +1,36 @@
+"""Base class of engines that start runs, for verbs/submit.py."""
+
+from __future__ import annotations
+
+import argparse
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from .engine import Engine
+from .run import Run
+
+if TYPE_CHECKING:
+    from ..new_run import NewRun
+
+
+class StartingEngine(Engine, ABC):
+    """An engine with which submit starts the attempt of a run."""
+
+    @abstractmethod
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options of submit that only this backend has."""
+
+    @abstractmethod
+    def require_startable(self, run: Run | None) -> None:
+        """Raise Failure if the job cannot start. Nothing has been created yet. run: the run to continue"""
+
+    @abstractmethod
+    def sees_code(self, new: NewRun) -> bool:
+        """Return whether the ranks can open the folder of the user's code, so that data/ may be linked to it."""
+
+    @abstractmethod
+    def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
+        """Start the attempt and call new.keep() once it is sure to start. Return the exit code of submit.
+
+        init_from: path of the run with whose checkpoint it begins, or ""
+        """

@@ -1,0 +1,74 @@
+"""Start node.sh of an artifact, which becomes the supervisor of a node: check, in the foreground, in the background.
+
+In   the copy of the artifact, and the environment with the JOBC_ variables of the node
+Out  the exit code of the node if it does not come up; its messages on stderr
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from .engines.values import number, read_keys
+from .exit_codes import CRASHED
+
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # an ignored signal survives exec
+LOOK_S = 0.1  # pause between two looks whether the node is up
+LOG_LINES = 20  # printed if a start in the background fails
+
+
+def check_node(artifact: Path, environ: Mapping[str, str]) -> None:
+    """Exit with the node's exit code and messages if it lacks secrets, the environment, the port or the code."""
+    words = _words(artifact, "check")
+    done = subprocess.run(words, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        sys.stderr.buffer.write(done.stderr)
+        sys.exit(done.returncode)
+
+
+def become_node(artifact: Path, environ: Mapping[str, str]) -> NoReturn:
+    """Replace this program by the node. Raises OSError."""
+    sys.stdout.flush()
+    for ignored in IGNORED_BY_PYTHON:
+        signal.signal(ignored, signal.SIG_DFL)
+    words = _words(artifact, "train")
+    os.execvpe(words[0], words, environ)
+
+
+def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mapping[str, str]) -> int:
+    """Start the node in a session of its own. Return 0 once it is up, else its exit code, after printing its log."""
+    log, state = run / "logs/node_00.log", run / "state/node_00"
+    with open(log, "ab") as errors:
+        process = subprocess.Popen(
+            _words(artifact, "train"),
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
+    while number((keys := read_keys(state)).get("attempt", "")) != attempt:
+        if process.poll() is not None:
+            _print_end(log)
+            return process.returncode
+        time.sleep(LOOK_S)
+    if number(keys.get("pid", "")) is not None:
+        return 0
+    _print_end(log)
+    code = number(keys.get("exit", ""))
+    return CRASHED if code is None else code
+
+
+def _words(artifact: Path, payload: str) -> list[str]:
+    return ["bash", str(artifact / "node.sh"), "0", payload]
+
+
+def _print_end(log: Path) -> None:
+    lines = log.read_bytes().splitlines(keepends=True)
+    sys.stderr.buffer.write(b"".join(lines[-LOG_LINES:]))

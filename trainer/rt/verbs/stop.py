@@ -1,0 +1,171 @@
+"""End a run for good: it saves, exits with 0, and nobody starts it again. Of a sweep: all points.
+
+Usage  jobctl stop [--run ID] [--now] [--down]
+         --run ID  ID or path of the run; default: the one that is live. Of a sweep: the newest
+         --now     kill it at once: what came after its last checkpoint is lost
+         --down    SkyPilot: then end the cluster, and whatever else runs on it; without a live run only that
+Exit   0; 1 if no run is live, if two are, or if the run does not end; 2 for an invalid option
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..engines.engine import Engine, Failure
+from ..engines.run import Run
+from ..engines.stopping import signal_here
+from .command import Parser, call
+from .jobs import Place, require_own
+from .status import print_cost, print_points
+from .text import one_line
+from .watch import Watch
+
+HINT = "try again when it answers"
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code."""
+    return call(stop, argv)
+
+
+def stop(argv: list[str]) -> int:
+    place = Place(Path(sys.argv[0]).parent)
+    engine = place.engine()
+    options = _parse(argv, engine)
+    if options.signal:
+        _signal(engine, place.choose_any_run(options.run), options.signal, options.node)
+    elif place.settings.get("sweep"):
+        _stop_points(engine, require_own(place.choose_run(options.run)), options.now)
+    elif engine.has_machines:
+        _stop_and_release(place, engine, options)
+    else:
+        watch = _live_run(place, engine, options.run)
+        if not _end(watch, options.now):
+            raise _no_end(watch)
+    return 0
+
+
+def _parse(argv: Sequence[str], engine: Engine) -> argparse.Namespace:
+    parser = Parser("stop.sh")
+    parser.add_argument("--run", default="")
+    parser.add_argument("--now", action="store_true")
+    parser.set_defaults(down=False)
+    if engine.has_machines:
+        parser.add_argument("--down", action="store_true")
+    # for scripts: mark the run and send this signal, without waiting; with a node, on the machine of that node
+    parser.add_argument("--signal", choices=("TERM", "QUIT", "KILL"), help=argparse.SUPPRESS)
+    parser.add_argument("--node", type=int, help=argparse.SUPPRESS)
+    return parser.parse_args(argv)
+
+
+def _signal(engine: Engine, run: Run, name: str, node: int | None) -> None:
+    if node is not None:
+        signal_here(run, name, node)
+    else:
+        engine.mark_stopped(run)
+        engine.signal(run, name)
+
+
+# ---- which run
+
+
+def _live_run(place: Place, engine: Engine, named: str) -> Watch:
+    """Watch the named run, or the run that contains this artifact, or the only live run of this user.
+
+    Raises Failure if it is not live, if two are, or if it belongs to another user.
+    """
+    if named or place.own_run is not None:
+        watch = Watch(engine, [require_own(place.choose_run(named))], HINT)
+        if not watch.is_live():
+            raise Failure(f"run {watch.runs[0].id} is not live: {_state(watch)}")
+        return watch
+    watch = _watch_own_runs(place, engine)
+    live = watch.live()
+    if not live:
+        raise Failure(f"job {place.job.name} has no live run in {place.job.runs}")
+    if len(live) > 1:
+        names = " ".join(run.id for run in live)
+        raise Failure(f"job {place.job.name} has {len(live)} live runs: {names}", "choose one with --run ID")
+    watch.runs = live
+    return watch
+
+
+def _watch_own_runs(place: Place, engine: Engine) -> Watch:
+    return Watch(engine, [run for run in place.list_runs() if run.is_mine], HINT)
+
+
+# ---- ending it
+
+
+def _end(watch: Watch, is_now: bool) -> bool:
+    """End a live run, and print how it ended; return False if it does not end."""
+    engine, (run,) = watch.engine, watch.runs
+    engine.mark_stopped(run)
+    is_killed = False
+    for name, wait_s in engine.stop_steps():
+        if name == "TERM" and is_now:
+            continue
+        if name == "TERM":
+            _print(f"stopping run {run.id}: it has {engine.grace_s} s to save")
+        elif not is_killed:
+            _print(f"killing run {run.id}")
+            is_killed = True
+        watch.engine.signal(run, name)
+        if not watch.wait(wait_s, engine.stop_every_s):
+            _print(f"run {run.id}: {_state(watch)}")
+            return True
+        if name == "TERM":
+            _print(f"it has not ended after {wait_s} s")
+    return False
+
+
+def _state(watch: Watch) -> str:
+    """Return in words the state of the only watched run, as it was asked last."""
+    return watch.engine.state(watch.runs[0]).text
+
+
+def _no_end(watch: Watch) -> Failure:
+    return Failure(f"run {watch.runs[0].id} does not end", watch.engine.no_end_hint)
+
+
+def _stop_points(engine: Engine, sweep: Run, is_now: bool) -> None:
+    """End all points of a sweep. All are marked first, so that none starts in the place of one that has ended."""
+    watch = Watch(engine, [point for _, point in engine.points(sweep) or ()], HINT)
+    live = watch.live()
+    for point in live:
+        engine.mark_stopped(point)
+    for name, wait_s in engine.stop_steps():
+        if not live:
+            break
+        if name == "TERM" and is_now:
+            continue
+        _print(f"sweep {sweep.id}: SIG{name} to all points that have not ended")
+        for point in live:
+            watch.engine.signal(point, name)
+        live = watch.wait(wait_s, engine.stop_every_s)
+    engine, (sweep,) = engine.asked_anew([sweep])
+    print_points(engine, sweep, engine.points(sweep) or [], "text")
+    if live:
+        raise Failure("some points do not end", "status.sh in their folders shows where their nodes are")
+
+
+def _stop_and_release(place: Place, engine: Engine, options: argparse.Namespace) -> None:
+    """End a run, and then the machines that it leaves; print what still costs money."""
+    engine.require_client()
+    is_named = bool(options.run) or place.own_run is not None
+    failure = None
+    if is_named or not options.down or _watch_own_runs(place, engine).is_live():
+        watch = _live_run(place, engine, options.run)
+        if not _end(watch, options.now):
+            failure = _no_end(watch)
+    engine.release_machines(options.down)
+    print_cost(engine)
+    if failure is not None and not options.down:
+        raise failure
+
+
+def _print(line: str) -> None:
+    print(one_line(line), flush=True)

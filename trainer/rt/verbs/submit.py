@@ -1,0 +1,110 @@
+"""Start a job as a new run, or as the next attempt of a run.
+
+Usage  jobctl submit [--resume ID [--new-code] | --fork ID] [--run-id ID]
+         --resume ID  continue that run: same model, data, seed, optimizer and batch
+         --new-code   with --resume: copy the code again; without it, the run keeps the code of its first start
+         --fork ID    new run that begins with that run's newest checkpoint
+         --run-id ID  ID of the new run; default: date, time and four random digits
+       and the options of the backend
+Exit   that of the job, or 0 once it is queued or in the background; 2 for an invalid option; 65 if it cannot start
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ..engines.engine import Failure
+from ..engines.starting import StartingEngine
+from ..engines.values import read_keys
+from ..new_run import NewRun, continue_run, continued_run, create_run
+from ..snapshot import copy_code
+from .command import Parser, call
+from .jobs import Place
+
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+class _Ended(BaseException):
+    """A signal that ends this program, so that what it has created is removed first."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code."""
+    for number in ENDING_SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, _raise)
+    try:
+        return call(submit, argv)
+    except _Ended as ended:
+        signal.signal(ended.number, signal.SIG_DFL)
+        os.kill(os.getpid(), ended.number)
+        return 1
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    raise _Ended(number)
+
+
+def submit(argv: list[str]) -> int:
+    place = Place(Path(sys.argv[0]).parent)
+    engine = place.engine()
+    if not isinstance(engine, StartingEngine):
+        raise Failure(f"backend {engine.job.backend} does not start jobs with jobctl", "submit.sh starts them")
+    options = _parse(argv, place, engine)
+    run = continued_run(place, engine, options.resume) if options.resume else None
+    engine.require_startable(run)
+    if run is not None:
+        new = continue_run(place, engine, run, options.new_code)
+        init_from = read_keys(run.path / "state/run").get("init_from", "")
+    else:
+        init_from = str(place.choose_run(options.fork).path) if options.fork else ""
+        new = create_run(place, engine, options.run_id)
+    with new:
+        if run is None or options.new_code:
+            _copy_code(place, engine, new)
+        if run is None:
+            new.describe(init_from)
+        return engine.start(new, init_from, options)
+
+
+def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Namespace:
+    parser = Parser("submit.sh")
+    for name in ("--resume", "--fork", "--run-id"):
+        parser.add_argument(name, default="")
+    parser.add_argument("--new-code", action="store_true")
+    engine.add_options(parser)
+    options = parser.parse_args(argv)
+    if options.resume and (options.fork or options.run_id):
+        raise Failure("--resume continues a run; --fork and --run-id make a new one", code=2)
+    if place.own_run is not None and not (options.fork or options.run_id):
+        options.resume = options.resume or str(place.own_run.path)
+    if options.new_code and not options.resume:
+        raise Failure("--new-code needs --resume: a new run has the code as it is now", code=2)
+    return options
+
+
+def _copy_code(place: Place, engine: StartingEngine, new: NewRun) -> None:
+    """Copy the user's code into the run, if the spec says so. Raises Failure."""
+    code: Any = place.settings.get("code")
+    if not isinstance(code, dict) or code.get("kind") != "snapshot":
+        return
+    root = Path(place.project, code["root"])
+    copy_code(
+        root,
+        run=new.run.path,
+        runs=place.job.runs,
+        project=Path(place.project),
+        max_bytes=code["max_bytes"],
+        script=code["script"],
+        is_linked=engine.sees_code(new),
+    )
