@@ -96,6 +96,7 @@ class SkypilotBackend:
     def engine_settings(self, plan: LaunchPlan, options: SkypilotOptions) -> Mapping[str, Any]:
         idle = None if options.autostop is None else math.ceil(options.autostop / 60)
         at_idle = f"after {idle} min idle SkyPilot {'deletes' if options.down else 'stops'} it"
+        code = plan.code
         store = ("JOBC_STORE", "JOBC_STORE_ENDPOINT", "JOBC_STORE_REGION")
         places = (plan.run.root, plan.run.endpoint or "", plan.run.region or "")
         return {
@@ -105,6 +106,10 @@ class SkypilotBackend:
             "managed": options.managed,
             "ends_with_last_job": cloud(plan, options) == "slurm" and not options.managed,
             "procs": plan.topology.procs,
+            "code": {"kind": code.kind, "root": code.root, "max_bytes": code.max_bytes, "script": code.script},
+            "secrets": task.secret_variables(plan),
+            "local_files": list(self.sends(plan, options).values()),
+            "check_words": _autostop_words(idle, options.down) if options.managed else [],
             "idle": "" if idle is None else at_idle,
             "end_is": task.result_location(plan),
             "usage_collection": options.usage_collection,
@@ -119,6 +124,14 @@ class SkypilotBackend:
 
     def sends(self, plan: LaunchPlan, options: SkypilotOptions) -> Mapping[str, str]:
         return FinishedTask.of(plan, options).local_files()
+
+
+def _autostop_words(idle: int | None, down: bool) -> list[str]:
+    """Return options of `sky launch` for the cluster of a check, because the task of a managed job has no autostop.
+
+    idle: minutes
+    """
+    return [] if idle is None else ["--idle-minutes-to-autostop", str(idle), *(["--down"] if down else [])]
 
 
 BACKEND = SkypilotBackend()

@@ -105,7 +105,7 @@ def test_submit_looks_for_every_file_that_goes_along() -> None:
         "backend.extra={file_mounts: {/c: {source: '~/two'}}}",
     )
     texts = {file.path: file.text for file in compile_job(Request(words)).artifacts}
-    assert "\nlocal_files=(/one '~/two') " in texts["engine.sh"]
+    assert json.loads(texts[".jobc/job.json"])["local_files"] == ["/one", "~/two"]
 
 
 def test_a_cluster_ends_by_itself_where_skypilot_can_end_it() -> None:

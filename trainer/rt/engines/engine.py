@@ -103,6 +103,8 @@ class Engine:
 
     # ---- what a backend overrides
 
+    can_replace_code = True  # whether a resumed run can get other code (submit.sh --new-code)
+
     def prepare(self, runs: Sequence[Run]) -> None:
         """Query the engine about many runs at once. Called before state() of each."""
 

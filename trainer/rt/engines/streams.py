@@ -12,11 +12,15 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from .engine import Failure
 
 PIECE = 1 << 16
+MOST_KEPT = 1 << 20  # of what echo() returns: the last bytes
+END_S = 5  # for an interrupted client to end before it is killed
 _STDERR = {"kept": None, "dropped": subprocess.DEVNULL, "merged": subprocess.STDOUT}
 
 if TYPE_CHECKING:
@@ -40,6 +44,25 @@ def stream(
         assert process.stdout is not None
         print_lines(process.stdout, change, tail)
         return process.wait()
+
+
+def echo(words: Sequence[str], environment: Mapping[str, str], folder: Path) -> tuple[int, str]:
+    """Run a client in a folder and print all its output on stderr as it arrives. Return its exit code and that output.
+
+    Ends the client if this program is interrupted. Raises Failure if the client cannot be run.
+    """
+    kept = b""
+    with _started(words, environment, subprocess.STDOUT, folder) as process:
+        assert process.stdout is not None
+        try:
+            for piece in iter(partial(os.read, process.stdout.fileno(), PIECE), b""):
+                sys.stderr.buffer.write(piece)
+                sys.stderr.buffer.flush()
+                kept = (kept + piece)[-MOST_KEPT:]
+            return process.wait(), kept.decode(errors="replace")
+        except BaseException:
+            _end(process)
+            raise
 
 
 def print_lines(file: IO[bytes], change: Change | None = None, tail: int | None = None) -> None:
@@ -128,13 +151,24 @@ class Conversation:
         self._process.communicate()
 
 
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
 def _started(
-    words: Sequence[str], environment: Mapping[str, str] | None = None, errors: int | None = None
+    words: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    errors: int | None = None,
+    folder: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     environ = {**os.environ, **(environment or {})}
     try:
         return subprocess.Popen(
-            list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environ
+            list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environ, cwd=folder
         )
     except OSError as error:
         raise Failure(f"cannot run {words[0]}: {error.strerror}") from None

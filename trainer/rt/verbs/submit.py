@@ -61,6 +61,8 @@ def submit(argv: list[str]) -> int:
     if not isinstance(engine, StartingEngine):
         raise Failure(f"backend {engine.job.backend} does not start jobs with jobctl", "submit.sh starts them")
     options = _parse(argv, place, engine)
+    if (code := engine.begin(options)) is not None:
+        return code
     run = continued_run(place, engine, options.resume) if options.resume else None
     engine.require_startable(run)
     if run is not None:
@@ -81,7 +83,9 @@ def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Na
     parser = Parser("submit.sh")
     for name in ("--resume", "--fork", "--run-id"):
         parser.add_argument(name, default="")
-    parser.add_argument("--new-code", action="store_true")
+    if engine.can_replace_code:
+        parser.add_argument("--new-code", action="store_true")
+    parser.set_defaults(new_code=False)
     engine.add_options(parser)
     options = parser.parse_args(argv)
     if options.resume and (options.fork or options.run_id):

@@ -89,25 +89,9 @@ record_launch() {
   record_job "$1" "kind=${managed:+managed}" "cluster=$cluster" "id=$2"
 }
 
-# where_it_is FILE: the job of a state/job_ATTEMPT, in words.
-where_it_is() {
-  if [[ $(key "$1" kind) == managed ]]; then echo "managed job $(key_number "$1" id)"; else echo "job $(key_number "$1" id) of cluster $(key_word "$1" cluster)"; fi
-}
-
-# say_cost: which machines are there still, and what ends them.
-say_cost() {
-  jobctl status --field cost
-}
-
 # storage_of RUN [NODE]: its folder, on each node the same; what is not absolute is below their home.
 storage_of() {
   printf '%s/%s/%s' "${run_root#\~/}" "$job_name" "$(basename -- "$1")"
-}
-
-# follow_to_the_end RUN: prints what it prints until it has ended; the exit code of the job.
-follow_to_the_end() {
-  jobctl logs --run "$1" --follow || true
-  wait_for_job "$1"
 }
 
 # ---- the same nodes for another purpose
