@@ -1,0 +1,37 @@
+"""Save the secrets of a run for its nodes (run_secrets.py says where)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from .engines.engine import Failure
+from .exit_codes import DATA_BROKEN
+from .private_folder import make_private
+from .run_secrets import secrets_of
+
+
+def save_secret(run: Path, variable: str) -> None:
+    """Save the value of an environment variable for the nodes of a run. Raises Failure.
+
+    The value goes through no command line and no environment of a job. run: resolved path
+    """
+    value = os.environb.get(os.fsencode(variable), b"")
+    if not value:
+        title = f"secret: the environment variable {variable} is not set"
+        raise Failure(title, f"export {variable} before submit.sh", DATA_BROKEN)
+    folder = secrets_of(run)
+    if not (make_private(folder.parent) and make_private(folder)):
+        raise Failure(
+            f"{folder} is not a folder of this user alone", "remove it, or what it is below, if it is not yours"
+        )
+    file = folder / variable
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            file.unlink()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(file, flags, 0o600), "wb") as opened:
+            opened.write(value)
+    except OSError as error:
+        raise Failure(f"cannot write to {folder}: {error.strerror}") from error
