@@ -5,16 +5,13 @@ RUN/state/job_ATTEMPT records the SkyPilot job: kind (managed or empty), cluster
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ...trainer.rt.engines.engine import Failure, Job, NodeLine, State
 from ...trainer.rt.engines.log_files import LogRequest
@@ -24,29 +21,23 @@ from ...trainer.rt.engines.records import (
     LIVE,
     MARK_ON_NODE,
     Record,
-    RecordEngine,
     newest_record,
     write_evidence,
-    write_record,
 )
 from ...trainer.rt.engines.run import Run, last_progress, shell_word, worst_code
-from ...trainer.rt.engines.starting import StartingEngine
-from ...trainer.rt.engines.streams import echo, print_lines, stream
+from ...trainer.rt.engines.streams import print_lines, stream
 from ...trainer.rt.engines.values import number
 from ...trainer.rt.exit_codes import PRIORITY
-from ...trainer.rt.new_run import NewRun
 from ...trainer.rt.untrusted_files import open_regular
-from ...trainer.rt.verbs.command import print_failure
 from ...trainer.rt.verbs.text import one_line, printable
-from .engine_launch import Launch, launch_words, require_sent, stage
-from .engine_output import first_failure, job_id_in, last_json, plain, plain_bytes, rows, worst_of_nodes
+from .engine_output import first_failure, plain, plain_bytes, rows, worst_of_nodes
 from .engine_record import cluster_of, is_managed, log_file, log_lines, logs_words, name_of, ssh_words
+from .engine_starting import StartingSkypilot
 
-SKY_S = 300  # timeout of a sky command, which may start its API server and query clouds
 _ENDED = re.compile("SUCCEEDED|FAILED.*|CANCELLED")
 
 
-class SkypilotEngine(RecordEngine, StartingEngine):
+class SkypilotEngine(StartingSkypilot):
     """Queries sky once about each job and each cluster."""
 
     def __init__(self, job: Job) -> None:
@@ -84,8 +75,8 @@ class SkypilotEngine(RecordEngine, StartingEngine):
 
     def end_on_storage(self, record: Record) -> tuple[int, str] | None:
         """Return the exit code and reason recorded on the storage; None if the job runs or may still be recovered."""
-        path = record.run.path / "ends" if self._is_in_bucket else Path(self.storage_of(record.run))
-        if self._is_in_bucket:
+        path = record.run.path / "ends" if self.is_in_bucket else Path(self.storage_of(record.run))
+        if self.is_in_bucket:
             attempt = number(self.depot(record.run, "ends", str(path)).strip())
         else:
             attempt = Run(path).attempt if path.is_absolute() else None
@@ -126,11 +117,11 @@ class SkypilotEngine(RecordEngine, StartingEngine):
     def remove_stored(self, run: Run) -> bool:
         """Remove the run from the bucket. A run on the nodes is deleted with them, or stays on their storage."""
         path = self.storage_of(run)
-        if not self._is_in_bucket:
+        if not self.is_in_bucket:
             if path.startswith("/") and not _is_same(path, run.path):
                 print(f"  on the storage of the nodes {one_line(path)} stays", flush=True)
         elif newest_record(run) is not None:
-            command, environment = self._depot_words(run, "remove")
+            command, environment = self.depot_words(run, "remove")
             if stream(command, environment=environment):
                 return False
         return super().remove_stored(run)
@@ -139,7 +130,8 @@ class SkypilotEngine(RecordEngine, StartingEngine):
         """Yield a line with the last metrics of rank 0 while it runs."""
         record = self.seen(run).record
         if record is not None and self._words.get(record.path) == "RUNNING" and not self.job.settings.get("managed"):
-            metrics = self._on_node_0(record, "tail", "-c", "4096", f"{self.storage_of(run)}/metrics/rank_00.jsonl")
+            words = ["tail", "-c", "4096", f"{self.storage_of(run)}/metrics/rank_00.jsonl"]
+            metrics = self.ask(ssh_words(cluster_of(record), 0, words)).text
             progress = last_progress(metrics.split("\n"))
             if progress:
                 yield NodeLine(0, f"of cluster {cluster_of(record)}", "running", "", progress)
@@ -149,7 +141,7 @@ class SkypilotEngine(RecordEngine, StartingEngine):
 
     def cost(self) -> Iterator[str]:
         settings, cluster = self.job.settings, str(self.job.settings.get("cluster", ""))
-        now = self._status_of(cluster)
+        now = self.status_of(cluster)
         down = f"{shell_word(str(self.job.artifact / 'stop.sh'))} --down"
         if settings.get("managed") and not now:
             return  # a managed job's machines end with it; `cluster` is of smoke.sh or preflight.sh
@@ -165,11 +157,6 @@ class SkypilotEngine(RecordEngine, StartingEngine):
     def logs(self, run: Run) -> tuple[str, str]:
         return "on the nodes in", self.storage_of(run)
 
-    def storage_of(self, run: Run, node: int = 0) -> str:
-        """Return the path on the nodes; a relative path is below their home folder."""
-        path = super().storage_of(run, node)
-        return path[2:] if path.startswith("~/") else path
-
     # ---- logs
 
     def print_logs(self, run: Run, request: LogRequest) -> int:
@@ -184,7 +171,7 @@ class SkypilotEngine(RecordEngine, StartingEngine):
         if self.seen(run).state == LIVE or (kept.is_file() and not kept.stat().st_size):
             self.require_client()
             words = ["sky", *logs_words(record, request)]
-            return stream(words, partial(plain_bytes, node), environment=self._environment, errors="merged")
+            return stream(words, partial(plain_bytes, node), environment=self.sky_environment, errors="merged")
         if not kept.is_file():
             hint = "logs.sh --rank N prints the log of a rank, where its storage is seen"
             if self.job.settings.get("storage") == "node":
@@ -199,8 +186,8 @@ class SkypilotEngine(RecordEngine, StartingEngine):
         """Print the log of a rank, from the bucket, from storage mounted on this machine, or from its node."""
         run, settings, procs = record.run, self.job.settings, self.job.settings.get("procs")
         node, file = rank // (procs if isinstance(procs, int) else 1), f"logs/{request.name}"
-        if self._is_in_bucket and (not request.follow or settings.get("managed")):
-            words, environment = self._depot_words(run, "cat", file)
+        if self.is_in_bucket and (not request.follow or settings.get("managed")):
+            words, environment = self.depot_words(run, "cat", file)
             if stream(words, tail=request.tail, environment=environment) == 0:
                 return 0
         path = Path(f"{self.storage_of(run, node)}/{file}")
@@ -212,7 +199,7 @@ class SkypilotEngine(RecordEngine, StartingEngine):
         if settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"
             raise Failure(title, "logs.sh without --rank shows what its nodes print")
-        if not self._status_of(cluster_of(record)):
+        if not self.status_of(cluster_of(record)):
             raise Failure(f"no log of rank {rank}: {name_of(record)} is gone", str(settings.get("end_is", "")))
         lines = "+1" if request.tail is None else str(request.tail)
         remote = ["tail", "-n", lines, *(["-f"] if request.follow else []), "--", str(path)]
@@ -236,8 +223,8 @@ class SkypilotEngine(RecordEngine, StartingEngine):
     def _mark_for_nodes(self, record: Record) -> None:
         """Write the stop mark in the bucket, on storage that is mounted here, or on the nodes."""
         run, path, settings = record.run, Path(self.storage_of(record.run)), self.job.settings
-        if self._is_in_bucket:
-            command, environment = self._depot_words(run, "stop")
+        if self.is_in_bucket:
+            command, environment = self.depot_words(run, "stop")
             answer = self.ask(command, environment=environment)
             if answer.code == 0:
                 self._marked.add(run.path)
@@ -282,121 +269,12 @@ class SkypilotEngine(RecordEngine, StartingEngine):
         if not is_asked and self.job.settings.get("ends_with_last_job"):
             queue = self.sky_json("queue", "--skip-finished", "--output", "json", cluster)
             is_asked = not any("job_id" in row for row in rows(queue))
-        if is_asked and self._status_of(cluster) and self._print_sky("down", "--yes", cluster):
+        if is_asked and self.status_of(cluster) and self._print_sky("down", "--yes", cluster):
             raise Failure(f"cluster {cluster} could not be deleted", f"sky down {cluster}")
 
     def _print_sky(self, *words: str) -> int:
         """Run a sky command, print its output, and return its exit code."""
-        return stream(["sky", *words], environment=self._environment)
-
-    # ---- starting
-
-    can_replace_code = False  # the nodes keep the code of the first start
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--wait", action="store_true")
-        parser.add_argument("--only-prepare", action="store_true")
-
-    def begin(self, options: argparse.Namespace) -> int | None:
-        if not options.only_prepare:
-            self.require_client()
-            require_sent(self.job.settings)
-        return None
-
-    def require_startable(self, run: Run | None) -> None:
-        """begin() has checked this machine; SkyPilot knows the rest."""
-
-    def sees_code(self, new: NewRun) -> bool:
-        return False  # the nodes have nothing of this machine but what is sent
-
-    def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
-        """Send the attempt, and print how to follow it; with --wait, what it prints until it ends."""
-        run, copy = new.run, new.artifact
-        if options.only_prepare:
-            new.keep()
-            print(run.path)
-            return 0
-        kind = "managed" if self.job.settings.get("managed") else ""
-        self.launch(Launch("train", run, run.id, new.attempt, Path(init_from).name if init_from else ""), kind)
-        new.keep()
-        record = newest_record(run)
-        assert record is not None
-        print(f"run {run.id}: {name_of(record)}")
-        print(f"  follow: {shell_word(str(copy / 'logs.sh'))} --follow")
-        print(f"  stop:   {shell_word(str(copy / 'stop.sh'))}", flush=True)
-        return self._follow_to_the_end(run) if options.wait else 0
-
-    def launch(self, launch: Launch, kind: str) -> None:
-        """Start the payload on the nodes, and record the job in the run. kind: managed, or "" """
-        folder, settings = stage(launch), self.job.settings
-        try:
-            code, text = echo(["sky", *launch_words(settings, launch)], self._environment, folder)
-        except BaseException as error:
-            if not isinstance(error, Exception):  # a signal
-                print("SkyPilot may have the job: sky queue, or sky jobs queue, shows it", file=sys.stderr)
-            raise
-        if code:
-            hint = "preflight.sh --queue-only asks it once more; sky check shows what is enabled"
-            raise Failure("SkyPilot does not take the job; its words are above", hint)
-        job_id = job_id_in(text)
-        if job_id is None:
-            title = "SkyPilot has not said the number of the job"
-            raise Failure(title, "sky queue, or sky jobs queue, shows it")
-        write_record(launch.run, launch.attempt, {"kind": kind, "cluster": settings.get("cluster", ""), "id": job_id})
-
-    def _follow_to_the_end(self, run: Run) -> int:
-        """Print what the job prints until it has ended, and how it ended; return its exit code."""
-        engine = SkypilotEngine(self.job)
-        try:
-            engine.print_logs(run, LogRequest(follow=True))
-        except Failure as failure:
-            print_failure(failure)
-        return engine.wait(run)
-
-    # ---- clients
-
-    @property
-    def _is_in_bucket(self) -> bool:
-        return self.job.settings.get("storage") == "object"
-
-    def sky(self, *words: str) -> str:
-        self.require_client()
-        return self.ask(["sky", *words], SKY_S, self._environment).text
-
-    @property
-    def _environment(self) -> dict[str, str]:
-        return {} if self.job.settings.get("usage_collection") else {"SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
-
-    def require_client(self) -> None:
-        if shutil.which("sky") is None:
-            hint = "pip install 'skypilot[…]' with your infrastructure's name; https://docs.skypilot.co"
-            raise Failure("sky is not found", hint)
-
-    def _status_of(self, cluster: str) -> str:
-        """Return UP, STOPPED or INIT; "" if the cluster does not exist. Refreshes, as a cluster may end by itself."""
-        table = self.sky_json("status", "--refresh", "--output", "json", cluster)
-        return next((str(row.get("status", "")) for row in rows(table)), "").rpartition(".")[2]
-
-    def sky_json(self, *words: str) -> Any:
-        """Return the JSON that sky prints after its log lines; None if it prints none."""
-        return last_json(self.sky(*words))
-
-    def depot(self, run: Run, *words: str) -> str:
-        """Run a depot.py verb on the bucket of the runs; "" if that fails, for example without credentials."""
-        command, environment = self._depot_words(run, *words)
-        answer = self.ask(command, environment=environment)
-        return "" if answer.code else answer.text
-
-    def _depot_words(self, run: Run, verb: str, *words: str) -> tuple[list[str], dict[str, str]]:
-        """Return the depot.py command for a run, and its environment variables."""
-        store = self.job.settings.get("store")
-        environment = {key: str(value) for key, value in store.items()} if isinstance(store, dict) else {}
-        program = [sys.executable, "-I", "-S", str(self.job.artifact / "jobctl"), "depot", verb]
-        return [*program, f"{self.job.name}/{run.id}", *words], environment
-
-    def _on_node_0(self, record: Record, *words: str) -> str:
-        """Return the output of a command on the first node of the cluster."""
-        return self.ask(ssh_words(cluster_of(record), 0, words)).text
+        return stream(["sky", *words], environment=self.sky_environment)
 
 
 class _RunOnStorage(Run):

@@ -10,11 +10,14 @@ from typing import Any
 
 from ...trainer.rt.engines.run import worst_code
 from ...trainer.rt.exit_codes import PRIORITY
+from ...trainer.rt.verbs.text import one_line, printable
 
 _COLORS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NODE = re.compile(r"^\((?:head|worker[0-9]+), rank=([0-9]+), pid=[0-9]+(?:, ip=[^)]*)?\) ")
 _TASK = re.compile(r"^\([^()]*, pid=[0-9]+\) ")
 _LAST_WORD = re.compile(r"([0-9]+): jobc: node [0-9]+ ends with ([0-9]{1,3}):")
+_OF_NODE = re.compile(rb"[0-9]+: ")
+_ESTIMATE = re.compile(" *[A-Za-z(].*[0-9]")
 _JOB_ID = re.compile(r"(?:Job submitted, ID: |Managed Job ID: |Job ID: )([0-9]{1,18})")
 
 
@@ -53,6 +56,22 @@ def plain_bytes(prefix: str | None, line: bytes) -> bytes | None:
     """Return the plain() form of a line if it begins with the prefix, else None."""
     text = plain(line.decode(errors="surrogateescape"))
     return text.encode(errors="surrogateescape") if text.startswith(prefix or "") else None
+
+
+def check_line(line: bytes) -> bytes | None:
+    """Return a line that a check printed on a node, in its plain() form; None for any other line."""
+    text = plain_bytes(None, line) or b""
+    return text if _OF_NODE.match(text) and not _LAST_WORD.match(text.decode(errors="replace")) else None
+
+
+def last_words(text: str) -> str:
+    """Return the last three lines of sky as one, for an error."""
+    return one_line(_COLORS.sub("", " ".join(text.rstrip("\n").split("\n")[-3:])))
+
+
+def estimate(text: str) -> list[str]:
+    """Return the lines in which `sky launch --dryrun` describes the machines and what they cost."""
+    return [printable(line) for line in _COLORS.sub("", text).split("\n") if _ESTIMATE.match(line)]
 
 
 def worst_of_nodes(lines: list[str]) -> int | None:

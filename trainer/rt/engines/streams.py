@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING
 from .engine import Failure
 
 PIECE = 1 << 16
-MOST_KEPT = 1 << 20  # of what echo() returns: the last bytes
+MOST_KEPT = 1 << 20  # of what output_of() returns: the last bytes
 END_S = 5  # for an interrupted client to end before it is killed
 _STDERR = {"kept": None, "dropped": subprocess.DEVNULL, "merged": subprocess.STDOUT}
 
@@ -46,9 +46,12 @@ def stream(
         return process.wait()
 
 
-def echo(words: Sequence[str], environment: Mapping[str, str], folder: Path) -> tuple[int, str]:
-    """Run a client in a folder and print all its output on stderr as it arrives. Return its exit code and that output.
+def output_of(
+    words: Sequence[str], environment: Mapping[str, str], folder: Path, is_shown: bool = True
+) -> tuple[int, str]:
+    """Run a client in a folder. Return its exit code and all its output.
 
+    is_shown: whether the output is also printed on stderr as it arrives
     Ends the client if this program is interrupted. Raises Failure if the client cannot be run.
     """
     kept = b""
@@ -56,13 +59,27 @@ def echo(words: Sequence[str], environment: Mapping[str, str], folder: Path) -> 
         assert process.stdout is not None
         try:
             for piece in iter(partial(os.read, process.stdout.fileno(), PIECE), b""):
-                sys.stderr.buffer.write(piece)
-                sys.stderr.buffer.flush()
+                if is_shown:
+                    sys.stderr.buffer.write(piece)
+                    sys.stderr.buffer.flush()
                 kept = (kept + piece)[-MOST_KEPT:]
             return process.wait(), kept.decode(errors="replace")
         except BaseException:
             _end(process)
             raise
+
+
+def attached(words: Sequence[str]) -> int:
+    """Run a client with the input and output of this program, and return its exit code; 128 + N after signal N.
+
+    Raises Failure if it cannot be run.
+    """
+    sys.stdout.flush()
+    try:
+        code = subprocess.call(list(words))
+    except OSError as error:
+        raise Failure(f"cannot run {words[0]}: {error.strerror}") from None
+    return code if code >= 0 else 128 - code
 
 
 def print_lines(file: IO[bytes], change: Change | None = None, tail: int | None = None) -> None:

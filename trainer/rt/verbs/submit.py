@@ -49,7 +49,7 @@ def submit(argv: list[str]) -> int:
         new = create_run(place, engine, options.run_id)
     with new:
         if run is None or options.new_code:
-            _copy_code(place, engine, new)
+            copy_user_code(place, engine, new)
         if run is None:
             new.describe(init_from)
         return engine.start(new, init_from, options)
@@ -73,7 +73,7 @@ def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Na
     return options
 
 
-def _copy_code(place: Place, engine: StartingEngine, new: NewRun) -> None:
+def copy_user_code(place: Place, engine: StartingEngine, new: NewRun) -> None:
     """Copy the user's code into the run, if the spec says so. Raises Failure."""
     code: Any = place.settings.get("code")
     if not isinstance(code, dict) or code.get("kind") != "snapshot":

@@ -1,4 +1,4 @@
-"""submit of backend skypilot without SkyPilot: what is sent and recorded, and what a failure leaves behind."""
+"""submit, smoke, preflight and shell of backend skypilot without SkyPilot: what is sent, recorded, and left behind."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 
-from jobc.backends.skypilot import engine as skypilot_engine
+from jobc.backends.skypilot import engine_starting
 from jobc.backends.skypilot.engine import SkypilotEngine
 from jobc.backends.skypilot.engine_launch import Launch, launch_words, require_sent
 from jobc.backends.skypilot.engine_output import job_id_in
-from jobc.trainer.rt.engines.engine import Failure
+from jobc.trainer.rt.engines.engine import Answer, Failure, State
 from jobc.trainer.rt.engines.run import Run
-from jobc.trainer.rt.engines.streams import echo
+from jobc.trainer.rt.engines.streams import output_of
 from jobc.trainer.rt.new_run import NewRun, continue_run, create_run
 from jobc.trainer.rt.verbs import submit
 from jobc.trainer.rt.verbs.jobs import Place
+from jobc.trainer.rt.verbs.table import Table
 
 SUBMITTED = "\x1b[32mJob submitted, ID: \x1b[0m7\nUseful commands\nJob ID: 8\n"
 
@@ -40,9 +41,11 @@ class Project:
         self.code, self.text = 0, SUBMITTED
         self.error: BaseException | None = None
         self.calls: list[tuple[str, Path]] = []
+        self.environments: list[object] = []
 
-    def echo(self, words: list[str], _: object, folder: Path) -> tuple[int, str]:
+    def sky(self, words: list[str], environment: object, folder: Path, is_shown: bool = True) -> tuple[int, str]:
         self.calls.append((" ".join(words), folder))
+        self.environments.append(environment)
         if self.error is not None:
             raise self.error
         return self.code, self.text
@@ -63,7 +66,7 @@ class Project:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Project]:
     def make(**settings: Any) -> Project:
         made = Project(tmp_path, **settings)
-        monkeypatch.setattr(skypilot_engine, "echo", made.echo)
+        monkeypatch.setattr(engine_starting, "output_of", made.sky)
         monkeypatch.setattr(SkypilotEngine, "ask_engine", lambda *_: "gone")
         return made
 
@@ -187,6 +190,167 @@ def test_the_nodes_keep_the_code_of_the_first_start(
     assert "the code is that of the first start" in (said := capsys.readouterr().out) and "--new-code" not in said
 
 
+@pytest.mark.parametrize(
+    ("setting", "expected"), [(False, {"SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}), (True, {})], ids=["off", "on"]
+)
+def test_sky_sends_its_developers_nothing_unless_the_option_allows_it(
+    project: Callable[..., Project], monkeypatch: pytest.MonkeyPatch, setting: bool, expected: dict[str, str]
+) -> None:
+    demo = project(usage_collection=setting)
+    asked: list[object] = []
+    monkeypatch.setattr(SkypilotEngine, "require_client", lambda _: None)
+
+    def ask(*arguments: object) -> Answer:
+        asked.append(arguments[-1])
+        return Answer(0, "", "")
+
+    monkeypatch.setattr(SkypilotEngine, "ask", ask)
+    demo.start(demo.create())
+    demo.engine.preflight(demo.place, argparse.Namespace(queue_only=True))
+    demo.engine.sky("status")
+    assert [*demo.environments, *asked] == [expected] * 3
+
+
+# ---- the same nodes for another purpose
+
+
+class Nodes:
+    """Nodes of a cluster, whose check prints lines and ends with a code. It is kept how they were called."""
+
+    def __init__(self, demo: Project, monkeypatch: pytest.MonkeyPatch, code: int, *lines: bytes) -> None:
+        self.calls: list[str] = []
+        self.folders: list[set[str]] = []
+
+        def stream(words: list[str], change: Callable[[bytes], bytes | None], **_: object) -> int:
+            self.calls.append(" ".join(words))
+            sent = demo.calls[-1][1]
+            self.folders.append({path.relative_to(sent).as_posix() for path in sent.glob("*/*")})
+            for line in lines:
+                sys.stdout.write((change(line) or b"").decode())
+            return 0
+
+        monkeypatch.setattr(SkypilotEngine, "require_client", lambda _: None)
+        monkeypatch.setattr(SkypilotEngine, "state_now", lambda *_: State("done" if not code else "failed", "", code))
+        monkeypatch.setattr(engine_starting, "stream", stream)
+        monkeypatch.setattr("os.urandom", lambda _: b"abcd")
+
+
+LINES = (
+    b"(setup pid=1) hello\n",
+    b"\x1b[36m(head, rank=0, pid=1)\x1b[0m ok\tnet\tit is there\n",
+    b"(worker1, rank=1, pid=2) end\n",
+    b"(head, rank=0, pid=1) end\n",
+    b"(head, rank=0, pid=1) jobc: node 0 ends with 0: done\n",
+    b"Job 8 finished\n",
+)
+
+
+@pytest.mark.parametrize("code", [0, 69])
+def test_smoke_prints_what_the_nodes_say_and_leaves_nothing(
+    project: Callable[..., Project],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    code: int,
+) -> None:
+    demo = project(code={"kind": "snapshot"}, check_words=["--down"], managed=True)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    nodes = Nodes(demo, monkeypatch, code, *LINES)
+    assert demo.engine.smoke(demo.place) == (1 if code else 0)
+    assert capsys.readouterr().out == "0: ok\tnet\tit is there\n1: end\n0: end\n"
+    (words, sent), name = demo.calls[0], "smoke-61626364"
+    assert f"--env JOBC_PAYLOAD=smoke --env JOBC_RUN_ID={name} --env JOBC_ATTEMPT=0" in words and "--down" in words
+    assert words.startswith("sky launch --cluster c ") and words.endswith(f" {name}/artifact/0/task.sky.yaml")
+    assert nodes.calls == ["sky logs --tail 0 --follow c 8"], "a check is no managed job"
+    assert nodes.folders == [{f"{name}/artifact"}] and not sent.exists(), "no code is sent, and nothing stays"
+
+
+def test_preflight_is_a_table_of_what_the_nodes_check(
+    project: Callable[..., Project], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code = {"kind": "snapshot", "root": "src", "max_bytes": 1000, "script": ""}
+    demo = project(code=code, nodes=2)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/a.py").touch()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    nodes = Nodes(demo, monkeypatch, 0, *LINES)
+    table = demo.engine.preflight(demo.place, argparse.Namespace(queue_only=False))
+    assert isinstance(table, Table) and table.lines() == (True, ["ok    0  it is there", "ready: 2 nodes"])
+    assert demo.calls[0] == ("sky launch --dryrun --yes --cluster c task.sky.yaml", demo.place.artifact)
+    assert nodes.folders == [{"preflight-61626364/artifact", "preflight-61626364/code"}]
+
+
+def test_preflight_says_what_skypilot_would_launch(
+    project: Callable[..., Project], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo = project()
+    Nodes(demo, monkeypatch, 0)
+    demo.text = "\x1b[2mConsidered\x1b[0m\n------\n  AWS (us-east-1)   p4d   24\nDryrun finished.\n"
+    assert demo.engine.preflight(demo.place, argparse.Namespace(queue_only=True)) == 0
+    assert capsys.readouterr().out == "ok    SkyPilot would launch the job\n        AWS (us-east-1)   p4d   24\n"
+    demo.code, demo.text = 1, "a\nb\n\x1b[31mno H100\nin any\ncloud\n"
+    assert demo.engine.preflight(demo.place, argparse.Namespace(queue_only=False)) == 1
+    assert capsys.readouterr().out == "FAIL  SkyPilot refuses the job: no H100 in any cloud\n"
+
+
+@pytest.fixture
+def shell(
+    project: Callable[..., Project], monkeypatch: pytest.MonkeyPatch
+) -> tuple[Project, list[tuple[list[str], str]]]:
+    """A project with run a, on a cluster that is up, and what ssh is called with: words, input"""
+    demo = project(secrets=["TOKEN"], storage_root="~/runs", storage="object")
+    calls: list[tuple[list[str], str]] = []
+    monkeypatch.setenv("TOKEN", "hidden")
+    monkeypatch.setattr(SkypilotEngine, "require_client", lambda _: None)
+    monkeypatch.setattr(SkypilotEngine, "status_of", lambda *_: "UP")
+    demo.start(demo.create())
+
+    def ask(_: object, words: list[str], text: str = "") -> Answer:
+        calls.append((words, text))
+        return Answer(3, "", "")
+
+    monkeypatch.setattr(SkypilotEngine, "ask", lambda *words, **text: ask(*words, **text)._replace(code=0))
+    monkeypatch.setattr(engine_starting, "attached", lambda words: ask(None, words).code)
+    return demo, calls
+
+
+def test_a_shell_has_the_secrets_while_it_runs(shell: tuple[Project, list[tuple[list[str], str]]]) -> None:
+    demo, calls = shell
+    assert demo.engine.shell(demo.place, "", 1, ["echo", "a b"]) == 3
+    assert [words[-2] for words, _ in calls] == ["c-worker1"] * 3 and [text for _, text in calls] == ["hidden", "", ""]
+    save, ask, forget = (words[-1] for words, _ in calls)
+    assert "save_secret" in save and save.endswith(" - runs/node_01/demo/a 0 TOKEN") and "hidden" not in save
+    assert "node.sh" in ask and ask.endswith(" - runs/node_01/demo/a 0 1 echo 'a b'")
+    assert "forget_secrets" in forget and forget.endswith(" - runs/node_01/demo/a 0")
+
+
+def test_the_secrets_are_forgotten_after_ctrl_c(
+    shell: tuple[Project, list[tuple[list[str], str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo, calls = shell
+
+    def interrupted(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine_starting, "attached", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        demo.engine.shell(demo.place, "a", 0, [])
+    assert "forget_secrets" in calls[-1][0][-1]
+
+
+def test_a_shell_needs_a_cluster_that_is_up_and_can_be_reached(
+    shell: tuple[Project, list[tuple[list[str], str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo, calls = shell
+    monkeypatch.setattr(SkypilotEngine, "status_of", lambda *_: "STOPPED")
+    with pytest.raises(Failure, match="cluster c is not up"):
+        demo.engine.shell(demo.place, "", 0, [])
+    demo.place.job.settings["managed"] = True
+    with pytest.raises(Failure, match="managed job cannot be reached"):
+        demo.engine.shell(demo.place, "", 0, [])
+    assert not calls
+
+
 def test_the_number_of_the_job_is_the_last_one_that_sky_prints() -> None:
     assert job_id_in(SUBMITTED) == 8 and job_id_in("Managed Job ID: 12 (x)") == 12
     assert job_id_in("Job ID: x1") is None and job_id_in("") is None
@@ -194,5 +358,5 @@ def test_the_number_of_the_job_is_the_last_one_that_sky_prints() -> None:
 
 def test_what_a_client_prints_is_shown_and_returned(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     script = "import os, sys; print(os.getcwd(), os.environ['A'], flush=True); sys.exit('why')"
-    code, text = echo([sys.executable, "-c", script], {"A": "b"}, tmp_path)
+    code, text = output_of([sys.executable, "-c", script], {"A": "b"}, tmp_path)
     assert (code, text) == (1, f"{tmp_path} b\nwhy\n") and capfd.readouterr() == ("", text)
