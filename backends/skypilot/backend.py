@@ -88,7 +88,6 @@ class SkypilotBackend:
     def engine_settings(self, plan: LaunchPlan, options: SkypilotOptions) -> Mapping[str, Any]:
         idle = None if options.autostop is None else math.ceil(options.autostop / 60)
         at_idle = f"after {idle} min idle SkyPilot {'deletes' if options.down else 'stops'} it"
-        code = plan.code
         store = ("JOBC_STORE", "JOBC_STORE_ENDPOINT", "JOBC_STORE_REGION")
         places = (plan.run.root, plan.run.endpoint or "", plan.run.region or "")
         return {
@@ -98,7 +97,6 @@ class SkypilotBackend:
             "managed": options.managed,
             "ends_with_last_job": cloud(plan, options) == "slurm" and not options.managed,
             "procs": plan.topology.procs,
-            "code": {"kind": code.kind, "root": code.root, "max_bytes": code.max_bytes, "script": code.script},
             "secrets": task.secret_variables(plan),
             "local_files": list(self.sends(plan, options).values()),
             "has_setup": bool(options.setup),

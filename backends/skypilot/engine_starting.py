@@ -57,7 +57,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
     def require_startable(self, run: Run | None) -> None:
         """begin() has checked this machine; SkyPilot knows the rest."""
 
-    def sees_code(self, new: NewRun) -> bool:
+    def sees_code(self, folder: Path, new: NewRun) -> bool:
         return False  # the nodes have nothing of this machine but what is sent
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:

@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from ..verbs.text import printable
 from .engine import Failure
 
 PIECE = 1 << 16
 MOST_KEPT = 1 << 20  # of what output_of() returns: the last bytes
-END_S = 5  # for an interrupted client to end before it is killed
 _STDERR = {"kept": None, "dropped": subprocess.DEVNULL, "merged": subprocess.STDOUT}
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def stream(
     errors: kept, dropped or merged: what to do with stderr
     Raises Failure if the client cannot be run.
     """
-    with _started(words, environment, _STDERR[errors]) as process:
+    with ended_with_us(_started(words, environment, _STDERR[errors])) as process:
         assert process.stdout is not None
         print_lines(process.stdout, change, tail)
         return process.wait()
@@ -55,18 +55,14 @@ def output_of(
     Ends the client if this program is interrupted. Raises Failure if the client cannot be run.
     """
     kept = b""
-    with _started(words, environment, subprocess.STDOUT, folder) as process:
+    with ended_with_us(_started(words, environment, subprocess.STDOUT, folder)) as process:
         assert process.stdout is not None
-        try:
-            for piece in iter(partial(os.read, process.stdout.fileno(), PIECE), b""):
-                if is_shown:
-                    sys.stderr.buffer.write(piece)
-                    sys.stderr.buffer.flush()
-                kept = (kept + piece)[-MOST_KEPT:]
-            return process.wait(), kept.decode(errors="replace")
-        except BaseException:
-            _end(process)
-            raise
+        for piece in iter(partial(os.read, process.stdout.fileno(), PIECE), b""):
+            if is_shown:
+                sys.stderr.buffer.write(piece)
+                sys.stderr.buffer.flush()
+            kept = (kept + piece)[-MOST_KEPT:]
+        return process.wait(), kept.decode(errors="replace")
 
 
 def attached(words: Sequence[str]) -> int:
@@ -80,6 +76,28 @@ def attached(words: Sequence[str]) -> int:
     except OSError as error:
         raise Failure(f"cannot run {words[0]}: {error.strerror}") from None
     return code if code >= 0 else 128 - code
+
+
+def printed_lines(words: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Run a client and yield the lines that it prints, stderr too, without control characters.
+
+    Raises Failure if the client cannot be run.
+    """
+    with ended_with_us(_started(words, environment, subprocess.STDOUT)) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield printable(line.decode(errors="replace")).rstrip("\n")
+
+
+@contextlib.contextmanager
+def ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """End the process, with SIGTERM, if the block ends before it."""
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.wait()
 
 
 def print_lines(file: IO[bytes], change: Change | None = None, tail: int | None = None) -> None:
@@ -166,14 +184,6 @@ class Conversation:
     def end(self) -> None:
         """Close the program's input and wait until it has ended."""
         self._process.communicate()
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(END_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
 
 
 def _started(
