@@ -103,6 +103,8 @@ class Engine:
 
     # ---- what a backend overrides
 
+    can_replace_code = True  # whether a resumed run can get other code (submit.sh --new-code)
+
     def prepare(self, runs: Sequence[Run]) -> None:
         """Query the engine about many runs at once. Called before state() of each."""
 
@@ -311,13 +313,20 @@ class Engine:
         return f"{shell_word(str(self.job.artifact / 'submit.sh'))} --resume {shell_word(named)}"
 
     def ask(
-        self, words: Sequence[str], timeout_s: float = ASK_S, environment: Mapping[str, str] | None = None
+        self,
+        words: Sequence[str],
+        timeout_s: float = ASK_S,
+        environment: Mapping[str, str] | None = None,
+        text: str = "",
     ) -> Answer:
-        """Run a client of the engine and return its output; exit code 127 if it is missing, 124 if it hangs."""
+        """Run a client of the engine and return its output; exit code 127 if it is missing, 124 if it hangs.
+
+        text: its input
+        """
         try:
             environ = {**os.environ, **(environment or {})}
             done = subprocess.run(
-                list(words), stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False, env=environ
+                list(words), input=os.fsencode(text), capture_output=True, timeout=timeout_s, check=False, env=environ
             )
         except subprocess.TimeoutExpired:
             return Answer(124, "", f"{words[0]} has not answered within {timeout_s:g} s")
