@@ -1,7 +1,7 @@
 """Slurm: one batch job that starts node.sh once per node, or once per rank with launcher=srun.
 
-Emits  job.sbatch, task.sh (one node), engine.sh (how status.sh, stop.sh and the others query Slurm), queue.sh (for the
-       submit host), in_job.sh (for job.sbatch), pyxis.sh if Pyxis is the container, and the verbs
+Emits  job.sbatch, task.sh (one node), engine.sh (how shell.sh queries Slurm), queue.sh (tries on
+       nodes), in_job.sh (for job.sbatch), pyxis.sh if Pyxis is the container, and the verbs
 Launch ./submit.sh, or sbatch job.sbatch
 Source Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.11 (slurm.schedmd.com/archive)
 """
@@ -70,7 +70,7 @@ class SlurmBackend:
         "job.sbatch": "the batch job; `sbatch job.sbatch` by hand works as well",
         "task.sh": "started by srun on each node; runs `node.sh`",
         "engine.sh": "commands that query and control Slurm",
-        "queue.sh": "submits the job to the queue",
+        "queue.sh": "tries the job on nodes",
         "in_job.sh": "requeue and shutdown inside the job",
         "pyxis.sh": "mounts and variables of the container",
     }
@@ -110,7 +110,14 @@ class SlurmBackend:
             yield Filled("cpus", cores, tuple(dict.fromkeys(keys)))
 
     def engine_settings(self, plan: LaunchPlan, options: SlurmOptions) -> Mapping[str, Any]:
-        return {"cluster": options.cluster}
+        code = plan.code
+        return {
+            "cluster": options.cluster,
+            "code": {"kind": code.kind, "root": code.root, "max_bytes": code.max_bytes, "script": code.script},
+            "saved_secrets": [secret.ref for secret in plan.secrets.values() if secret.kind == "env"],
+            "after": dependency(plan),
+            "array_limit": options.array_limit,
+        }
 
     def notice_s(self, plan: LaunchPlan) -> int:
         return notice.notice_s(plan)

@@ -64,12 +64,13 @@ class NewRun:
         """Return the copy of the artifact from which this attempt starts."""
         return self.run.path / "artifact" / str(self.attempt)
 
-    def keep(self) -> None:
-        """From here on the run stays when the program ends. Records the command that continues it."""
+    def keep(self, is_resumable: bool = True) -> None:
+        """From here on the run stays when the program ends. Records the command that continues it, if there is one."""
         resume = self.run.path / "state/resume"
         with contextlib.suppress(FileNotFoundError):
             resume.unlink()
-        _write(resume, f"command={self.engine.resume(self.run)}\n")
+        if is_resumable:
+            _write(resume, f"command={self.engine.resume(self.run)}\n")
         self._unfinished = None
 
     def discard(self) -> None:
@@ -149,7 +150,10 @@ def continued_run(place: Place, engine: Engine, named: str) -> Run:
     if irregular := _irregular(run.path):
         title = f"{irregular} in run {run.id} is not a regular file"
         raise Failure(title, "remove it, then resume; jobc did not make it", DATA_BROKEN)
-    if engine.state_now(run).is_live:
+    state = engine.state_now(run)
+    if state.name == "unknown":
+        raise Failure(state.reason or state.text, "try again when it answers")
+    if state.is_live:
         title = f"run {run.id} is live{_live_elsewhere(run)}"
         raise Failure(title, "stop.sh ends it; without --resume, submit.sh starts another one")
     _require_same_identity(place, run)

@@ -34,10 +34,14 @@ def check_node(artifact: Path, environ: Mapping[str, str]) -> None:
 
 def become_node(artifact: Path, environ: Mapping[str, str]) -> NoReturn:
     """Replace this program by the node. Raises OSError."""
+    become(_words(artifact, "train"), environ)
+
+
+def become(words: list[str], environ: Mapping[str, str]) -> NoReturn:
+    """Replace this program by another. Raises OSError."""
     sys.stdout.flush()
     for ignored in IGNORED_BY_PYTHON:
         signal.signal(ignored, signal.SIG_DFL)
-    words = _words(artifact, "train")
     os.execvpe(words[0], words, environ)
 
 

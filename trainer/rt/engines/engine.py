@@ -311,11 +311,18 @@ class Engine:
         return f"{shell_word(str(self.job.artifact / 'submit.sh'))} --resume {shell_word(named)}"
 
     def ask(
-        self, words: Sequence[str], timeout_s: float = ASK_S, environment: Mapping[str, str] | None = None
+        self,
+        words: Sequence[str],
+        timeout_s: float = ASK_S,
+        environment: Mapping[str, str] | None = None,
+        inherited: Mapping[str, str] = os.environ,
     ) -> Answer:
-        """Run a client of the engine and return its output; exit code 127 if it is missing, 124 if it hangs."""
+        """Run a client of the engine and return its output; exit code 127 if it is missing, 124 if it hangs.
+
+        environment: variables that are added to those inherited
+        """
         try:
-            environ = {**os.environ, **(environment or {})}
+            environ = {**inherited, **(environment or {})}
             done = subprocess.run(
                 list(words), stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False, env=environ
             )

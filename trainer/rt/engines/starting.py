@@ -6,11 +6,12 @@ import argparse
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from .engine import Engine
+from .engine import Engine, Failure
 from .run import Run
 
 if TYPE_CHECKING:
     from ..new_run import NewRun
+    from ..verbs.jobs import Place
 
 
 class StartingEngine(Engine, ABC):
@@ -19,6 +20,17 @@ class StartingEngine(Engine, ABC):
     @abstractmethod
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the options of submit that only this backend has."""
+
+    def begin(self, options: argparse.Namespace) -> int | None:
+        """Raise Failure if the options exclude each other or this machine cannot start jobs. Nothing has been read yet.
+
+        Return an exit code if there is nothing to start; None = continue
+        """
+        return None
+
+    def submit_sweep(self, place: Place, argv: list[str]) -> int:
+        """Start all points of a sweep, and return the exit code of submit."""
+        raise Failure(f"backend {self.job.backend} does not start sweeps", "start each point with its own submit.sh")
 
     @abstractmethod
     def require_startable(self, run: Run | None) -> None:

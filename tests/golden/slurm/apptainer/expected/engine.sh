@@ -27,8 +27,6 @@ job_id() {
   if [[ $id =~ ^[0-9]{1,18}(_[0-9]{1,18})?$ ]]; then printf '%s' "$id"; fi
 }
 
-declare -gA states=() # by job id, what look_at_array has heard: one question for a whole sweep
-
 # job_state RUN: `STATE REASON` as squeue says it, or nothing when Slurm does not have the job any more, or has it for others.
 # False when Slurm does not answer, and then it says why.
 job_state() {
@@ -38,7 +36,7 @@ job_state() {
   if [[ -n $(key "$file" here) && -n $(key_number "$file" exit) ]]; then return; fi # the allocation goes on without it
   id=$(job_id "$file")
   if [[ -z $id ]]; then return; fi
-  if [[ -n ${states[$id]:-} ]]; then printf '%s' "${states[$id]}"; else ask_squeue "$id" '%T %r'; fi
+  ask_squeue "$id" '%T %r'
 }
 
 # ask_squeue JOB FORMAT [OPTION]: what it says of a job, over or not; nothing when Slurm does not have it any more.
@@ -66,20 +64,6 @@ hear() {
   if [[ $answers == yes ]]; then echo "Slurm does not answer: $said; asking again" >&2; fi
   answers=silent
   return 1
-}
-
-# is_live RUN: Slurm has it, or does not say.
-is_live() {
-  local said
-  if hear job_state "$1" && is_over "$said"; then return 1; fi
-}
-
-# is_over STATE
-is_over() {
-  case $1 in
-    '' | COMPLETED* | CANCELLED* | FAILED* | TIMEOUT* | NODE_FAIL* | OUT_OF_MEMORY* | BOOT_FAIL* | DEADLINE* | PREEMPTED*) ;;
-    *) return 1 ;;
-  esac
 }
 
 source "$artifact/queue.sh"
