@@ -19,6 +19,12 @@ def write_program(folder: Path, uses_trainer: bool = True, backend: str = "") ->
     return program
 
 
+def module_of(program: Path, path: str) -> str:
+    """The text of a module: path below jobc_trainer/."""
+    with zipfile.ZipFile(program) as archive:
+        return archive.read(f"jobc_trainer/{path}").decode()
+
+
 def change_program(program: Path, modules: Mapping[str, str]) -> None:
     """Replace modules of it: path below jobc_trainer/ -> text."""
     with zipfile.ZipFile(program) as archive:

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 
+from ...trainer.rt.engines.checking import CheckingEngine
 from ...trainer.rt.engines.engine import Failure
 from ...trainer.rt.engines.run import Run, shell_word
-from ...trainer.rt.engines.starting import StartingEngine
 from ...trainer.rt.exit_codes import DATA_BROKEN
 from ...trainer.rt.gpus import number_seen, too_few
-from ...trainer.rt.new_run import NewRun
-from ...trainer.rt.node_start import become_node, check_node, start_in_background
+from ...trainer.rt.new_run import NewRun, temporary_run
+from ...trainer.rt.node_start import become_node, check_node, node_lines, run_node, start_in_background
+from ...trainer.rt.verbs.jobs import Place
+from ...trainer.rt.verbs.table import Table
+
+SMOKE_S = 60  # limit of the collective
 
 
-class LocalEngine(StartingEngine):
+class LocalEngine(CheckingEngine):
     """One node, which is this machine."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -59,6 +64,34 @@ class LocalEngine(StartingEngine):
         if not options.detach:
             become_node(copy, environ)
         return start_in_background(copy, run.path, new.attempt, environ)
+
+    def smoke(self, place: Place) -> int:
+        with temporary_run(place, self) as new:
+            environ = {
+                **os.environ,
+                "JOBC_RUN_DIR": str(new.run.path),
+                "JOBC_RUN_ID": "smoke",
+                "JOBC_JOB_ID": "smoke",
+                "JOBC_NODE_RANK": "0",
+                "JOBC_ATTEMPT": "0",
+                "JOBC_HEAD_ADDR": "127.0.0.1",
+                "JOBC_HEAD_PORT": "0",
+                "JOBC_TIME_LIMIT_S": str(SMOKE_S),
+            }
+            code = run_node(new.artifact, "smoke", environ)
+            if code:
+                new.preserve()
+                print(f"its logs are in {shell_word(str(new.run.path / 'logs'))}", file=sys.stderr)
+        return code
+
+    def preflight(self, place: Place, options: argparse.Namespace) -> Table:
+        own_run = "" if place.own_run is None else str(place.own_run.path)
+        environ = {**self._environ(), "JOBC_RUN_ROOT": str(self.job.runs.parent), "JOBC_RUN_DIR": own_run}
+        host = os.uname().nodename
+        table = Table([host])
+        for line in node_lines(self.job.artifact, "preflight", environ):
+            table.add(f"{host}: {line}")
+        return table
 
     def _environ(self) -> dict[str, str]:
         gpu_type = self.job.settings.get("gpu_type")

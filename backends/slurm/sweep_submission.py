@@ -43,7 +43,7 @@ def submit_sweep(place: Place, engine: StartingEngine, queue: Queue, argv: list[
         with queue.queued(_words(sweep, elements, options.after)) as job_id:
             for point in points:
                 point.keep()
-            sweep.keep(is_resumable=False)
+            sweep.preserve()
             note_job(sweep.run.path, 0, job_id)
             for index, point in enumerate(points):
                 note_job(point.run.path, 0, f"{job_id}_{index}")

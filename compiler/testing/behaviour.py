@@ -156,7 +156,7 @@ class Witness:
         self.folder.mkdir(parents=True)
         (self.folder / "look.py").write_text(LOOK.format(folder=str(seen / "witness")), encoding="utf-8")
         python, look = shlex.quote(sys.executable), shlex.quote(str(seen / "witness" / "look.py"))
-        text = f'#!/bin/sh\ncase "$*" in *"/jobctl preflight"*) {python} -I {look} ;; esac\nexec {python} "$@"\n'
+        text = f'#!/bin/sh\ncase "$*" in *"/jobctl node_checks"*) {python} -I {look} ;; esac\nexec {python} "$@"\n'
         (self.folder / "python").write_text(text, encoding="utf-8")
         (self.folder / "python").chmod(0o755)
         self.command = str(seen / "witness" / "python")

@@ -14,7 +14,7 @@ from jobc.trainer.rt import gpus, meeting
 from jobc.trainer.rt.code_digest import code_digest
 from jobc.trainer.rt.gpu_names import is_of_type
 from jobc.trainer.rt.gpus import Gpu
-from jobc.trainer.rt.preflight import Check, Same, check_clock, check_gpus, check_head, check_memlock, record
+from jobc.trainer.rt.node_checks import Check, Same, check_clock, check_gpus, check_head, check_memlock, record
 from jobc.trainer.rt.verbs.table import Table, folded
 from tests.packed import write_program
 

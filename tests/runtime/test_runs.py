@@ -12,7 +12,7 @@ import pytest
 
 from jobc.compiler.plan.shell_quoting import ShellCode
 from jobc.tests.packed import change_program
-from jobc.trainer.rt.preflight import check_cores
+from jobc.trainer.rt.node_checks import check_cores
 
 
 def test_a_run_is_complete_and_says_how_to_follow_and_stop_it(job):

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from .users import SYSTEM_PATH, TIMEOUT_S, SharedJob
+from jobc.tests.packed import change_program, module_of
+
+from .users import TIMEOUT_S, SharedJob
 
 PROGRAM = """
 import os, signal, sys, time
@@ -165,44 +167,34 @@ def test_a_copy_of_a_run_is_not_live_with_it(in_container: SharedJob) -> None:
 # ---- a run that was never completed
 
 
-KILLED = """#!/bin/sh
-case "$*" in *"{moment}"*)
-  pid=$PPID
-  while grep -q submit.sh "/proc/$pid/cmdline"; do # a subshell has the words of its parent
-    top=$pid
-    pid=$(cut -d " " -f 4 "/proc/$pid/stat")
-  done
-  kill -KILL "$top" ;;
-esac
-exec /usr/bin/{name} "$@"
-"""
+MOMENTS = ["shutil.copytree(", "os.chmod(path", '_write(self.run.path / "state/run"']
 
 
-def call_killed(job: SharedJob, name: str, moment: str, *words: str) -> None:
-    """Kill submit.sh when it starts the program `name` with `moment` among its words."""
-    (job.folder / "bin").mkdir(exist_ok=True)
-    program = job.folder / "bin" / name
-    program.write_text(KILLED.format(moment=moment, name=name))
-    program.chmod(0o755)
-    done = job.call("submit.sh", *words, PATH=f"{job.folder}/bin:{SYSTEM_PATH}")
+def call_killed(job: SharedJob, moment: str, *words: str) -> None:
+    """Call submit.sh, which is killed before it executes the line of new_run.py with that text."""
+    program = job.artifact / "jobctl"
+    whole = program.read_bytes()
+    text = module_of(program, "rt/new_run.py")
+    line = next(line for line in text.splitlines() if moment in line)
+    indent = line[: len(line) - len(line.lstrip())]
+    change_program(program, {"rt/new_run.py": text.replace(line, f"{indent}os.kill(os.getpid(), 9)\n{line}")})
+    done = job.call("submit.sh", *words)
+    program.write_bytes(whole)
     assert done.code == -9, done.output
 
 
-MOMENTS = [("cp", "/artifact/."), ("chmod", "a-w"), ("mkdir", "/state")]
-
-
-@pytest.mark.parametrize(("name", "moment"), MOMENTS)
-def test_the_id_of_a_run_whose_making_was_killed_is_free(shared_job: SharedJob, name: str, moment: str) -> None:
-    call_killed(shared_job, name, moment, "--run-id", "a")
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_the_id_of_a_run_whose_making_was_killed_is_free(shared_job: SharedJob, moment: str) -> None:
+    call_killed(shared_job, moment, "--run-id", "a")
     done = shared_job.call("submit.sh", "--resume", "a")
     assert done.code == 1 and "submit.sh --run-id a creates it again" in done.output
     assert shared_job.call("submit.sh", "--run-id", "a").code == 0
     assert shared_job.names() == ["a"] and statuses(shared_job)["a"] == "done (exit 0)"
 
 
-@pytest.mark.parametrize(("name", "moment"), MOMENTS[:2])
-def test_a_resume_that_was_killed_is_resumed(finished: SharedJob, name: str, moment: str) -> None:
-    call_killed(finished, name, moment, "--resume", "a")
+@pytest.mark.parametrize("moment", MOMENTS[:2])
+def test_a_resume_that_was_killed_is_resumed(finished: SharedJob, moment: str) -> None:
+    call_killed(finished, moment, "--resume", "a")
     assert finished.call("submit.sh", "--resume", "a").code == 0
 
 

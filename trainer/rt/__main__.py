@@ -9,9 +9,9 @@ import sys
 from importlib import import_module
 
 PROGRAMS = (
-    "depot", "gpus", "head_port", "mpi", "network", "preflight", "rank", "reach", "snapshot", "spawn", "supervise",
+    "depot", "gpus", "head_port", "mpi", "network", "node_checks", "rank", "reach", "snapshot", "spawn", "supervise",
 )  # fmt: skip
-VERBS = ("clean", "logs", "ls", "status", "stop", "submit", "table")  # modules of verbs/
+VERBS = ("clean", "logs", "ls", "preflight", "shell", "smoke", "status", "stop", "submit", "table")  # modules of verbs/
 
 
 def main(words: list[str]) -> int:

@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that preflight.py shares."""
+    """Add the arguments that node_checks.py shares."""
     parser.add_argument("--profile", default="auto", help="network.profile of the job")
     parser.add_argument(
         "--interface", default="", help="comma-separated names; none = the interface that leads to node 0"

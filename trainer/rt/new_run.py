@@ -15,6 +15,7 @@ import os
 import shutil
 import stat
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -26,6 +27,7 @@ from .engines.engine import Engine, Failure
 from .engines.run import Process, Run, is_mine, machine, shell_word
 from .engines.values import read_text
 from .exit_codes import DATA_BROKEN
+from .private_folder import is_safe, private_folder
 from .processes import start_ticks
 from .removal import erase, remove_folder
 from .verbs.jobs import RUN_ID, Place, is_run, require_own
@@ -64,13 +66,16 @@ class NewRun:
         """Return the copy of the artifact from which this attempt starts."""
         return self.run.path / "artifact" / str(self.attempt)
 
-    def keep(self, is_resumable: bool = True) -> None:
-        """From here on the run stays when the program ends. Records the command that continues it, if there is one."""
+    def keep(self) -> None:
+        """From here on the run stays when the program ends. Records the command that continues it."""
         resume = self.run.path / "state/resume"
         with contextlib.suppress(FileNotFoundError):
             resume.unlink()
-        if is_resumable:
-            _write(resume, f"command={self.engine.resume(self.run)}\n")
+        _write(resume, f"command={self.engine.resume(self.run)}\n")
+        self._unfinished = None
+
+    def preserve(self) -> None:
+        """From here on the folder stays when the program ends, for anyone who reads its logs. Nothing can continue it."""
         self._unfinished = None
 
     def discard(self) -> None:
@@ -108,6 +113,12 @@ class NewRun:
             return
         raise Failure(f"no free run id in {self.place.job.runs}")
 
+    def create_temporary_folder(self, parent: Path) -> None:
+        """Create a run folder with a name that nobody knows."""
+        path = _try(f"create a folder in {parent}", lambda: tempfile.mkdtemp(prefix=".jobc-smoke.", dir=parent))
+        self.run = Run(Path(os.path.realpath(path)))
+        self._unfinished = self.run.path
+
     def copy_artifact(self) -> None:
         """Copy this artifact, read-only, as that of the attempt."""
         _create_folder(self.artifact.parent)
@@ -141,6 +152,22 @@ def create_run(place: Place, engine: Engine, run_id: str = "") -> NewRun:
     with _discarded_on_error(new):
         new.create_folder(run_id)
         new.copy_artifact()
+    return new
+
+
+def temporary_run(place: Place, engine: Engine, folder: Path | None = None) -> NewRun:
+    """Create a run for a trial: removed when the program ends, unless preserve() is called. Raises Failure.
+
+    folder: where the nodes see it; default: that of temporary files of this user
+    """
+    parent = folder or Path(os.environ.get("TMPDIR") or "/tmp")
+    new = NewRun(place, engine, Run(parent), 0)
+    with _discarded_on_error(new):
+        if folder is None and parent.is_dir() and not is_safe(parent):
+            parent = _try(f"create a folder in {parent}", lambda: private_folder("smoke"))
+        new.create_temporary_folder(parent)
+        new.copy_artifact()
+        new.describe("")
     return new
 
 

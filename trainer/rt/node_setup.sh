@@ -37,7 +37,7 @@ tell_first() {
   rm -f -- "$new"
 }
 
-# lacking TITLE HINT: a broken environment. preflight goes on to its other checks, and says it as preflight.py does.
+# lacking TITLE HINT: a broken environment. preflight goes on to its other checks, and says it as node_checks.py does.
 lacking() {
   if [[ ${payload:-} == preflight ]]; then
     printf 'FAIL\tenvironment\t%s\t%s\n' "$1" "$2"

@@ -6,17 +6,19 @@ Out  the exit code of the node if it does not come up; its messages on stderr
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 
 from .engines.values import number, read_keys
 from .exit_codes import CRASHED
+from .verbs.text import printable
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # an ignored signal survives exec
 LOOK_S = 0.1  # pause between two looks whether the node is up
@@ -32,9 +34,47 @@ def check_node(artifact: Path, environ: Mapping[str, str]) -> None:
         sys.exit(done.returncode)
 
 
-def become_node(artifact: Path, environ: Mapping[str, str]) -> NoReturn:
-    """Replace this program by the node. Raises OSError."""
-    become(_words(artifact, "train"), environ)
+def run_node(artifact: Path, payload: str, environ: Mapping[str, str]) -> int:
+    """Run node.sh until it ends. Return its exit code. Ends it if this program is ended."""
+    return run_program(_words(artifact, payload), environ)
+
+
+def node_lines(artifact: Path, payload: str, environ: Mapping[str, str]) -> Iterator[str]:
+    """Run node.sh and yield the lines that it prints, without their ends. Ends it if this program is ended."""
+    return program_lines(_words(artifact, payload), environ)
+
+
+def run_program(words: list[str], environ: Mapping[str, str]) -> int:
+    """Run a program until it ends. Return its exit code. Ends it if this program is ended."""
+    with _ended_with_us(subprocess.Popen(words, env=environ)) as process:
+        return process.wait()
+
+
+def program_lines(words: list[str], environ: Mapping[str, str]) -> Iterator[str]:
+    """Run a program and yield the lines that it prints, without their ends. Ends it if this program is ended."""
+    pipe, merged = subprocess.PIPE, subprocess.STDOUT
+    with _ended_with_us(subprocess.Popen(words, env=environ, stdout=pipe, stderr=merged)) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield printable(line.decode(errors="replace")).rstrip("\n")
+        process.wait()
+
+
+@contextlib.contextmanager
+def _ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+
+
+def become_node(
+    artifact: Path, environ: Mapping[str, str], payload: str = "train", *words: str, node: int = 0
+) -> NoReturn:
+    """Replace this program by the node of that rank. words: the command of payload shell. Raises OSError."""
+    become([*_words(artifact, payload, node), *words], environ)
 
 
 def become(words: list[str], environ: Mapping[str, str]) -> NoReturn:
@@ -69,8 +109,8 @@ def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mappin
     return CRASHED if code is None else code
 
 
-def _words(artifact: Path, payload: str) -> list[str]:
-    return ["bash", str(artifact / "node.sh"), "0", payload]
+def _words(artifact: Path, payload: str, node: int = 0) -> list[str]:
+    return ["bash", str(artifact / "node.sh"), str(node), payload]
 
 
 def _print_end(log: Path) -> None:

@@ -75,6 +75,10 @@ class Place:
         """Return all runs of the job, newest first."""
         return list_runs(self.job.runs)
 
+    def has_runs(self) -> bool:
+        """Return whether this artifact is in a run, or this user has a run of the job."""
+        return self.own_run is not None or any(run.is_mine for run in self.list_runs())
+
     def choose_run(self, named: str) -> Run:
         """Return the run with that ID or folder; without a name, the run that contains this artifact, else this user's
         newest run. Raises Failure.

@@ -12,11 +12,8 @@ Exit   that of the job, or 0 once it is queued or in the background; 2 for an in
 from __future__ import annotations
 
 import argparse
-import os
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from ..engines.engine import Failure
@@ -24,35 +21,14 @@ from ..engines.starting import StartingEngine
 from ..engines.values import read_keys
 from ..new_run import NewRun, continue_run, continued_run, create_run
 from ..snapshot import copy_code
-from .command import Parser, call
+from .command import Parser
+from .ending_signals import call_until_ended
 from .jobs import Place
-
-ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-
-
-class _Ended(BaseException):
-    """A signal that ends this program, so that what it has created is removed first."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 def main(argv: list[str]) -> int:
     """Return the exit code."""
-    for number in ENDING_SIGNALS:
-        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
-            signal.signal(number, _raise)
-    try:
-        return call(submit, argv)
-    except _Ended as ended:
-        signal.signal(ended.number, signal.SIG_DFL)
-        os.kill(os.getpid(), ended.number)
-        return 1
-
-
-def _raise(number: int, frame: FrameType | None) -> None:
-    raise _Ended(number)
+    return call_until_ended(submit, argv)
 
 
 def submit(argv: list[str]) -> int:

@@ -1,7 +1,7 @@
-"""Merge preflight.py's results of all nodes into one table: failed checks first, equal nodes in one row.
+"""Merge the results of node_checks.py of all nodes into one table: failed checks first, equal nodes in one row.
 
 Usage  jobctl table NODE…    names of the nodes in rank order, as on stdin; shown unless a node reports another name
-In     stdin: lines `NODE: RECORD`, with the records of preflight.py; other lines were printed by a client or a node
+In     stdin: lines `NODE: RECORD`, with the records of node_checks.py; other lines were printed by a client or a node
 Out    the table; exit code 1 if a check failed or the output of a node is incomplete
 """
 
@@ -146,6 +146,13 @@ class Table:
             printed.append(f"ready: {nodes} node{'s' if nodes > 1 else ''}")
         return not failed, printed
 
+    def print(self) -> int:
+        """Print the table. Return 0 if no check failed, else 1."""
+        good, lines = self.lines()
+        sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode())
+        sys.stdout.flush()
+        return 0 if good else 1
+
 
 def folded(names: Iterable[str]) -> str:
     """Return the names folded like node[1-3,7],login; after 60 characters the rest is given as a number."""
@@ -199,7 +206,4 @@ def main(argv: list[str]) -> int:
     table = Table(argv)
     for line in sys.stdin.buffer:
         table.add(printable(line.decode(errors="replace")).rstrip("\n"))
-    good, lines = table.lines()
-    sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode())
-    sys.stdout.flush()
-    return 0 if good else 1
+    return table.print()

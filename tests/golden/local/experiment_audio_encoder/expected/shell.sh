@@ -4,26 +4,10 @@
 #   --run ID  with that run's code; else the newest run's, or the code as it is now when there is none
 #   NODE      its number; else 0, which is all there is on this machine
 
-# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job audio_encoder runs
-
-run_id='' node=0
-while (($#)); do
-  case $1 in
-    --run) need_value "$@" && run_id=$2 && shift ;;
-    --) shift && break ;;
-    -h | --help) show_help && exit ;;
-    -*) bad_option "$1" ;;
-    *) node=$1 ;;
-  esac
-  shift
-done
-
-check_node "$node" 1
-run=''
-if [[ -n $run_id ]] || ! no_runs; then choose_run "$run_id"; fi
-export JOBC_RUN_DIR=$run
-exec bash "$artifact/node.sh" "$node" shell "$@"
+if [[ ${1:-} == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit; fi
+type -P python3 >/dev/null || { echo "error: python3 is not found on $(uname -n)" >&2 && exit 1; }
+here=${BASH_SOURCE[0]}
+if [[ $here != */* ]]; then here=./$here; fi
+exec python3 -I -S "${here%/*}/jobctl" shell "$@"

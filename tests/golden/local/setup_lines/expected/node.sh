@@ -122,7 +122,7 @@ if [[ $payload == shell ]]; then
 fi
 if [[ $payload == preflight ]]; then
   checks=(
-    "$python" -B "$jobctl" preflight
+    "$python" -B "$jobctl" node_checks
     --procs="$procs"
     --gpus="$gpus"
     --gpu-type="${JOBC_GPU_TYPE:-}"

@@ -1,6 +1,6 @@
 """Run all checks of one node before a run, even if some fail. verbs/table.py merges the results of all nodes.
 
-Usage  jobctl preflight --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
+Usage  jobctl node_checks --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
        in the job's environment and in the folder of its code; JOBC_NODES, JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_RUN_DIR
 Out    lines of tab-separated fields, the last line is `end`:
          ok    ID TEXT "" NUMBER   NUMBER is optional: the table shows the node with the lowest number
@@ -77,7 +77,7 @@ def main(argv: list[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    argument_parser = argparse.ArgumentParser(prog="preflight.py", description="checks of this node before a run")
+    argument_parser = argparse.ArgumentParser(prog="node_checks", description="checks of this node before a run")
     argument_parser.add_argument("--procs", type=int, required=True, help="processes on this node")
     argument_parser.add_argument("--port", type=int, required=True, help="rendezvous port; 0 = chosen at the start")
     argument_parser.add_argument("--run-root", type=Path, required=True, help="folder that will hold the runs")
