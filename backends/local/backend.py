@@ -73,13 +73,11 @@ class LocalBackend:
     def engine_settings(self, plan: LaunchPlan, options: LocalOptions) -> Mapping[str, Any]:
         if plan.topology.nodes > 1:
             return {}
-        code, gpus = plan.code, plan.topology.gpus
+        gpus = plan.topology.gpus
         return {
-            "code": {"kind": code.kind, "root": code.root, "max_bytes": code.max_bytes, "script": code.script},
             "gpus": gpus,
             "gpu_type": plan.resources.gpu_type if gpus else None,
             "head_port": plan.rendezvous.port,
-            "time_limit_s": plan.lifecycle.time_limit_s,
             "detach": getattr(options, "detach", False),  # a plugin that inherits may have other options
         }
 

@@ -110,10 +110,8 @@ class SlurmBackend:
             yield Filled("cpus", cores, tuple(dict.fromkeys(keys)))
 
     def engine_settings(self, plan: LaunchPlan, options: SlurmOptions) -> Mapping[str, Any]:
-        code = plan.code
         return {
             "cluster": options.cluster,
-            "code": {"kind": code.kind, "root": code.root, "max_bytes": code.max_bytes, "script": code.script},
             "saved_secrets": [secret.ref for secret in plan.secrets.values() if secret.kind == "env"],
             "after": dependency(plan),
             "array_limit": options.array_limit,

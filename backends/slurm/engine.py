@@ -28,7 +28,7 @@ from ...trainer.rt.verbs.command import print_failure
 from ...trainer.rt.verbs.jobs import Place, is_run
 from ...trainer.rt.verbs.logs import print_logs
 from ...trainer.rt.verbs.text import one_line, printable
-from .submission import Queue, dependency, dependency_option, mount_point, note_job, require_sbatch
+from .submission import Queue, dependency, dependency_option, note_job, require_sbatch
 from .sweep_submission import submit_sweep
 
 _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
@@ -191,14 +191,6 @@ class SlurmEngine(StartingEngine):
             return None
         print(run)
         return 0
-
-    def require_startable(self, run: Run | None) -> None:
-        """Slurm checks the job when it is queued."""
-
-    def sees_code(self, new: NewRun) -> bool:
-        """Return whether the code is on the file system of the run, which all nodes see."""
-        root = Path(new.place.project, new.place.settings["code"]["root"])
-        return mount_point(root) == mount_point(new.run.path)
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
         """Queue the job. The run folder exists before it, because Slurm does not create the folder of --output."""

@@ -77,14 +77,6 @@ def note_job(run: Path, attempt: int, job_id: str) -> None:
         file.write(f"job_id={job_id}\n")
 
 
-def mount_point(path: Path) -> str:
-    """Return the folder at which the file system of a path is mounted."""
-    folder = os.path.realpath(path)
-    while not os.path.ismount(folder):
-        folder = os.path.dirname(folder)
-    return folder
-
-
 class Queue:
     """Slurm's queue. engine: its clients are asked through it; environment: variables that name the cluster"""
 

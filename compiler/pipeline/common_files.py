@@ -166,6 +166,7 @@ def job_file(plan: LaunchPlan, backend: Backend, options: Any, sweep: bool = Fal
     sweep: whether it is for the folder that starts several points at once
     """
     settings = backend.engine_settings(plan, options) if isinstance(backend, EngineBackend) else {}
+    code = plan.code
     job = {
         "schema": 1,
         "job": f"{plan.name}+sweep" if sweep else plan.run.folder,
@@ -176,6 +177,8 @@ def job_file(plan: LaunchPlan, backend: Backend, options: Any, sweep: bool = Fal
         "storage": plan.run.storage,
         "grace_s": plan.lifecycle.grace_s,
         "sweep": sweep,
+        "code": {"kind": code.kind, "root": code.root, "max_bytes": code.max_bytes, "script": code.script},
+        "time_limit_s": plan.lifecycle.time_limit_s,
     }
     return Artifact(JOB, json.dumps({**job, **settings}, indent=2, ensure_ascii=False) + "\n")
 

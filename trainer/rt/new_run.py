@@ -75,7 +75,7 @@ class NewRun:
         self._unfinished = None
 
     def preserve(self) -> None:
-        """From here on the folder stays when the program ends, for anyone who reads its logs. Nothing can continue it."""
+        """From here on the folder stays when the program ends, so that its logs can be read."""
         self._unfinished = None
 
     def discard(self) -> None:

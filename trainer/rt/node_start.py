@@ -6,19 +6,18 @@ Out  the exit code of the node if it does not come up; its messages on stderr
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
+from .engines.streams import ended_with_us
 from .engines.values import number, read_keys
 from .exit_codes import CRASHED
-from .verbs.text import printable
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # an ignored signal survives exec
 LOOK_S = 0.1  # pause between two looks whether the node is up
@@ -27,7 +26,7 @@ LOG_LINES = 20  # printed if a start in the background fails
 
 def check_node(artifact: Path, environ: Mapping[str, str]) -> None:
     """Exit with the node's exit code and messages if it lacks secrets, the environment, the port or the code."""
-    words = _words(artifact, "check")
+    words = node_words(artifact, "check")
     done = subprocess.run(words, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
     if done.returncode != 0:
         sys.stderr.buffer.write(done.stderr)
@@ -36,45 +35,20 @@ def check_node(artifact: Path, environ: Mapping[str, str]) -> None:
 
 def run_node(artifact: Path, payload: str, environ: Mapping[str, str]) -> int:
     """Run node.sh until it ends. Return its exit code. Ends it if this program is ended."""
-    return run_program(_words(artifact, payload), environ)
-
-
-def node_lines(artifact: Path, payload: str, environ: Mapping[str, str]) -> Iterator[str]:
-    """Run node.sh and yield the lines that it prints, without their ends. Ends it if this program is ended."""
-    return program_lines(_words(artifact, payload), environ)
+    return run_program(node_words(artifact, payload), environ)
 
 
 def run_program(words: list[str], environ: Mapping[str, str]) -> int:
     """Run a program until it ends. Return its exit code. Ends it if this program is ended."""
-    with _ended_with_us(subprocess.Popen(words, env=environ)) as process:
+    with ended_with_us(subprocess.Popen(words, env=environ)) as process:
         return process.wait()
-
-
-def program_lines(words: list[str], environ: Mapping[str, str]) -> Iterator[str]:
-    """Run a program and yield the lines that it prints, without their ends. Ends it if this program is ended."""
-    pipe, merged = subprocess.PIPE, subprocess.STDOUT
-    with _ended_with_us(subprocess.Popen(words, env=environ, stdout=pipe, stderr=merged)) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            yield printable(line.decode(errors="replace")).rstrip("\n")
-        process.wait()
-
-
-@contextlib.contextmanager
-def _ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            process.wait()
 
 
 def become_node(
     artifact: Path, environ: Mapping[str, str], payload: str = "train", *words: str, node: int = 0
 ) -> NoReturn:
     """Replace this program by the node of that rank. words: the command of payload shell. Raises OSError."""
-    become([*_words(artifact, payload, node), *words], environ)
+    become([*node_words(artifact, payload, node), *words], environ)
 
 
 def become(words: list[str], environ: Mapping[str, str]) -> NoReturn:
@@ -90,7 +64,7 @@ def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mappin
     log, state = run / "logs/node_00.log", run / "state/node_00"
     with open(log, "ab") as errors:
         process = subprocess.Popen(
-            _words(artifact, "train"),
+            node_words(artifact, "train"),
             env=environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -109,7 +83,8 @@ def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mappin
     return CRASHED if code is None else code
 
 
-def _words(artifact: Path, payload: str, node: int = 0) -> list[str]:
+def node_words(artifact: Path, payload: str, node: int = 0) -> list[str]:
+    """Return the command of a node."""
     return ["bash", str(artifact / "node.sh"), str(node), payload]
 
 

@@ -3,11 +3,18 @@
 engine.py is packed into jobctl, so it may import this module and the standard library of Python 3.8, nothing else.
 """
 
+from ..new_run import NewRun, temporary_run
+from ..node_start import become_node, run_node
+from ..saved_secrets import save_secret
+from ..verbs.jobs import Place
+from ..verbs.table import Table
+from .checking import CheckingEngine
 from .engine import Answer, Engine, Failure, Job, NodeLine, State, ended
 from .log_files import LogRequest
 from .records import ENDED, GONE, LIVE, Record, RecordEngine
 from .run import Progress, Run, worst_code
-from .streams import stream
+from .starting import StartingEngine
+from .streams import printed_lines, stream
 from .values import number, numbered, read_keys, read_text, word
 
 __all__ = [
@@ -15,22 +22,32 @@ __all__ = [
     "GONE",
     "LIVE",
     "Answer",
+    "CheckingEngine",
     "Engine",
     "Failure",
     "Job",
     "LogRequest",
+    "NewRun",
     "NodeLine",
+    "Place",
     "Progress",
     "Record",
     "RecordEngine",
     "Run",
+    "StartingEngine",
     "State",
+    "Table",
+    "become_node",
     "ended",
     "number",
     "numbered",
+    "printed_lines",
     "read_keys",
     "read_text",
+    "run_node",
+    "save_secret",
     "stream",
+    "temporary_run",
     "word",
     "worst_code",
 ]

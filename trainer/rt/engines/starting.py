@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .engine import Engine, Failure
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 class StartingEngine(Engine, ABC):
     """An engine with which submit starts the attempt of a run."""
 
-    @abstractmethod
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the options of submit that only this backend has."""
 
@@ -32,13 +33,18 @@ class StartingEngine(Engine, ABC):
         """Start all points of a sweep, and return the exit code of submit."""
         raise Failure(f"backend {self.job.backend} does not start sweeps", "start each point with its own submit.sh")
 
-    @abstractmethod
     def require_startable(self, run: Run | None) -> None:
         """Raise Failure if the job cannot start. Nothing has been created yet. run: the run to continue"""
 
-    @abstractmethod
-    def sees_code(self, new: NewRun) -> bool:
-        """Return whether the ranks can open the folder of the user's code, so that data/ may be linked to it."""
+    def sees_code(self, folder: Path, new: NewRun) -> bool:
+        """Return whether the ranks can open the folder of the user's code, so that data/ may be linked to it.
+
+        By default, whether it is on the file system of the run.
+        """
+        try:
+            return folder.stat().st_dev == new.run.path.stat().st_dev
+        except OSError:
+            return False
 
     @abstractmethod
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
@@ -46,3 +52,18 @@ class StartingEngine(Engine, ABC):
 
         init_from: path of the run with whose checkpoint it begins, or ""
         """
+
+    def run_environ(self, new: NewRun, init_from: str = "") -> dict[str, str]:
+        """Return the environment of this program with the variables that node.sh needs, but for those of the node:
+        JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_HEAD_PORT and JOBC_JOB_ID.
+        """
+        environ = {
+            **os.environ,
+            "JOBC_RUN_DIR": str(new.run.path),
+            "JOBC_RUN_ID": new.run.id,
+            "JOBC_ATTEMPT": str(new.attempt),
+            "JOBC_TIME_LIMIT_S": str(self.job.settings.get("time_limit_s", 0)),
+        }
+        if init_from:
+            environ["JOBC_INIT_FROM"] = init_from
+        return environ

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING
 
+from ..verbs.text import printable
 from .engine import Failure
 
 PIECE = 1 << 16
@@ -36,10 +37,32 @@ def stream(
     errors: kept, dropped or merged: what to do with stderr
     Raises Failure if the client cannot be run.
     """
-    with _started(words, environment, _STDERR[errors]) as process:
+    with ended_with_us(_started(words, environment, _STDERR[errors])) as process:
         assert process.stdout is not None
         print_lines(process.stdout, change, tail)
         return process.wait()
+
+
+def printed_lines(words: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Run a client and yield the lines that it prints, stderr too, without control characters.
+
+    Raises Failure if the client cannot be run.
+    """
+    with ended_with_us(_started(words, environment, subprocess.STDOUT)) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield printable(line.decode(errors="replace")).rstrip("\n")
+
+
+@contextlib.contextmanager
+def ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """End the process, with SIGTERM, if the block ends before it."""
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.wait()
 
 
 def print_lines(file: IO[bytes], change: Change | None = None, tail: int | None = None) -> None:

@@ -71,6 +71,15 @@ class Place:
         engine: Engine = module.ENGINE(self.job)
         return engine
 
+    def runs(self) -> Path:
+        """Return the folder of the job's runs, which is created if it is missing. Raises Failure."""
+        try:
+            self.job.runs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            hint = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
+            raise Failure(f"cannot create the folder {self.job.runs}: {error.strerror}", hint) from error
+        return self.job.runs
+
     def list_runs(self) -> list[Run]:
         """Return all runs of the job, newest first."""
         return list_runs(self.job.runs)

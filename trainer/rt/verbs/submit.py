@@ -12,6 +12,7 @@ Exit   that of the job, or 0 once it is queued or in the background; 2 for an in
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ def main(argv: list[str]) -> int:
 
 
 def submit(argv: list[str]) -> int:
+    os.environ.pop("JOBC_INIT_FROM", None)  # only --fork decides
     place = Place(Path(sys.argv[0]).parent)
     engine = place.engine()
     if not isinstance(engine, StartingEngine):
@@ -86,5 +88,5 @@ def copy_user_code(place: Place, engine: StartingEngine, new: NewRun) -> None:
         project=Path(place.project),
         max_bytes=code["max_bytes"],
         script=code["script"],
-        is_linked=engine.sees_code(new),
+        is_linked=engine.sees_code(root, new),
     )

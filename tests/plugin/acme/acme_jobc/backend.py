@@ -1,6 +1,6 @@
 """Acme: a queue that starts one job file on every node it gives out.
 
-Emits  job.acme.sh, engine.sh (what the verbs ask acme), labels.acme.yaml and the verbs
+Emits  job.acme.sh, labels.acme.yaml and the verbs; engine.py submits the job
 Launch ./submit.sh
 Source acme(1), the part that tests/bin/acme stands in for
 """
@@ -82,7 +82,6 @@ class AcmeBackend(Backend):
 
     def emit(self, plan: LaunchPlan, options: AcmeOptions, render: Render) -> Iterator[Artifact]:
         yield render.template("job.acme.sh.j2", "job.acme.sh", executable=True)
-        yield render.template("engine.sh.j2", "engine.sh")
         document = {
             "job": of.plan.name,
             "labels": lambda v: dict(v.plan.labels),

@@ -1,19 +1,65 @@
-"""What acme knows about a run: `acme state NUMBER` prints waiting, running or gone. Packed into jobctl."""
+"""Acme, for the verbs of an artifact: `acme submit FILE` queues a job and prints its number. Packed into jobctl.
+
+The number of a run's job is in RUN/state/acme_job. `acme state NUMBER` prints waiting, running or gone.
+"""
 
 from __future__ import annotations
 
-from jobc.trainer.rt.engines.api import Engine, Run, State, number, read_text
+import argparse
+from pathlib import Path
+
+from jobc.trainer.rt.engines.api import (
+    CheckingEngine,
+    Failure,
+    NewRun,
+    Place,
+    Run,
+    State,
+    Table,
+    number,
+    printed_lines,
+    read_text,
+    stream,
+    temporary_run,
+)
+
+CHECK_S = "60"  # time limit of preflight and smoke
 
 
-class AcmeEngine(Engine):
+class AcmeEngine(CheckingEngine):
+    def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
+        answer = self.ask(["acme", "submit", job_file(new)], environment=self.run_environ(new, init_from))
+        job = number(answer.text.strip())
+        if answer.code or job is None:
+            raise Failure(f"acme does not take the job: {answer.errors.strip()}", "acme queues lists the queues")
+        job_of(new.run).write_text(f"{job}\n")
+        new.keep()
+        print(f"run {new.run.id} is queued as job {job}")
+        return 0
+
+    def smoke(self, place: Place) -> int:
+        with temporary_run(place, self, place.runs()) as new:
+            return stream(["acme", "submit", "--wait", job_file(new)], environment=self._check_environ(new, "smoke"))
+
+    def preflight(self, place: Place, options: argparse.Namespace) -> Table:
+        table = Table([str(node) for node in range(self.job.nodes)])
+        with temporary_run(place, self, place.runs()) as new:
+            words = ["acme", "submit", "--wait", job_file(new)]
+            for line in printed_lines(words, self._check_environ(new, "preflight")):
+                table.add(line)
+        return table
+
+    def _check_environ(self, new: NewRun, payload: str) -> dict[str, str]:
+        return {**self.run_environ(new), "JOBC_RUN_ID": payload, "JOBC_PAYLOAD": payload, "JOBC_TIME_LIMIT_S": CHECK_S}
+
     def signal(self, run: Run, name: str) -> None:
         """Cancel the job, because a queued one has no process."""
-        job = number(read_text(run.path / "state/acme_job").strip())
+        job = number(read_text(job_of(run)).strip())
         if job is not None:
             self.ask(["acme", "cancel", str(job)])
 
     def state(self, run: Run) -> State:
-        job = number(read_text(run.path / "state/acme_job").strip())
+        job = number(read_text(job_of(run)).strip())
         state = "gone" if job is None else self.ask(["acme", "state", str(job)]).text.strip()
         if state in ("waiting", "running") and run.is_stopped:
             return State("stopping", "stopping")
@@ -26,6 +72,14 @@ class AcmeEngine(Engine):
         if run.is_stopped:
             return State("stopped", "stopped by stop.sh before it started")
         return State("failed", "failed: acme does not have its job any more, and no node has started")
+
+
+def job_file(new: NewRun) -> str:
+    return str(new.artifact / "job.acme.sh")
+
+
+def job_of(run: Run) -> Path:
+    return run.path / "state/acme_job"
 
 
 ENGINE = AcmeEngine

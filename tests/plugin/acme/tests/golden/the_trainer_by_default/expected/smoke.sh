@@ -1,19 +1,12 @@
 #!/usr/bin/env bash
-# smoke.sh: can the nodes of job job talk to each other? A real collective, through the queue.
+# smoke.sh: can two processes of job job talk to each other here? A real collective, in seconds.
 # usage: smoke.sh
+#   exit 0 = yes; its run folder is temporary, and kept only when it fails
 
-# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job job runs
-
-case ${1:-} in
-  '') ;;
-  -h | --help) show_help && exit ;;
-  *) bad_option "$1" ;;
-esac
-
-create_temporary_run
-export JOBC_RUN_DIR=$run JOBC_RUN_ID=smoke JOBC_ATTEMPT=$attempt JOBC_PAYLOAD=smoke JOBC_TIME_LIMIT_S=60
-acme submit --wait "$run/artifact/$attempt/job.acme.sh"
+if [[ ${1:-} == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit; fi
+type -P python3 >/dev/null || { echo "error: python3 is not found on $(uname -n)" >&2 && exit 1; }
+here=${BASH_SOURCE[0]}
+if [[ $here != */* ]]; then here=./$here; fi
+exec python3 -I -S "${here%/*}/jobctl" smoke "$@"

@@ -1,30 +1,15 @@
 #!/usr/bin/env bash
-# submit.sh: queue job hello with acme, as a new run, and return.
-# usage: submit.sh
+# submit.sh: start job hello, as a new run or as the next attempt of one.
+# usage: submit.sh [--resume ID [--new-code] | --fork ID] [--run-id ID]
+#   --resume ID  continue that run: same model, data, seed, optimizer and batch
+#   --new-code   with --resume: copy your code again; without it, the run keeps the code of its first start
+#   --fork ID    new run that begins with that run's newest checkpoint
+#   --run-id ID  ID of the new run; default: date, time and four random digits
 
-# shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets and reads the others
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job hello runs
-
-code_kind=snapshot
-code_root=.
-code_max_bytes=209715200
-code_script=record.py
-
-case ${1:-} in
-  '') ;;
-  -h | --help) show_help && exit ;;
-  *) bad_option "$1" ;;
-esac
-
-create_run
-if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
-describe_run ''
-
-JOBC_RUN_ID=$(basename -- "$run")
-export JOBC_RUN_ID JOBC_RUN_DIR=$run JOBC_ATTEMPT=$attempt JOBC_TIME_LIMIT_S=3600
-acme submit "$run/artifact/$attempt/job.acme.sh" >"$run/state/acme_job"
-keep_run
-echo "run $JOBC_RUN_ID is queued as job $(<"$run/state/acme_job")"
+if [[ ${1:-} == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit; fi
+type -P python3 >/dev/null || { echo "error: python3 is not found on $(uname -n)" >&2 && exit 1; }
+here=${BASH_SOURCE[0]}
+if [[ $here != */* ]]; then here=./$here; fi
+exec python3 -I -S "${here%/*}/jobctl" submit "$@"
