@@ -8,28 +8,32 @@ Source Slurm manual page squeue, JOB STATE CODES and JOB REASON CODES; 22.05 to 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ...trainer.rt.engines.checking import CheckingEngine
 from ...trainer.rt.engines.engine import Failure, Job, State, ended
 from ...trainer.rt.engines.log_files import LogRequest
 from ...trainer.rt.engines.run import Run, shell_word
-from ...trainer.rt.engines.starting import StartingEngine
+from ...trainer.rt.engines.streams import printed_lines
 from ...trainer.rt.engines.values import number, numbered, read_keys, read_text
 from ...trainer.rt.exit_codes import CRASHED
-from ...trainer.rt.new_run import NewRun
-from ...trainer.rt.node_start import become
+from ...trainer.rt.new_run import NewRun, temporary_run
+from ...trainer.rt.node_start import become, run_program
 from ...trainer.rt.run_secrets import forget_secrets
 from ...trainer.rt.saved_secrets import saved_secrets
 from ...trainer.rt.verbs.command import print_failure
 from ...trainer.rt.verbs.jobs import Place, is_run
 from ...trainer.rt.verbs.logs import print_logs
+from ...trainer.rt.verbs.table import Table
 from ...trainer.rt.verbs.text import one_line, printable
-from .submission import Queue, dependency, dependency_option, note_job, require_sbatch
+from .submission import Queue, clean_environment, dependency, dependency_option, note_job, require_client
 from .sweep_submission import submit_sweep
+from .trial import container_environment, words_beside, words_on_nodes
 
 _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
 _STEP_ID = re.compile(r"[0-9]{1,18}[.][0-9]{1,18}")
@@ -62,7 +66,7 @@ _PENDING = (  # reason in squeue -> why a job waits
 )
 
 
-class SlurmEngine(StartingEngine):
+class SlurmEngine(CheckingEngine):
     """Queries squeue once for all runs."""
 
     def __init__(self, job: Job) -> None:
@@ -184,7 +188,7 @@ class SlurmEngine(StartingEngine):
         """Print the run of a job that Slurm has started again, and that `sbatch job.sbatch` started first."""
         if options.how == "here" and not os.environ.get("SLURM_JOB_ID"):
             raise Failure("this shell is in no allocation", "salloc first, or leave out --here", 2)
-        require_sbatch()
+        require_client()
         run = self.job.runs / (options.run_id or ".")
         is_again = os.environ.get("SLURM_RESTART_COUNT", "0") not in ("", "0")
         if options.how != "only-prepare" or not (options.run_id and is_again and is_run(run)):
@@ -227,6 +231,83 @@ class SlurmEngine(StartingEngine):
 
     def submit_sweep(self, place: Place, argv: list[str]) -> int:
         return submit_sweep(place, self, self._queue, argv)
+
+    # ---- trying the nodes
+
+    def smoke(self, place: Place) -> int:
+        with self._trial(place) as new:
+            words = words_on_nodes(self, new.run.path, place.project, ["--label"], ["smoke"])
+            code = run_program(words, self._trial_environment())
+            if code:
+                new.preserve()
+                print(f"its logs are in {shell_word(str(new.run.path / 'logs'))}", file=sys.stderr)
+        return code
+
+    def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--queue-only", action="store_true")
+
+    def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
+        """Ask Slurm whether it would take the job, then check nodes as it would get them."""
+        require_client()
+        is_taken, text = self._queue.test(self.job.artifact / "job.sbatch")
+        if not is_taken:
+            print(f"FAIL  Slurm refuses the job: {text}")
+            print("      hint: sinfo -l shows the partitions and their limits, sinfo -R why nodes are down")
+            return 1
+        print(f"ok    Slurm takes the job: {text}", flush=True)
+        if options.queue_only:
+            return 0
+        table = Table(map(str, range(self.job.nodes)))
+        with self._trial(place) as new:
+            words = words_on_nodes(self, new.run.path, place.project, ["--label"], ["preflight"])
+            for line in printed_lines(words, inherited=self._trial_environment()):
+                table.add(re.sub("^[ 0]*([0-9]+: )", r"\1", line))
+        return table
+
+    @contextlib.contextmanager
+    def _trial(self, place: Place) -> Iterator[NewRun]:
+        """Create a temporary run where the nodes see it, with the secrets of the job."""
+        require_client("srun")
+        with temporary_run(place, self, place.runs()) as new:
+            try:
+                with saved_secrets(new.run.path, self.job.settings.get("saved_secrets", ())):
+                    nodes = f"{self.job.nodes} node{'s' if self.job.nodes > 1 else ''}"
+                    print(f"waiting for {nodes} of Slurm; Ctrl-C ends it", file=sys.stderr, flush=True)
+                    yield new
+            finally:
+                forget_secrets(new.run.path)
+
+    def _trial_environment(self) -> dict[str, str]:
+        return {**clean_environment(os.environ), **self._environment, **container_environment(self, os.environ)}
+
+    def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
+        """Become a shell on a node of a live run, or on a node of its own."""
+        require_client("srun")
+        run = place.choose_run(named) if named or place.has_runs() else None
+        pty = ["--pty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
+        allocation = None if run is None else self._allocation(run)
+        if run is not None and allocation is not None:
+            words = words_beside(self, run, place.project, allocation, node, pty)
+            environ = {**os.environ, **self._environment, **container_environment(self, os.environ)}
+            become([*words, *command], environ)
+        if node:
+            hint = "without NODE this asks for a node of its own"
+            raise Failure(f"there is no node {node}, for no run is live", hint, 2)
+        folder = Path(os.path.realpath(place.runs())) if run is None else run.path
+        options = ["--nodes=1", *pty]
+        become(words_on_nodes(self, folder, place.project, options, ["shell", *command]), self._trial_environment())
+
+    def _allocation(self, run: Run) -> tuple[str, str] | None:
+        """Return the job ID and the list of nodes of a running job; None if it does not run. Raises Failure."""
+        self.prepare([run])
+        if self._silent:
+            raise Failure(f"Slurm does not answer: {self._silent}", "sinfo shows whether the controller is up")
+        job_id = _asked_id(_job_file(run))
+        if not job_id or not self._known.get(job_id, "").startswith("RUNNING"):
+            return None
+        words = ["squeue", "--noheader", f"--jobs={job_id}", "--format=%A %N"]
+        own_id, _, nodes = self.ask(words, environment=self._environment).text.strip().partition(" ")
+        return (own_id, nodes.strip()) if number(own_id) is not None and nodes.strip() else None
 
     # ---- sweeps: the run folder of a sweep links to the artifacts in the runs of its points
 

@@ -14,9 +14,9 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ...trainer.rt.engines.engine import Engine, Failure
+from ...trainer.rt.engines.engine import Answer, Engine, Failure
 from ...trainer.rt.engines.values import number
-from ...trainer.rt.verbs.text import one_line
+from ...trainer.rt.verbs.text import one_line, printable
 
 SUBMIT_S = 3600.0  # timeout of sbatch, which tries again for minutes if the controller is busy
 # Slurm stores the environment of a job: it gets only these variables. SLURM_CPU_BIND of an outer allocation cuts its
@@ -41,11 +41,11 @@ _HINTS = (  # part of what sbatch prints, in lower case -> what to check
 )
 
 
-def require_sbatch() -> None:
-    """Raise Failure if this machine has no sbatch."""
-    if shutil.which("sbatch") is None:
+def require_client(name: str = "sbatch") -> None:
+    """Raise Failure if this machine does not have the client of Slurm."""
+    if shutil.which(name) is None:
         hint = "call this where you call sbatch: on a login node of the cluster"
-        raise Failure(f"no sbatch on {os.uname().nodename}", hint)
+        raise Failure(f"no {name} on {os.uname().nodename}", hint)
 
 
 def dependency(text: str) -> str:
@@ -98,10 +98,18 @@ class Queue:
             self._engine.ask(["scancel", job_id], environment=self._environment)
             raise
 
-    def _sbatch(self, words: Sequence[str]) -> str:
+    def test(self, script: Path) -> tuple[bool, str]:
+        """Return whether Slurm would take the job now, and what it says."""
+        answer = self._ask_sbatch("--test-only", str(script))
+        lines = f"{answer.text}{answer.errors}".splitlines()
+        return not answer.code, re.sub("^sbatch: ", "", "; ".join(map(printable, lines)))
+
+    def _ask_sbatch(self, *words: str) -> Answer:
         environ = clean_environment(os.environ)
-        words = ["sbatch", "--parsable", *words]
-        answer = self._engine.ask(words, SUBMIT_S, self._environment, inherited=environ)
+        return self._engine.ask(["sbatch", *words], SUBMIT_S, self._environment, inherited=environ)
+
+    def _sbatch(self, words: Sequence[str]) -> str:
+        answer = self._ask_sbatch("--parsable", *words)
         if answer.code:
             raise refusal(f"{answer.text}{answer.errors}")
         ids = re.findall("^[0-9]{1,18}", answer.text, re.MULTILINE)  # among warnings of the site

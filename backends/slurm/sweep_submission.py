@@ -24,7 +24,7 @@ from ...trainer.rt.verbs.jobs import Place
 from ...trainer.rt.verbs.status import status
 from ...trainer.rt.verbs.submit import copy_user_code
 from ...trainer.rt.verbs.watch import Watch
-from .submission import Queue, dependency, dependency_option, note_job, require_sbatch
+from .submission import Queue, dependency, dependency_option, note_job, require_client
 
 LOOK_S = 2  # pause between two checks whether all points have ended
 
@@ -34,7 +34,7 @@ def submit_sweep(place: Place, engine: StartingEngine, queue: Queue, argv: list[
     options = _parse(place, argv)
     if place.own_run is not None:
         raise Failure("this is the copy of a sweep that was submitted", "call submit.sh of the artifact", 2)
-    require_sbatch()
+    require_client()
     with contextlib.ExitStack() as unfinished:
         sweep = unfinished.enter_context(create_run(place, engine))
         points = _create_points(sweep, unfinished)

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from jobc.backends.slurm.submission import Queue, dependency, dependency_option, note_job, refusal, seconds
+from jobc.backends.slurm.trial import words_beside, words_on_nodes
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import Request
 from jobc.trainer.rt.engines.engine import Answer, Engine, Failure, Job
+from jobc.trainer.rt.engines.run import Run
 
 RT = Path(__file__).parents[2] / "trainer" / "rt"
 
@@ -167,9 +169,29 @@ def test_the_job_records_itself_first_or_submit_does(tmp_path: Path) -> None:
 def test_every_script_asks_the_cluster_that_queues_the_job_and_the_job_its_own() -> None:
     made = files("backend.cluster=west")
     assert "--clusters=west" in directives("backend.cluster=west")
-    assert "export SLURM_CLUSTERS=west" in made["engine.sh"]
+    assert json.loads(made[".jobc/job.json"])["cluster"] == "west"
     job = made["job.sbatch"]
-    assert job.index('/engine.sh"') < job.index("unset SLURM_CLUSTERS") < job.index("\nsrun ")
+    assert job.index("unset SLURM_CLUSTERS") < job.index("\nsrun ")
+
+
+def test_a_trial_asks_for_the_nodes_of_the_job_for_ten_minutes(tmp_path: Path) -> None:
+    options = ("--nodes=2", "--time=1-00:00:00", "--partition=main", "--requeue")
+    (tmp_path / "job.sbatch").write_text("".join(f"#SBATCH {option}\n" for option in options))
+    engine = Engine(Job("job", tmp_path, tmp_path, {"cpus": 8}))
+    words = words_on_nodes(engine, Path("/runs/a"), Path("/project"), ["--label"], ["smoke"])
+    asked = "srun --nodes=2 --partition=main --cpus-per-task=8 --ntasks-per-node=1 --time=10 --mpi=none --quiet --label"
+    assert words == [*asked.split(), "bash", f"{tmp_path}/task.sh", "/runs/a", "0", "smoke"]
+
+
+def test_a_shell_is_a_step_beside_the_run_on_the_node_of_that_rank(tmp_path: Path) -> None:
+    (tmp_path / "artifact/3").mkdir(parents=True)
+    clients = Clients(scontrol="n7\nn9\n")
+    words = words_beside(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 1, ["--pty"])
+    assert words[:7] == ["srun", "--jobid=17", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=n9", "--mpi=none"]
+    assert words[-4:] == ["bash", f"{tmp_path}/artifact/3/node.sh", "1", "shell"]
+    assert {"JOBC_HEAD_ADDR=n7", "JOBC_ATTEMPT=3", "JOBC_NODE_LIST=n[7,9]"} < set(words)
+    with pytest.raises(Failure, match=r"^there is no node 2$"):
+        words_beside(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 2, [])
 
 
 @pytest.mark.parametrize(

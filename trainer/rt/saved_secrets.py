@@ -15,7 +15,7 @@ from .run_secrets import forget_secrets, secrets_of
 
 @contextlib.contextmanager
 def saved_secrets(run: Path, variables: Iterable[str]) -> Iterator[None]:
-    """Save the values of environment variables, and remove them if the caller fails to start the run. Raises Failure."""
+    """Save the values of environment variables, and remove them if the block raises an exception. Raises Failure."""
     try:
         for variable in variables:
             save_secret(run, variable)

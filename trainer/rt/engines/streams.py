@@ -43,12 +43,15 @@ def stream(
         return process.wait()
 
 
-def printed_lines(words: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[str]:
+def printed_lines(
+    words: Sequence[str], environment: Mapping[str, str] | None = None, inherited: Mapping[str, str] = os.environ
+) -> Iterator[str]:
     """Run a client and yield the lines that it prints, stderr too, without control characters.
 
+    environment: variables that are added to those inherited
     Raises Failure if the client cannot be run.
     """
-    with ended_with_us(_started(words, environment, subprocess.STDOUT)) as process:
+    with ended_with_us(_started(words, environment, subprocess.STDOUT, inherited)) as process:
         assert process.stdout is not None
         for line in process.stdout:
             yield printable(line.decode(errors="replace")).rstrip("\n")
@@ -152,9 +155,12 @@ class Conversation:
 
 
 def _started(
-    words: Sequence[str], environment: Mapping[str, str] | None = None, errors: int | None = None
+    words: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    errors: int | None = None,
+    inherited: Mapping[str, str] = os.environ,
 ) -> subprocess.Popen[bytes]:
-    environ = {**os.environ, **(environment or {})}
+    environ = {**inherited, **(environment or {})}
     try:
         return subprocess.Popen(
             list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environ
