@@ -1,7 +1,6 @@
 """Slurm: one batch job that starts node.sh once per node, or once per rank with launcher=srun.
 
-Emits  job.sbatch, task.sh (one node), engine.sh (how status.sh, stop.sh and the others query Slurm), queue.sh (for the
-       submit host), in_job.sh (for job.sbatch), pyxis.sh if Pyxis is the container, and the verbs
+Emits  job.sbatch, task.sh (one node), in_job.sh (for job.sbatch), pyxis.sh if Pyxis is the container, and the verbs
 Launch ./submit.sh, or sbatch job.sbatch
 Source Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.11 (slurm.schedmd.com/archive)
 """
@@ -69,8 +68,6 @@ class SlurmBackend:
     files: ClassVar[Mapping[str, str]] = {
         "job.sbatch": "the batch job; `sbatch job.sbatch` by hand works as well",
         "task.sh": "started by srun on each node; runs `node.sh`",
-        "engine.sh": "commands that query and control Slurm",
-        "queue.sh": "submits the job to the queue",
         "in_job.sh": "requeue and shutdown inside the job",
         "pyxis.sh": "mounts and variables of the container",
     }
@@ -97,7 +94,7 @@ class SlurmBackend:
                 other_gres,
             )
         }
-        sourced = ["engine.sh", "queue.sh", "in_job.sh", *(["pyxis.sh"] if plan.container.kind == "pyxis" else [])]
+        sourced = ["in_job.sh", *(["pyxis.sh"] if plan.container.kind == "pyxis" else [])]
         for script in ("job.sbatch", "task.sh", *sourced, *VERBS):
             artifact = render.template(f"{script}.j2", script, executable=script not in sourced, **spelt)
             yield render.chosen(artifact, of.plan.container.kind) if script == "pyxis.sh" else artifact
@@ -110,7 +107,14 @@ class SlurmBackend:
             yield Filled("cpus", cores, tuple(dict.fromkeys(keys)))
 
     def engine_settings(self, plan: LaunchPlan, options: SlurmOptions) -> Mapping[str, Any]:
-        return {"cluster": options.cluster}
+        return {
+            "cluster": options.cluster,
+            "saved_secrets": [secret.ref for secret in plan.secrets.values() if secret.kind == "env"],
+            "after": dependency(plan),
+            "array_limit": options.array_limit,
+            "cpus": plan.resources.cpus,
+            "pyxis": plan.container.kind == "pyxis",
+        }
 
     def notice_s(self, plan: LaunchPlan) -> int:
         return notice.notice_s(plan)

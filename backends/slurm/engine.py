@@ -1,4 +1,4 @@
-"""Slurm for the scripts of an artifact: asks squeue about the jobs of runs. Packed into jobctl; Python 3.8.
+"""Slurm for the scripts of an artifact: queues jobs, and asks squeue about them. Packed into jobctl; Python 3.8.
 
 RUN/state/job_ATTEMPT records a run's job: job_id, and at the end exit and reason; here=yes if the job is the user's
 allocation (submit.sh --here), in which the run is only one step.
@@ -7,18 +7,33 @@ Source Slurm manual page squeue, JOB STATE CODES and JOB REASON CODES; 22.05 to 
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ...trainer.rt.engines.engine import Engine, Job, State, ended
-from ...trainer.rt.engines.run import Run
+from ...trainer.rt.engines.checking import CheckingEngine
+from ...trainer.rt.engines.engine import Failure, Job, State, ended
+from ...trainer.rt.engines.log_files import LogRequest
+from ...trainer.rt.engines.run import Run, shell_word
+from ...trainer.rt.engines.streams import printed_lines
 from ...trainer.rt.engines.values import number, numbered, read_keys, read_text
+from ...trainer.rt.exit_codes import CRASHED
+from ...trainer.rt.new_run import NewRun, temporary_run
+from ...trainer.rt.node_start import become, run_program
 from ...trainer.rt.run_secrets import forget_secrets
-from ...trainer.rt.verbs.jobs import is_run
-from ...trainer.rt.verbs.text import printable
+from ...trainer.rt.saved_secrets import saved_secrets
+from ...trainer.rt.verbs.command import print_failure
+from ...trainer.rt.verbs.jobs import Place, is_run
+from ...trainer.rt.verbs.logs import print_logs
+from ...trainer.rt.verbs.table import Table
+from ...trainer.rt.verbs.text import one_line, printable
+from .submission import Queue, clean_environment, dependency, dependency_option, note_job, require_client
+from .sweep_submission import submit_sweep
+from .trial import container_environment, words_beside, words_on_nodes
 
 _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
 _STEP_ID = re.compile(r"[0-9]{1,18}[.][0-9]{1,18}")
@@ -51,7 +66,7 @@ _PENDING = (  # reason in squeue -> why a job waits
 )
 
 
-class SlurmEngine(Engine):
+class SlurmEngine(CheckingEngine):
     """Queries squeue once for all runs."""
 
     def __init__(self, job: Job) -> None:
@@ -61,6 +76,7 @@ class SlurmEngine(Engine):
         self.live_every_s = 5
         cluster = job.settings.get("cluster")
         self._environment = {"SLURM_CLUSTERS": str(cluster)} if cluster else {}
+        self._queue = Queue(self, self._environment)
 
     def prepare(self, runs: Sequence[Run]) -> None:
         ids = {job_id.partition("_")[0] for job_id in (_asked_id(_job_file(run)) for run in runs) if job_id}
@@ -160,6 +176,138 @@ class SlurmEngine(Engine):
             forget_secrets(run.path)  # job.sbatch may not have come to it
         else:
             self.ask(["scancel", f"--signal={name}", job_id], environment=self._environment)
+
+    # ---- starting
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        for how in ("wait", "detach", "here", "only-prepare"):
+            parser.add_argument(f"--{how}", dest="how", action="store_const", const=how, default="")
+        parser.add_argument("--after", action="append", default=[], type=dependency)
+
+    def begin(self, options: argparse.Namespace) -> int | None:
+        """Print the run of a job that Slurm has started again, and that `sbatch job.sbatch` started first."""
+        if options.how == "here" and not os.environ.get("SLURM_JOB_ID"):
+            raise Failure("this shell is in no allocation", "salloc first, or leave out --here", 2)
+        require_client()
+        run = self.job.runs / (options.run_id or ".")
+        is_again = os.environ.get("SLURM_RESTART_COUNT", "0") not in ("", "0")
+        if options.how != "only-prepare" or not (options.run_id and is_again and is_run(run)):
+            return None
+        print(run)
+        return 0
+
+    def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
+        """Queue the job. The run folder exists before it, because Slurm does not create the folder of --output."""
+        run, script = new.run, str(new.artifact / "job.sbatch")
+        with saved_secrets(run.path, self.job.settings.get("saved_secrets", ())):
+            if options.how == "only-prepare":
+                new.keep()
+                print(run.path)
+                return 0
+            if options.how == "here":
+                new.keep()
+                os.chdir(run.path)
+                become(["bash", script, str(run.path), str(new.attempt), "here"], os.environ)
+            words = dependency_option(options.after, str(self.job.settings.get("after") or ""))
+            words += [f"--chdir={run.path}", f"--output={run.path}/logs/slurm-%j.log"]
+            with self._queue.queued([*words, script, str(run.path), str(new.attempt)]) as job_id:
+                new.keep()
+                note_job(run.path, new.attempt, job_id)
+        print(f"run {run.id} in {shell_word(str(run.path))}, job {job_id}")
+        print(f"  follow: {shell_word(str(new.artifact / 'logs.sh'))} --follow")
+        print(f"  stop:   {shell_word(str(new.artifact / 'stop.sh'))}", flush=True)
+        return self._wait(run) if options.how == "wait" else 0
+
+    def _wait(self, run: Run) -> int:
+        """Print what the nodes print until the job has ended; return its exit code."""
+        try:
+            print_logs(self, run, LogRequest(None, None, True, None), is_patient=True)
+        except Failure as failure:
+            print_failure(failure)
+        print(f"run {run.id}: {one_line(self.state_now(run).text)}")
+        path = _job_file(run)
+        code = None if path is None else number(read_keys(path).get("exit", ""))
+        return CRASHED if code is None else code
+
+    def submit_sweep(self, place: Place, argv: list[str]) -> int:
+        return submit_sweep(place, self, self._queue, argv)
+
+    # ---- trying the nodes
+
+    def smoke(self, place: Place) -> int:
+        with self._trial(place) as new:
+            words = words_on_nodes(self, new.run.path, place.project, ["--label"], ["smoke"])
+            code = run_program(words, self._trial_environment())
+            if code:
+                new.preserve()
+                print(f"its logs are in {shell_word(str(new.run.path / 'logs'))}", file=sys.stderr)
+        return code
+
+    def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--queue-only", action="store_true")
+
+    def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
+        """Ask Slurm whether it would take the job, then check nodes as it would get them."""
+        require_client()
+        is_taken, text = self._queue.test(self.job.artifact / "job.sbatch")
+        if not is_taken:
+            print(f"FAIL  Slurm refuses the job: {text}")
+            print("      hint: sinfo -l shows the partitions and their limits, sinfo -R why nodes are down")
+            return 1
+        print(f"ok    Slurm takes the job: {text}", flush=True)
+        if options.queue_only:
+            return 0
+        table = Table(map(str, range(self.job.nodes)))
+        with self._trial(place) as new:
+            words = words_on_nodes(self, new.run.path, place.project, ["--label"], ["preflight"])
+            for line in printed_lines(words, inherited=self._trial_environment()):
+                table.add(re.sub("^[ 0]*([0-9]+: )", r"\1", line))
+        return table
+
+    @contextlib.contextmanager
+    def _trial(self, place: Place) -> Iterator[NewRun]:
+        """Create a temporary run where the nodes see it, with the secrets of the job."""
+        require_client("srun")
+        with temporary_run(place, self, place.runs()) as new:
+            try:
+                with saved_secrets(new.run.path, self.job.settings.get("saved_secrets", ())):
+                    nodes = f"{self.job.nodes} node{'s' if self.job.nodes > 1 else ''}"
+                    print(f"waiting for {nodes} of Slurm; Ctrl-C ends it", file=sys.stderr, flush=True)
+                    yield new
+            finally:
+                forget_secrets(new.run.path)
+
+    def _trial_environment(self) -> dict[str, str]:
+        return {**clean_environment(os.environ), **self._environment, **container_environment(self, os.environ)}
+
+    def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
+        """Become a shell on a node of a live run, or on a node of its own."""
+        require_client("srun")
+        run = place.choose_run(named) if named or place.has_runs() else None
+        pty = ["--pty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
+        allocation = None if run is None else self._allocation(run)
+        if run is not None and allocation is not None:
+            words = words_beside(self, run, place.project, allocation, node, pty)
+            environ = {**os.environ, **self._environment, **container_environment(self, os.environ)}
+            become([*words, *command], environ)
+        if node:
+            hint = "without NODE this asks for a node of its own"
+            raise Failure(f"there is no node {node}, for no run is live", hint, 2)
+        folder = Path(os.path.realpath(place.runs())) if run is None else run.path
+        options = ["--nodes=1", *pty]
+        become(words_on_nodes(self, folder, place.project, options, ["shell", *command]), self._trial_environment())
+
+    def _allocation(self, run: Run) -> tuple[str, str] | None:
+        """Return the job ID and the list of nodes of a running job; None if it does not run. Raises Failure."""
+        self.prepare([run])
+        if self._silent:
+            raise Failure(f"Slurm does not answer: {self._silent}", "sinfo shows whether the controller is up")
+        job_id = _asked_id(_job_file(run))
+        if not job_id or not self._known.get(job_id, "").startswith("RUNNING"):
+            return None
+        words = ["squeue", "--noheader", f"--jobs={job_id}", "--format=%A %N"]
+        own_id, _, nodes = self.ask(words, environment=self._environment).text.strip().partition(" ")
+        return (own_id, nodes.strip()) if number(own_id) is not None and nodes.strip() else None
 
     # ---- sweeps: the run folder of a sweep links to the artifacts in the runs of its points
 

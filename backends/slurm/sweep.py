@@ -1,7 +1,7 @@
 """A sweep as one job array: each element becomes the job.sbatch of its point.
 
 In   the compiled points, in the order of the sweep
-Out  array.sbatch, points (line N+1 = the artifact of element N), verbs, engine.sh, queue.sh, sweep.sh
+Out  array.sbatch, points (line N+1 = the artifact of element N), verbs
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from ...compiler.diagnostics.diagnostic import Diagnostic, Severity
 from ...compiler.emit.artifact import Artifact
 from ...compiler.emit.render import Render
 from ...compiler.plugins.backend import Point
-from .spelling import dependency
 
 
 def check(points: Sequence[Point]) -> Iterator[Diagnostic]:
@@ -39,13 +38,10 @@ def emit(points: Sequence[Point], render: Render) -> Iterator[Artifact]:
     lines, last = directives(points[0]), len(points) - 1
     yield render.template("array.sbatch.j2", "array.sbatch", executable=True, directives=lines, last=last)
     yield render.table("points", [point.place for point in points], "point")
-    for script in ("engine.sh", "queue.sh"):
-        yield render.template(f"{script}.j2", script, sweep=True, dependency=dependency)
     for script in ("stop.sh", "clean.sh"):
         yield render.template(f"{script}.j2", script, executable=True, sweep=True)
-    for script in ("submit.sh", "status.sh", "logs.sh", "sweep.sh", "README.md"):
-        executable = script not in ("sweep.sh", "README.md")
-        yield render.template(f"sweep/{script}.j2", script, executable=executable, last=last)
+    for script in ("submit.sh", "status.sh", "logs.sh", "README.md"):
+        yield render.template(f"sweep/{script}.j2", script, executable=script != "README.md", last=last)
 
 
 def directives(point: Point) -> list[str]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from jobc.backends.slurm.submission import Queue, dependency, dependency_option, note_job, refusal, seconds
+from jobc.backends.slurm.trial import words_beside, words_on_nodes
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import Request
+from jobc.trainer.rt.engines.engine import Answer, Engine, Failure, Job
+from jobc.trainer.rt.engines.run import Run
 
 RT = Path(__file__).parents[2] / "trainer" / "rt"
 
@@ -57,34 +64,134 @@ def in_bash(script: str, **env: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def dependency_of(typed: list[str], *words: str) -> tuple[int, str]:
-    """The --dependency that submit.sh passes to sbatch for each --after."""
-    script = f"{files(*words)['queue.sh']}\ndie() {{ echo $2; exit $1; }}\nafter=()\n"
-    script += "".join(f"add_dependency '{text}'\n" for text in typed)
-    return in_bash(script + 'echo "${after[*]}"')
-
-
 def test_ids_that_are_known_at_submit_time_are_added_to_those_of_the_spec() -> None:
-    assert dependency_of(["12,13", "afterany:14"]) == (0, "--dependency=afterok:12:13,afterany:14\n")
-    both = dependency_of(["singleton"], "queue.after=[7]")
-    assert both == (0, "--dependency=afterok:7,singleton\n")
-    assert dependency_of([], "queue.after=[7]") == (0, "\n")  # the line of job.sbatch counts
+    after = [dependency(text) for text in ("12,13", "afterany:14")]
+    assert dependency_option(after, "") == ["--dependency=afterok:12:13,afterany:14"]
+    assert dependency_option([dependency("singleton")], "afterok:7") == ["--dependency=afterok:7,singleton"]
+    assert dependency_option([], "afterok:7") == []  # the line of job.sbatch counts
+    assert json.loads(files("queue.after=[7]")[".jobc/job.json"])["after"] == "afterok:7"
 
 
-@pytest.mark.parametrize("text", ["x", "12; rm", "afterok:", "afterfail:12", "--wrap=x"])
+@pytest.mark.parametrize("text", ["", "x", "12; rm", "12\n", "afterok:", "afterfail:12", "--wrap=x"])
 def test_what_is_no_dependency_is_refused_before_a_run_exists(text: str) -> None:
-    code, said = dependency_of([text])
-    assert code == 2 and said == f"--after takes ID, KIND:ID or singleton, not {text}\n"
+    with pytest.raises(Failure, match=r"^--after takes ID, KIND:ID or singleton, not ") as refused:
+        dependency(text)
+    assert refused.value.code == 2 and refused.value.title.endswith(f"not {text}")
+
+
+class Clients(Engine):
+    """Slurm's clients, whose answers are in a table: the name of the client -> its stdout."""
+
+    def __init__(self, **answers: str) -> None:
+        super().__init__(Job("job", Path("/nonexistent"), Path("/nonexistent"), {}))
+        self.answers, self.asked, self.environ = answers, list[str](), dict[str, str]()
+
+    def ask(
+        self,
+        words: Sequence[str],
+        timeout_s: float = 60,
+        environment: Mapping[str, str] | None = None,
+        inherited: Mapping[str, str] = os.environ,
+    ) -> Answer:
+        self.asked.append(" ".join(words))
+        if words[0] == "sbatch":
+            self.environ = {**inherited, **(environment or {})}
+        text = self.answers.get(words[0], "")
+        return Answer(1, "", text) if text.startswith("sbatch: ") else Answer(0, text, "")
+
+
+def test_a_job_gets_no_variable_of_the_shell_but_those_that_slurm_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SLURM_CPU_BIND", "OTHER", "SLURM_CLUSTERS"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("JOBC_RUN_ROOT", "/runs")
+    clients = Clients(sbatch="a site's warning\n17;west\n")
+    with Queue(clients, {"SLURM_CLUSTERS": "west"}).queued(["--array=0-1", "x.sbatch"]) as job_id:
+        assert job_id == "17"
+    assert clients.asked[0] == "sbatch --parsable --array=0-1 x.sbatch"
+    assert clients.environ["SLURM_CLUSTERS"] == "west" and clients.environ["JOBC_RUN_ROOT"] == "/runs"
+    assert "PATH" in clients.environ and not {"SLURM_CPU_BIND", "OTHER"} & set(clients.environ)
+
+
+@pytest.mark.parametrize(
+    ("shown", "limits", "why"),
+    [
+        ("Priority main 9 1 1:00", "MaxNodes=4", ""),
+        ("PartitionNodeLimit main 9 1 1:00", "MaxNodes=UNLIMITED TotalNodes=4", "9 nodes, and partition main has or"),
+        ("PartitionNodeLimit main,other 9 1 1:00", "MaxNodes=4", ""),  # another one may take it
+        ("PartitionTimeLimit main 1 1 5-00:00:00", "MaxTime=01:00:00", "a time limit of 5-00:00:00, and partition"),
+        ("PartitionTimeLimit main 1 1 UNLIMITED", "MaxTime=01:00:00", ""),
+        ("BadConstraints main 1 400 1:00", "MaxTime=UNLIMITED", "400 cores a node, and partition main has nodes of at"),
+        ("PartitionDown main 1 16 1:00", "MaxNodes=4 MaxTime=1:00", ""),
+        ("", "", ""),
+    ],
+)
+def test_a_job_that_would_wait_for_ever_is_removed_again(shown: str, limits: str, why: str) -> None:
+    clients = Clients(sbatch="17\n", squeue=shown, scontrol=limits, sinfo="8\n16+\n")
+    with pytest.raises(Failure, match=why) if why else contextlib.nullcontext(), Queue(clients, {}).queued(["x"]):
+        pass
+    assert ("scancel 17" in clients.asked) == bool(why)
+
+
+def test_a_job_whose_submit_is_interrupted_is_removed_again() -> None:
+    clients = Clients(sbatch="17\n")
+    with pytest.raises(KeyboardInterrupt), Queue(clients, {}).queued(["x"]):
+        raise KeyboardInterrupt
+    assert clients.asked[-1] == "scancel 17"
+
+
+def test_what_sbatch_refuses_is_one_line_with_the_key_to_change() -> None:
+    printed = (
+        "sbatch: error: invalid partition specified: x\nsbatch: error: Batch job submission failed: Invalid name\n"
+    )
+    with pytest.raises(Failure) as refused, Queue(Clients(sbatch=printed), {}).queued(["x"]):
+        pass
+    assert refused.value.title == "Slurm does not take the job: invalid partition specified: x; Invalid name"
+    assert refused.value.hint == "queue.name; sinfo lists the partitions"
+    assert refusal("Whatever").hint.startswith("preflight.sh")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("30", 30), ("1:30", 90), ("01:00:01", 3601), ("2-00:00:00", 172800), ("UNLIMITED", 0)]
+)
+def test_a_time_limit_of_slurm_in_seconds(text: str, expected: int) -> None:
+    assert seconds(text) == expected
+
+
+def test_the_job_records_itself_first_or_submit_does(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    note_job(tmp_path, 0, "17")
+    note_job(tmp_path, 0, "18")
+    (tmp_path / "state/job_1").symlink_to(tmp_path / "elsewhere")
+    note_job(tmp_path, 1, "19")
+    assert (tmp_path / "state/job_0").read_text() == "job_id=17\n" and not (tmp_path / "elsewhere").exists()
 
 
 def test_every_script_asks_the_cluster_that_queues_the_job_and_the_job_its_own() -> None:
     made = files("backend.cluster=west")
     assert "--clusters=west" in directives("backend.cluster=west")
-    assert "export SLURM_CLUSTERS=west" in made["engine.sh"]
-    code, said = in_bash(f"{made['queue.sh']}\nclean env", SLURM_CLUSTERS="west", OTHER="x")
-    assert code == 0 and "SLURM_CLUSTERS=west" in said and "OTHER" not in said
+    assert json.loads(made[".jobc/job.json"])["cluster"] == "west"
     job = made["job.sbatch"]
-    assert job.index('/engine.sh"') < job.index("unset SLURM_CLUSTERS") < job.index("\nsrun ")
+    assert job.index("unset SLURM_CLUSTERS") < job.index("\nsrun ")
+
+
+def test_a_trial_asks_for_the_nodes_of_the_job_for_ten_minutes(tmp_path: Path) -> None:
+    options = ("--nodes=2", "--time=1-00:00:00", "--partition=main", "--requeue")
+    (tmp_path / "job.sbatch").write_text("".join(f"#SBATCH {option}\n" for option in options))
+    engine = Engine(Job("job", tmp_path, tmp_path, {"cpus": 8}))
+    words = words_on_nodes(engine, Path("/runs/a"), Path("/project"), ["--label"], ["smoke"])
+    asked = "srun --nodes=2 --partition=main --cpus-per-task=8 --ntasks-per-node=1 --time=10 --mpi=none --quiet --label"
+    assert words == [*asked.split(), "bash", f"{tmp_path}/task.sh", "/runs/a", "0", "smoke"]
+
+
+def test_a_shell_is_a_step_beside_the_run_on_the_node_of_that_rank(tmp_path: Path) -> None:
+    (tmp_path / "artifact/3").mkdir(parents=True)
+    clients = Clients(scontrol="n7\nn9\n")
+    words = words_beside(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 1, ["--pty"])
+    assert words[:7] == ["srun", "--jobid=17", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=n9", "--mpi=none"]
+    assert words[-4:] == ["bash", f"{tmp_path}/artifact/3/node.sh", "1", "shell"]
+    assert {"JOBC_HEAD_ADDR=n7", "JOBC_ATTEMPT=3", "JOBC_NODE_LIST=n[7,9]"} < set(words)
+    with pytest.raises(Failure, match=r"^there is no node 2$"):
+        words_beside(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 2, [])
 
 
 @pytest.mark.parametrize(

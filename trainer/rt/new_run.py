@@ -177,7 +177,10 @@ def continued_run(place: Place, engine: Engine, named: str) -> Run:
     if irregular := _irregular(run.path):
         title = f"{irregular} in run {run.id} is not a regular file"
         raise Failure(title, "remove it, then resume; jobc did not make it", DATA_BROKEN)
-    if engine.state_now(run).is_live:
+    state = engine.state_now(run)
+    if state.name == "unknown":
+        raise Failure(state.reason or state.text, "try again when it answers")
+    if state.is_live:
         title = f"run {run.id} is live{_live_elsewhere(run)}"
         raise Failure(title, "stop.sh ends it; without --resume, submit.sh starts another one")
     _require_same_identity(place, run)

@@ -35,7 +35,12 @@ def check_node(artifact: Path, environ: Mapping[str, str]) -> None:
 
 def run_node(artifact: Path, payload: str, environ: Mapping[str, str]) -> int:
     """Run node.sh until it ends. Return its exit code. Ends it if this program is ended."""
-    with ended_with_us(subprocess.Popen(node_words(artifact, payload), env=environ)) as process:
+    return run_program(node_words(artifact, payload), environ)
+
+
+def run_program(words: list[str], environ: Mapping[str, str]) -> int:
+    """Run a program until it ends. Return its exit code. Ends it if this program is ended."""
+    with ended_with_us(subprocess.Popen(words, env=environ)) as process:
         return process.wait()
 
 
@@ -43,11 +48,15 @@ def become_node(
     artifact: Path, environ: Mapping[str, str], payload: str = "train", *words: str, node: int = 0
 ) -> NoReturn:
     """Replace this program by the node of that rank. words: the command of payload shell. Raises OSError."""
+    become([*node_words(artifact, payload, node), *words], environ)
+
+
+def become(words: list[str], environ: Mapping[str, str]) -> NoReturn:
+    """Replace this program by another. Raises OSError."""
     sys.stdout.flush()
     for ignored in IGNORED_BY_PYTHON:
         signal.signal(ignored, signal.SIG_DFL)
-    command = [*node_words(artifact, payload, node), *words]
-    os.execvpe(command[0], command, environ)
+    os.execvpe(words[0], words, environ)
 
 
 def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mapping[str, str]) -> int:

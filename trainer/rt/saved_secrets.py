@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .engines.engine import Failure
 from .exit_codes import DATA_BROKEN
 from .private_folder import make_private
-from .run_secrets import secrets_of
+from .run_secrets import forget_secrets, secrets_of
+
+
+@contextlib.contextmanager
+def saved_secrets(run: Path, variables: Iterable[str]) -> Iterator[None]:
+    """Save the values of environment variables, and remove them if the block raises an exception. Raises Failure."""
+    try:
+        for variable in variables:
+            save_secret(run, variable)
+        yield
+    except BaseException:
+        forget_secrets(run)
+        raise
 
 
 def save_secret(run: Path, variable: str) -> None:

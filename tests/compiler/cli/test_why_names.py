@@ -135,7 +135,7 @@ def test_a_variable_of_a_rank_leads_to_the_line_that_sets_it(ask: Ask, name: str
         (("secrets.TOK=file:/x",), ("set      node.sh:", "  secret_file TOK /x\n")),
         (
             ("secrets.TOK=env:MINE", "backend=slurm"),
-            ("  secret_env TOK MINE\n", "through  submit.sh:", "save_secret MINE"),
+            ("  secret_env TOK MINE\n", "through  .jobc/job.json:", '  "MINE"\n'),
         ),
         (("secrets.TOK=env:TOK", "backend=ssh", "hosts=a"), ("  secret_env TOK TOK\n", "through  submit.sh:")),
     ],

@@ -318,13 +318,14 @@ class Engine:
         timeout_s: float = ASK_S,
         environment: Mapping[str, str] | None = None,
         text: str = "",
+        inherited: Mapping[str, str] = os.environ,
     ) -> Answer:
         """Run a client of the engine and return its output; exit code 127 if it is missing, 124 if it hangs.
 
-        text: its input
+        text: its input; environment: variables that are added to those inherited
         """
         try:
-            environ = {**os.environ, **(environment or {})}
+            environ = {**inherited, **(environment or {})}
             done = subprocess.run(
                 list(words), input=os.fsencode(text), capture_output=True, timeout=timeout_s, check=False, env=environ
             )

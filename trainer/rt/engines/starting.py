@@ -8,11 +8,12 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .engine import Engine
+from .engine import Engine, Failure
 from .run import Run
 
 if TYPE_CHECKING:
     from ..new_run import NewRun
+    from ..verbs.jobs import Place
 
 
 class StartingEngine(Engine, ABC):
@@ -27,6 +28,10 @@ class StartingEngine(Engine, ABC):
         Return an exit code if there is nothing to start; None = continue
         """
         return None
+
+    def submit_sweep(self, place: Place, argv: list[str]) -> int:
+        """Start all points of a sweep, and return the exit code of submit."""
+        raise Failure(f"backend {self.job.backend} does not start sweeps", "start each point with its own submit.sh")
 
     def require_startable(self, run: Run | None) -> None:
         """Raise Failure if the job cannot start. Nothing has been created yet. run: the run to continue"""

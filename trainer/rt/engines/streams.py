@@ -78,12 +78,15 @@ def attached(words: Sequence[str]) -> int:
     return code if code >= 0 else 128 - code
 
 
-def printed_lines(words: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[str]:
+def printed_lines(
+    words: Sequence[str], environment: Mapping[str, str] | None = None, inherited: Mapping[str, str] = os.environ
+) -> Iterator[str]:
     """Run a client and yield the lines that it prints, stderr too, without control characters.
 
+    environment: variables that are added to those inherited
     Raises Failure if the client cannot be run.
     """
-    with ended_with_us(_started(words, environment, subprocess.STDOUT)) as process:
+    with ended_with_us(_started(words, environment, subprocess.STDOUT, inherited=inherited)) as process:
         assert process.stdout is not None
         for line in process.stdout:
             yield printable(line.decode(errors="replace")).rstrip("\n")
@@ -191,8 +194,9 @@ def _started(
     environment: Mapping[str, str] | None = None,
     errors: int | None = None,
     folder: Path | None = None,
+    inherited: Mapping[str, str] = os.environ,
 ) -> subprocess.Popen[bytes]:
-    environ = {**os.environ, **(environment or {})}
+    environ = {**inherited, **(environment or {})}
     try:
         return subprocess.Popen(
             list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environ, cwd=folder

@@ -8,6 +8,7 @@ Exit   that of the command; 2 for an invalid option
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def shell(argv: list[str]) -> int:
 
 
 def _node(text: str, nodes: int) -> int:
-    node = number(text)
+    node = number(text) if re.fullmatch("0|[1-9][0-9]*", text) else None
     if node is None or node >= nodes:
         title = f"there is no node {text}"
         raise Failure(title, f"nodes are 0 to {nodes - 1}; a command comes after --", 2)

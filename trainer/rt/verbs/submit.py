@@ -38,6 +38,8 @@ def submit(argv: list[str]) -> int:
     engine = place.engine()
     if not isinstance(engine, StartingEngine):
         raise Failure(f"backend {engine.job.backend} does not start jobs with jobctl", "submit.sh starts them")
+    if place.settings.get("sweep"):
+        return engine.submit_sweep(place, argv)
     options = _parse(argv, place, engine)
     if (code := engine.begin(options)) is not None:
         return code

@@ -5,57 +5,10 @@
 #   --after ID start after job ID has ended well; or afterany:ID, afternotok:ID, singleton
 #   --limit N  at most N points at a time
 
-# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job sweep+sweep runs
-
-after=()
-wait='' limit=2
-while (($#)); do
-  case $1 in
-    --wait) wait=yes ;;
-    --after) need_value "$@" && add_dependency "$2" && shift ;;
-    --limit) need_value "$@" && limit=$2 && shift ;;
-    -h | --help) show_help && exit ;;
-    *) bad_option "$1" ;;
-  esac
-  shift
-done
-if [[ -n $limit && ! $limit =~ ^[1-9][0-9]*$ ]]; then die 2 "--limit takes a number, not $limit"; fi
-if [[ -n $own_run ]]; then die 2 'this is the copy of a sweep that was submitted' 'call submit.sh of the artifact'; fi
-if ! command -v sbatch >/dev/null; then die 1 "no sbatch on $(uname -n)" 'call this where you call sbatch: on a login node of the cluster'; fi
-
-# The run folder of the sweep has links to the artifacts in the run folders of its points: points/0, points/1, …
-create_run
-trap 'discard_points; discard_unfinished' EXIT
-mkdir -- "$run/points"
-while IFS= read -r place; do
-  element=$(find "$run/points" -type l | wc -l)
-  made=$("$artifact/../../$place/submit.sh" --only-prepare --run-id "$(basename -- "$run")-$element") || exit
-  ln -s -- "$made/artifact/0" "$run/points/$element"
-done <"$artifact/points"
-describe_run ''
-
-elements=0-3${limit:+%$limit}
-said=$(clean sbatch --parsable "${after[@]}" --array="$elements" --chdir="$run" --output="$run/points/%a/../../logs/slurm-%A_%a.log" \
-  "$run/artifact/0/array.sbatch" "$run" 2>&1) || refuse "$said"
-id=$(job_number "$said")
-never=$(never_starts "$id")
-if [[ -n $never ]]; then
-  scancel "$id"
-  refuse "$never"
-fi
-trap - EXIT # queued: all these folders are runs now
-note_job "$id"
-sweep=$run
-while IFS= read -r element; do
-  run=$(point_run "$sweep" "$element")
-  note_job "${id}_$element"
-done < <(elements "$sweep")
-printf 'sweep %s in %q, job array %s_[%s]\n' "$(basename -- "$sweep")" "$sweep" "$id" "$elements"
-printf '  status: %q\n  stop:   %q\n' "$sweep/artifact/0/status.sh" "$sweep/artifact/0/stop.sh"
-if [[ -z $wait ]]; then exit; fi
-until all_ended "$sweep"; do sleep 2; done
-jobctl status --run "$sweep"
+if [[ ${1:-} == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit; fi
+type -P python3 >/dev/null || { echo "error: python3 is not found on $(uname -n)" >&2 && exit 1; }
+here=${BASH_SOURCE[0]}
+if [[ $here != */* ]]; then here=./$here; fi
+exec python3 -I -S "${here%/*}/jobctl" submit "$@"

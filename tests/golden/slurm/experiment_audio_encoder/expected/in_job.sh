@@ -1,6 +1,13 @@
 # shellcheck shell=bash disable=SC2154 # variables go from one part to another
 # in_job.sh: what job audio_encoder does about its own end: a node that was lost, another start, the last word. Sourced by
-# job.sbatch after engine.sh.
+# job.sbatch. A run's jobs are in RUN/state/job_ATTEMPT: job_id, and exit and reason at the end; here=yes when the job is
+# somebody's allocation (--here), of which only the step in RUN/state/step_ATTEMPT is the run's.
+
+# record_job JOB ATTEMPT [EXIT] [REASON]: for `run`.
+record_job() {
+  local file=$run/state/job_$2
+  printf '%s\n' "job_id=$1" "exit=${3:-}" "reason=${4:-}" "here=${here:-}" >"$file.$$" && mv -- "$file.$$" "$file"
+}
 
 # signal_steps: SIGTERM to the steps of this job; with --here to the run's own one alone, which exists a moment after the start.
 signal_steps() {

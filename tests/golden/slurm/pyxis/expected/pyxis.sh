@@ -1,6 +1,7 @@
-# shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
+#!/usr/bin/env bash
 # pyxis.sh: the container of job job, which Pyxis makes on each node (github.com/NVIDIA/pyxis).
-# Sourced by engine.sh.
+# Sourced by job.sbatch. `pyxis.sh RUN_DIR PROJECT` prints the options of srun, each with a NUL after it, for jobctl.
+# shellcheck disable=SC1091,SC2034,SC2154 # variables go from one part to another
 
 # pyxis_options: sets `container`, options of srun. What the node script exports inside wins over the image and over
 # enroot's hooks, so no --container-env is needed.
@@ -25,3 +26,12 @@ pyxis_options() {
     --container-remap-root
   )
 }
+
+if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
+  set -euo pipefail
+  artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+  source "$artifact/lib/run.sh"
+  run=$1 project=$2
+  pyxis_options
+  printf '%s\0' "${container[@]}"
+fi

@@ -1,0 +1,163 @@
+"""Put jobs into Slurm's queue: sbatch with a clean environment, and what Slurm refuses in words. Packed into jobctl.
+
+In   options of sbatch; answers of sbatch, squeue, scontrol and sinfo
+Out  a job ID; or Failure, and then no job is in the queue
+Source Slurm manual pages sbatch, squeue, scontrol, sinfo; 22.05 to 25.11
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ...trainer.rt.engines.engine import Answer, Engine, Failure
+from ...trainer.rt.engines.values import number
+from ...trainer.rt.verbs.text import one_line, printable
+
+SUBMIT_S = 3600.0  # timeout of sbatch, which tries again for minutes if the controller is busy
+# Slurm stores the environment of a job: it gets only these variables. SLURM_CPU_BIND of an outer allocation cuts its
+# cores, for example.
+_KEPT = (
+    "HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "LC_ALL", "TZ", "MODULEPATH", "MODULESHOME", "LMOD_CMD",
+    "SLURM_CONF", "JOBC_RUN_ROOT", "JOBC_SECRETS_ROOT",
+)  # fmt: skip
+_DEPENDENCY = re.compile(r"singleton|after(any|ok|notok|corr|burstbuffer)?(:[0-9]+([_+][0-9]+)?)+")
+_HINTS = (  # part of what sbatch prints, in lower case -> what to check
+    ("invalid partition", "queue.name; sinfo lists the partitions"),
+    ("node configuration", "no node has all of gpus, gpu_type, cpus and mem: sinfo --format='%P %D %c %m %G'"),
+    ("feature", "backend.constraint; sinfo --format='%N %f' lists the features"),
+    ("node name", "hosts, queue.nodelist or queue.exclude; sinfo --Node lists the nodes"),
+    ("job array", "the site allows fewer elements: scontrol show config | grep MaxArraySize"),
+    ("reservation", "queue.reservation; scontrol show reservation lists them"),
+    ("account", "queue.account; sacctmgr show associations lists them"),
+    ("qos", "queue.qos; sacctmgr show qos lists them"),
+    ("time limit", "time, or another queue.name; sinfo lists the limits"),
+    (", and partition ", "nodes, cpus or time, or another queue.name; sinfo lists the partitions"),
+    ("", "preflight.sh checks the job against the site"),
+)
+
+
+def require_client(name: str = "sbatch") -> None:
+    """Raise Failure if this machine does not have the client of Slurm."""
+    if shutil.which(name) is None:
+        hint = "call this where you call sbatch: on a login node of the cluster"
+        raise Failure(f"no {name} on {os.uname().nodename}", hint)
+
+
+def dependency(text: str) -> str:
+    """Return a value of --after as sbatch takes it: an ID is that of a job that must end well. Raises Failure."""
+    value = f"afterok:{text.replace(',', ':')}" if re.match("[0-9]", text) else text
+    if not _DEPENDENCY.fullmatch(value):
+        hint = "kinds are afterok, afterany, afternotok and aftercorr"
+        raise Failure(f"--after takes ID, KIND:ID or singleton, not {text}", hint, 2)
+    return value
+
+
+def dependency_option(after: Sequence[str], given: str) -> list[str]:
+    """Return the option of sbatch, which replaces the line in job.sbatch; [] without --after.
+
+    after: values of dependency(); given: that of queue.after in job.sbatch, or ""
+    """
+    return [f"--dependency={','.join(filter(None, [given, *after]))}"] if after else []
+
+
+def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a job gets."""
+    return {name: environ[name] for name in _KEPT if environ.get(name)}
+
+
+def note_job(run: Path, attempt: int, job_id: str) -> None:
+    """Record the job of an attempt, unless it runs already and has recorded itself."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(OSError), open(os.open(run / f"state/job_{attempt}", flags, 0o666), "w") as file:
+        file.write(f"job_id={job_id}\n")
+
+
+class Queue:
+    """Slurm's queue. engine: its clients are asked through it; environment: variables that name the cluster"""
+
+    def __init__(self, engine: Engine, environment: Mapping[str, str]) -> None:
+        self._engine, self._environment = engine, environment
+
+    @contextlib.contextmanager
+    def queued(self, words: Sequence[str]) -> Iterator[str]:
+        """Queue a job and yield its ID; remove it if it can never start, or if the caller fails. Raises Failure.
+
+        words: options of sbatch, the script and its arguments
+        """
+        job_id = self._sbatch(words)
+        try:
+            if why := self.never_starts(job_id):
+                raise refusal(why)
+            yield job_id
+        except BaseException:
+            self._engine.ask(["scancel", job_id], environment=self._environment)
+            raise
+
+    def test(self, script: Path) -> tuple[bool, str]:
+        """Return whether Slurm would take the job now, and what it says."""
+        answer = self._ask_sbatch("--test-only", str(script))
+        lines = f"{answer.text}{answer.errors}".splitlines()
+        return not answer.code, re.sub("^sbatch: ", "", "; ".join(map(printable, lines)))
+
+    def _ask_sbatch(self, *words: str) -> Answer:
+        environ = clean_environment(os.environ)
+        return self._engine.ask(["sbatch", *words], SUBMIT_S, self._environment, inherited=environ)
+
+    def _sbatch(self, words: Sequence[str]) -> str:
+        answer = self._ask_sbatch("--parsable", *words)
+        if answer.code:
+            raise refusal(f"{answer.text}{answer.errors}")
+        ids = re.findall("^[0-9]{1,18}", answer.text, re.MULTILINE)  # among warnings of the site
+        if not ids:
+            hint = "squeue --me shows whether the job is queued"
+            raise Failure(f"sbatch printed no job ID: {one_line(answer.text)}", hint)
+        return str(ids[-1])
+
+    def never_starts(self, job_id: str) -> str:
+        """Return why a job can never start: it asks for more than its partition has or allows; "" if it may start.
+
+        Slurm would keep it in the queue forever.
+        """
+        lines = self._text("squeue", "--noheader", f"--jobs={job_id}", "--format=%r %P %D %c %l").splitlines()
+        fields = lines[0].split() if lines else []
+        reason, partition, nodes, cores, limit, *_ = [*fields, *[""] * 5]
+        if not re.match("Partition|BadConstraints$", reason) or "," in partition:
+            return ""
+        shown = self._text("scontrol", "show", "partition", partition)
+        for most in ("MaxNodes", "TotalNodes"):
+            match = re.search(f"{most}=([0-9]{{1,18}})", shown)
+            if match and (number(nodes) or 0) > int(match[1]):
+                return f"{nodes} nodes, and partition {partition} has or allows {match[1]}"
+        match = re.search("MaxTime=([0-9:-]+)", shown)
+        if match and seconds(limit) > seconds(match[1]):
+            return f"a time limit of {limit}, and partition {partition} allows {match[1]}"
+        sizes = self._text("sinfo", "--noheader", f"--partition={partition}", "--format=%c").replace("+", "").split()
+        largest = max((size for size in map(number, sizes) if size is not None), default=None)
+        if largest is not None and (number(cores) or 0) > largest:
+            return f"{cores} cores a node, and partition {partition} has nodes of at most {largest}"
+        return ""
+
+    def _text(self, *words: str) -> str:
+        return self._engine.ask(words, environment=self._environment).text
+
+
+def seconds(text: str) -> int:
+    """Return a time limit in seconds: D-HH:MM:SS or its end; 0 for any other text."""
+    parts = re.split("[-:]", text)
+    if len(parts) > 4 or not all(re.fullmatch("[0-9]{1,9}", part) for part in parts):
+        return 0
+    days, hours, minutes, rest = [0, 0, 0, *map(int, parts)][-4:]
+    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
+
+
+def refusal(printed: str) -> Failure:
+    """Return the Failure of a job that Slurm does not take. printed: by sbatch, or why it can never start"""
+    prefix = re.compile("^sbatch: (error: )?(Batch job submission failed: )?")
+    why = "; ".join(prefix.sub("", line) for line in printed.splitlines())
+    hint = next(hint for part, hint in _HINTS if part in why.lower())
+    return Failure(f"Slurm does not take the job: {why}", hint)
