@@ -18,6 +18,7 @@ from ..emit.artifact import Artifact
 from ..plugins.registry import PACKAGE, Plugin
 
 PROGRAM, SCRIPTS = "jobctl", "lib"  # their paths in an artifact
+ENGINE = "jobc_engine"  # package in jobctl
 _TRAINER = PACKAGE / "trainer"
 _PACKED = (".py", ".b85", ".txt")
 _FROM_TRAINER = re.compile(rb"^from (?:\.\.\.|jobc\.)trainer\.", re.MULTILINE)  # packed as jobc_trainer in jobctl
@@ -40,7 +41,7 @@ def _library(uses_trainer: bool, backend: Path | None) -> tuple[Artifact, ...]:
     files |= {f"jobc_trainer/{path}": file for path, file in packed_files(uses_trainer).items()}
     texts = {name: file.read_bytes() for name, file in files.items()}
     if backend is not None and (backend / "engine.py").is_file():
-        texts["jobc_engine.py"] = _FROM_TRAINER.sub(rb"from jobc_trainer.", (backend / "engine.py").read_bytes())
+        texts |= _engine(backend)
     packed = _pack(texts)
     return (
         Artifact(PROGRAM, packed.decode("utf-8", "replace"), executable=True, binary=packed),
@@ -49,6 +50,14 @@ def _library(uses_trainer: bool, backend: Path | None) -> tuple[Artifact, ...]:
             for file in sorted((_TRAINER / "rt").glob("*.sh"))
         ),
     )
+
+
+def _engine(backend: Path) -> dict[str, bytes]:
+    """Return a package: the backend's engine.py as its __init__.py, and the modules beside it that it imports."""
+    beside = {f"{ENGINE}/{file.name}": file for file in sorted(backend.glob("*.py")) if file.name != "__init__.py"}
+    files = _with_imports(beside, [f"{ENGINE}/engine.py"])
+    files[f"{ENGINE}/__init__.py"] = files.pop(f"{ENGINE}/engine.py")
+    return {path: _FROM_TRAINER.sub(rb"from jobc_trainer.", file.read_bytes()) for path, file in files.items()}
 
 
 def is_library(path: str) -> bool:

@@ -196,6 +196,10 @@ class Engine:
         """Print logs that are not files in the run folder, and return an exit code; None if they are such files."""
         return None
 
+    # ---- starting a run (verbs/submit.py)
+
+    can_copy_code_again = True  # whether submit has the option --new-code
+
     # ---- stopping a run (verbs/stop.py)
 
     stop_every_s = 0.2  # pause between two checks whether a stopped run has ended
@@ -311,13 +315,20 @@ class Engine:
         return f"{shell_word(str(self.job.artifact / 'submit.sh'))} --resume {shell_word(named)}"
 
     def ask(
-        self, words: Sequence[str], timeout_s: float = ASK_S, environment: Mapping[str, str] | None = None
+        self,
+        words: Sequence[str],
+        timeout_s: float = ASK_S,
+        environment: Mapping[str, str] | None = None,
+        text: str = "",
     ) -> Answer:
-        """Run a client of the engine and return its output; exit code 127 if it is missing, 124 if it hangs."""
+        """Run a client of the engine and return its output; exit code 127 if it is missing, 124 if it hangs.
+
+        text: its input
+        """
         try:
             environ = {**os.environ, **(environment or {})}
             done = subprocess.run(
-                list(words), stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False, env=environ
+                list(words), input=text.encode(), capture_output=True, timeout=timeout_s, check=False, env=environ
             )
         except subprocess.TimeoutExpired:
             return Answer(124, "", f"{words[0]} has not answered within {timeout_s:g} s")

@@ -21,6 +21,13 @@ class StartingEngine(Engine, ABC):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the options of submit that only this backend has."""
 
+    def begin(self, options: argparse.Namespace) -> int | None:
+        """Raise Failure if the options exclude each other or this machine cannot start jobs. Nothing has been read yet.
+
+        Return an exit code if there is nothing to start; None = continue
+        """
+        return None
+
     def require_startable(self, run: Run | None) -> None:
         """Raise Failure if the job cannot start. Nothing has been created yet. run: the run to continue"""
 

@@ -1,6 +1,6 @@
 """Open a shell, or run one command, in the environment and the folder in which a job runs.
 
-Usage  jobctl shell [--run ID] [NODE] [-- COMMAND ARGUMENT…]
+Usage  jobctl shell [--run ID] [[--node] NODE] [-- COMMAND ARGUMENT…]
          --run ID  with the code of that run; default: the newest run's, or the code as it is now if there is none
          NODE      rank of the node; default: 0
 Exit   that of the command; 2 for an invalid option
@@ -14,13 +14,14 @@ from pathlib import Path
 from ..engines.checking import CheckingEngine, become_shell
 from ..engines.engine import Failure
 from ..engines.values import number
-from .command import Parser, call
+from .command import Parser
+from .ending_signals import call_until_ended
 from .jobs import Place
 
 
 def main(argv: list[str]) -> int:
     """Return the exit code."""
-    return call(shell, argv)
+    return call_until_ended(shell, argv)
 
 
 def shell(argv: list[str]) -> int:
@@ -31,9 +32,10 @@ def shell(argv: list[str]) -> int:
     parser = Parser("shell.sh")
     parser.add_argument("--run", default="")
     parser.add_argument("node", nargs="?", default="0")
+    parser.add_argument("--node", default=None, dest="named_node")
     options = parser.parse_args(words)
     place = Place(Path(sys.argv[0]).parent)
-    engine, node = place.engine(), _node(options.node, place.job.nodes)
+    engine, node = place.engine(), _node(options.named_node or options.node, place.job.nodes)
     if not isinstance(engine, CheckingEngine):
         become_shell(place, options.run, node, command)
     return engine.shell(place, options.run, node, command)

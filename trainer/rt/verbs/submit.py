@@ -39,6 +39,8 @@ def submit(argv: list[str]) -> int:
     if not isinstance(engine, StartingEngine):
         raise Failure(f"backend {engine.job.backend} does not start jobs with jobctl", "submit.sh starts them")
     options = _parse(argv, place, engine)
+    if (code := engine.begin(options)) is not None:
+        return code
     run = continued_run(place, engine, options.resume) if options.resume else None
     engine.require_startable(run)
     if run is not None:
@@ -49,7 +51,7 @@ def submit(argv: list[str]) -> int:
         new = create_run(place, engine, options.run_id)
     with new:
         if run is None or options.new_code:
-            _copy_code(place, engine, new)
+            copy_user_code(place, engine, new)
         if run is None:
             new.describe(init_from)
         return engine.start(new, init_from, options)
@@ -59,7 +61,9 @@ def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Na
     parser = Parser("submit.sh")
     for name in ("--resume", "--fork", "--run-id"):
         parser.add_argument(name, default="")
-    parser.add_argument("--new-code", action="store_true")
+    parser.set_defaults(new_code=False)
+    if engine.can_copy_code_again:
+        parser.add_argument("--new-code", action="store_true")
     engine.add_options(parser)
     options = parser.parse_args(argv)
     if options.resume and (options.fork or options.run_id):
@@ -71,7 +75,7 @@ def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Na
     return options
 
 
-def _copy_code(place: Place, engine: StartingEngine, new: NewRun) -> None:
+def copy_user_code(place: Place, engine: StartingEngine, new: NewRun) -> None:
     """Copy the user's code into the run, if the spec says so. Raises Failure."""
     code: Any = place.settings.get("code")
     if not isinstance(code, dict) or code.get("kind") != "snapshot":
