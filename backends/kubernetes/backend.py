@@ -1,7 +1,7 @@
 """Kubernetes: one pod per node, in an Indexed Job, a JobSet or a TrainJob; each pod starts the ranks of its node.
 
 Emits  job.yaml, kustomization.yaml (puts the artifact into a ConfigMap), pod.yaml (one pod beside the job), task.sh
-       (what a pod runs), engine.sh (what the scripts ask the cluster) and the verbs
+       (what a pod runs) and the verbs
 Launch ./submit.sh, or kubectl create -k .
 Source Kubernetes API 1.32 to 1.37, kubectl 1.32; observed on Kubernetes v1.36.2
 """
@@ -14,13 +14,12 @@ from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic, Severity, has_errors
 from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Leaf, Render, of
+from ...compiler.emit.render import Leaf, Render, Whole, of
 from ...compiler.emit.source_map import SpecValue
 from ...compiler.launchers.accelerate.files import engine_paths
 from ...compiler.pipeline.library import library
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
-from ...compiler.plan.shell_quoting import ShellCode
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS, Filled
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
@@ -97,18 +96,11 @@ class KubernetesBackend:
         yield render.yaml([lone_pod(plan, options)], "pod.yaml", {(0, "apiVersion"): usage})
         variables = {
             "object_name": object_name,
-            "run_root": pod.run_root,
-            "kind_of": objects.KIND.__getitem__,
-            "companions_of": objects.COMPANIONS.__getitem__,
-            "kinds": ShellCode("|".join(objects.KIND.values())),
-            "companions": ShellCode("|".join(objects.COMPANIONS.values())),
             "has_preflight": pod.has_preflight,
             "host_list": host_list,
         }
-        for script in ("task.sh", "engine.sh", *VERBS):
-            yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **variables)
-        if plan.run.storage != "node":
-            yield render.chosen(render.template("storage.sh.j2", "storage.sh", executable=True), of.plan.run.storage)
+        for script in ("task.sh", *VERBS):
+            yield render.template(f"{script}.j2", script, executable=True, **variables)
         if plan.run.storage == "object":
             yield render.chosen(render.template(f"{BUCKET}.j2", BUCKET), of.plan.run.storage)
 
@@ -118,6 +110,14 @@ class KubernetesBackend:
     def engine_settings(self, plan: LaunchPlan, options: KubernetesOptions) -> Mapping[str, Any]:
         return {
             "runs": str(options.records),
+            "context": options.context,
+            "namespace": options.namespace,
+            "creates": {
+                "object": object_name(plan, Whole(digest(plan, options))),
+                "kind": objects.KIND[options.flavor],
+                "companions": objects.COMPANIONS[options.flavor],
+            },
+            "start_timeout_s": options.start_timeout,
             "storage_root": pod.run_root(plan),
             "kinds": list(objects.KIND.values()),
             "companions": list(objects.COMPANIONS.values()),

@@ -1,269 +1,124 @@
-"""Kubernetes for the scripts of an artifact: asks kubectl about the object and the pods of a run. Packed into jobctl.
+"""Kubernetes for the verbs of an artifact: starts, stops and removes runs, and prints logs. Packed into jobctl.
 
-RUN/state/job_ATTEMPT records the created object: uid, object, kind, companions, nodes, context, namespace. Another
-compile of this job may have created it, so queries about a run use these recorded values. Python 3.8.
+On this machine a run is a record (engines/records.py); the run itself, with its logs, is on the storage of the pods.
+Python 3.8.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from ...trainer.rt.engines.engine import Answer, Failure, Job, NodeLine, State
+from ...trainer.rt.engines.checking import CheckingEngine
+from ...trainer.rt.engines.engine import Failure, Job, State
 from ...trainer.rt.engines.log_files import LogRequest
 from ...trainer.rt.engines.records import (
-    ENDED,
     GONE,
     LIVE,
     MARK_ON_NODE,
     Record,
-    RecordEngine,
     newest_record,
-    write_evidence,
+    write_record,
 )
-from ...trainer.rt.engines.run import Run, last_progress, worst_code
-from ...trainer.rt.engines.streams import Conversation, LineMerger, stream
-from ...trainer.rt.engines.values import number, read_text, word
-from ...trainer.rt.verbs.text import printable
+from ...trainer.rt.engines.run import Run, shell_word
+from ...trainer.rt.engines.streams import LineMerger, attached, stream
+from ...trainer.rt.engines.values import number
+from ...trainer.rt.exit_codes import DATA_BROKEN
+from ...trainer.rt.new_run import NewRun, temporary_run
+from ...trainer.rt.verbs.command import print_failure
+from ...trainer.rt.verbs.jobs import Place
+from ...trainer.rt.verbs.submit import copy_user_code
+from ...trainer.rt.verbs.table import Table
+from ...trainer.rt.verbs.text import one_line, printable
+from .cluster import DELETE_S, Cluster, chosen_namespace, running, target_of_artifact
+from .observing import ObservingEngine
+from .sending import Purpose, Sender, pack_code, packed_code, shortened
+from .storage_pod import StoragePods
+from .trials import Trial, run_trial
 
-NOT_THERE = 3  # exit code of storage.sh when the storage does not have the file
+NOT_THERE = 3  # in place of an exit code: the storage does not have the file
+NEWS_S = 60  # how soon a pod must start from which status reads how a run ended
 LOOK_S = 2  # interval between two checks for new pods while logs are followed
 HAD_TO_BE_GONE_S = 60  # a pod that is still there this long after its deletion time is reported
-_OBJECT = (
-    '{.metadata.uid}{"\\n"}{range .status.conditions[?(@.status=="True")]}'
-    '{.type}{"\\t"}{.reason}{"\\t"}{.message}{"\\n"}{end}'
-)
-_DEADLINE = (
-    '{range .items[*].status.conditions[?(@.reason=="DeadlineExceeded")]}'
-    '{.type}{"\\t"}{.reason}{"\\t"}{.message}{"\\n"}{end}'
-)
-_NODE = '.status.containerStatuses[?(@.name=="node")].state'
-_INIT = ".status.initContainerStatuses[?(@.state.terminated.exitCode!=0)]"
-_PODS = (
-    "{range .items[*]}{.metadata.labels.batch\\.kubernetes\\.io/job-completion-index}|{.metadata.name}|{.status.phase}|"
-    f"{{.spec.nodeName}}|{{{_NODE}.terminated.exitCode}}|"
-    f'{{{_NODE}.waiting.reason}}{{.status.conditions[?(@.reason=="Unschedulable")].message}}|'
-    f"{{range {_INIT}}}init container {{.name}} exited with {{.state.terminated.exitCode}} {{end}}|"
-    '{.metadata.deletionTimestamp}{"\\n"}{end}'
+_CODES = (  # for bash in a pod: the run folder is its argument
+    'cd -- "$1/exit/$(ls -- "$1/artifact" | sort -n | tail -n 1)" && grep -hxE "[0-9]{1,3}" -- node_*'
 )
 _PREFIX = re.compile(rb"^\[pod/[^]]*-([0-9]+)-[^-]*/node\] ")
 _EVENTS = '{range .items[*]}{.involvedObject.kind}|{.involvedObject.name}|{.reason}: {.message}{"\\n"}{end}'
 
 
-class Target(NamedTuple):
-    """The Kubernetes object of a run, with its context and namespace."""
-
-    object: str
-    kind: str
-    nodes: int
-    context: str
-    namespace: str
-
-    def __str__(self) -> str:
-        return f"namespace {self.namespace}" + (f" of context {self.context}" if self.context else "")
-
-
-class Pod(NamedTuple):
-    """One pod of a run. exit, waits: exit code and waiting reason of the ranks' container; init: init containers that
-    failed; gone_at: its deletion time, when it must have ended.
-    """
-
-    node: int
-    name: str
-    phase: str
-    host: str
-    exit: int | None
-    waits: str
-    init: str
-    gone_at: str
-
-
-class Condition(NamedTuple):
-    type: str
-    reason: str
-    message: str
-
-
-class KubernetesEngine(RecordEngine):
-    """Queries the object of a run once, and its pods when they are first needed."""
+class KubernetesEngine(ObservingEngine, CheckingEngine):
+    """Starts, stops and removes runs, and prints their logs."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self._conditions: dict[Path, tuple[Condition, ...]] = {}  # keyed by the record's file
-        self._pods: dict[Path, list[Pod]] = {}
-        self._storage: Conversation | None = None
-
-    def conditions(self, record: Record) -> tuple[Condition, ...]:
-        """Return the conditions of the run's object whose status is True."""
-        return self._conditions.get(record.path, ())
-
-    def ask_engine(self, record: Record) -> str:
-        target = self._target(record)
-        uid, conditions = self._object(target)
-        if uid != word(record.keys.get("uid", "")):
-            return GONE
-        self._conditions[record.path] = conditions
-        return ENDED if _has_ended(conditions) else LIVE
-
-    def job_end(self, record: Record) -> tuple[int, str]:
-        return self._code(record), self._reason(record)
-
-    def _code(self, record: Record) -> int:
-        """Return the job's exit code from the object's conditions, or else the worst exit code of its pods."""
-        if any(condition.type in ("Complete", "Completed") for condition in self.conditions(record)):
-            return 0
-        if any("DeadlineExceeded" in condition for condition in self.conditions(record)):
-            return 75
-        text = "\n".join(map("\t".join, self.conditions(record)))
-        match = re.search("exit code ([0-9]{1,18}) matching", text)
-        codes = [int(match.group(1))] if match else [pod.exit for pod in self.pods(record) if pod.exit is not None]
-        return worst_code(codes) or 1
-
-    def _reason(self, record: Record) -> str:
-        lines = read_text(record.run.path / "logs/first_failure.txt").split("\n")
-        ours = [line[6:] for line in lines if line.startswith("jobc: ")]
-        if ours:
-            return next((line for line in ours if re.search("failed first|exit ", line)), "")
-        for pod in self.pods(record):
-            if pod.phase == "Failed" and pod.exit is None and pod.init:
-                # skip kubectl's own messages about containers that have not started, which come first or last
-                named = (re.match(r"\[pod[^]]*\] (FAIL +.*|error: .*)", line) for line in lines)
-                why = next((f": {match.group(1)}" for match in named if match), "")
-                return f"node {pod.node}: {pod.init}{why}"
-        final = (c for c in self.conditions(record) if c.type in ("Failed", "Complete", "Completed"))
-        return " ".join(next(final, ()))
-
-    def keep_evidence(self, record: Record) -> None:
-        """Save the end of the log of the first pod that failed, or of its init containers if no rank has started.
-
-        A pod that exited because of another one (69, 75) comes last. Kubernetes deletes the pods that were running.
-        """
-        path, target = record.run.path / "logs/first_failure.txt", self._target(record)
-        if read_text(path):
-            return
-        failed = sorted(
-            (pod for pod in self.pods(record) if pod.phase == "Failed"), key=lambda pod: pod.exit in (69, 75)
-        )
-        if not failed:
-            return
-        name = failed[0].name
-        log = self.k(target, "logs", name, "--tail=200")
-        text = log.text
-        if log.code:
-            text += self.k(target, "logs", name, "--tail=200", "--all-containers", "--prefix", "--ignore-errors").text
-            text += self.k(target, "get", "pod", name, "--output=jsonpath={.status}").text
-        with contextlib.suppress(OSError):
-            write_evidence(path, f"node {failed[0].node}, pod {name}:\n{text}".encode())
-
-    def live_state(self, record: Record) -> State:
-        target, run = self._target(record), record.run
-        if run.is_stopped:
-            return State("stopping", f"stopping, {target.kind} {target.object} in {target}")
-        if any(condition.type == "Suspended" for condition in self.conditions(record)):
-            text = f"queued: {target.kind} {target.object} in {target} is suspended, by Kueue or by hand"
-            return State("queued", text)
-        if not run.is_mine:
-            return State("live", f"live, in {target}")
-        live_pods = [pod for pod in self.pods(record) if pod.phase != "Failed"]
-        pending = sum(pod.phase not in ("Running", "Succeeded") for pod in live_pods)
-        if len(live_pods) < target.nodes:
-            return State("live", f"live, {len(live_pods)} of {target.nodes} pods are there, in {target}")
-        if pending:
-            return State("starting", f"starting, {pending} of {target.nodes} pods are pending, in {target}")
-        return State("live", f"live, in {target}")
-
-    def gone_state(self, record: Record) -> State:
-        if record.run.is_stopped:
-            return State("stopped", "stopped by stop.sh; its object was deleted")
-        text = f"{self.gone_reason(record)}; its exit code is only in the run's storage: logs.sh reads it"
-        return State("gone", text)
-
-    def gone_reason(self, record: Record) -> str:
-        target = self._target(record)
-        return f"{target.kind} {target.object} is gone, deleted by hand or after lifecycle.keep"
-
-    def live_reason(self, record: Record) -> str:
-        target = self._target(record)
-        return f"{target.kind} {target.object} is live in {target}"
-
-    def remove_stored(self, run: Run) -> bool:
-        """Remove the run from the pods' storage, through a pod that storage.sh creates once in each cluster."""
-        if newest_record(run) is not None and self.job.settings.get("storage") != "node":
-            if self._storage is None:
-                self._storage = Conversation(["bash", "-p", str(self.job.artifact / "storage.sh"), "--remove"])
-            if self._storage.ask(os.fsencode(run.path)) != b"removed":
-                return False
-        return super().remove_stored(run)
-
-    def close(self) -> None:
-        if self._storage is not None:
-            self._storage.end()  # it removes its pods
+        self._storage = StoragePods(job.artifact, self._start_timeout_s)
 
     def resume_command(self, run: Run, state: State) -> str:
         """Return the resume command, or "" if runs are deleted with their pods."""
         return "" if self.job.settings.get("storage") == "node" else super().resume_command(run, state)
 
-    def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
-        """Yield the pods that still exist, with the last metrics of rank 0 while it runs."""
-        reading = self.seen(run)
-        if reading.record is None:
-            return
-        target, pods = self._target(reading.record), self.pods(reading.record)
-        first = [pod for pod in pods if pod.node == 0 and pod.phase == "Running"]
-        progress = None
-        if first:
-            file = f"{self.storage_of(run)}/metrics/rank_00.jsonl"
-            metrics = self.k(target, "exec", first[-1].name, "--", "tail", "-c", "4096", file)
-            progress = last_progress(metrics.text.split("\n"))
-        for pod in pods:
-            waits = pod.init if pod.phase == "Failed" and pod.exit is None and pod.init else pod.waits
-            text = f"pod {pod.name} {pod.phase.lower()}"
-            text += f" on {pod.host}" if pod.host else ""
-            text += "" if pod.exit is None else f", exit {pod.exit}"
-            text += f": {waits.strip()}" if waits else ""
-            status = pod.phase.lower()
-            yield NodeLine(pod.node, text, status, pod.host, progress if first and pod is first[-1] else None)
+    def _own_cluster(self, record: Record | None = None) -> Cluster:
+        """Return the objects that this artifact creates, in the cluster of a run or in the one to submit to.
 
-    def notes(self, run: Run, state: State) -> Iterator[str]:
-        reading = self.seen(run)
-        if reading.record is None:
-            return
-        for pod in self.pods(reading.record):
-            # Source Kubernetes 1.37, "Non-graceful node shutdown handling" and "Pod replacement policy"
-            late = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - HAD_TO_BE_GONE_S))
-            if pod.gone_at and pod.phase in ("Running", "Pending") and pod.gone_at < late:
-                yield (
-                    f"pod {pod.name} was to end by {pod.gone_at}, but node {pod.host} does not confirm it;"
-                    " no other pod replaces it until then. If that node is powered off:"
-                )
-                yield (
-                    f"kubectl delete node {pod.host}, or kubectl taint node {pod.host}"
-                    " node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
-                )
-        if reading.state == LIVE and " pods are there, in " in state.text:
-            warning = self._warning(self._target(reading.record))
-            if warning:
-                yield warning
+        Raises Failure.
+        """
+        if record is None:
+            context, namespace = chosen_namespace(self.ask, self.job.settings)
+        else:
+            context, namespace = self.cluster(record).target[-2:]
+        return Cluster(self.ask, target_of_artifact(self.job.settings, self.job.nodes, context, namespace))
 
-    def _warning(self, target: Target) -> str:
-        """Return the newest warning of the object or its Job, such as why it has no pods. Events last one hour."""
-        answer = self.k(
-            target, "get", "events", "--field-selector=type=Warning", "--sort-by=.metadata.creationTimestamp",
-            f"--output=jsonpath={_EVENTS}",
-        )  # fmt: skip
-        warning = ""
-        for line in answer.text.split("\n"):
-            kind, _, name_and_text = line.partition("|")
-            name, _, text = name_and_text.partition("|")
-            if kind != "Pod" and name in (target.object, f"{target.object}-node-0"):
-                warning = text
-        return warning
+    # ---- the storage of the runs
+
+    def remove_stored(self, run: Run) -> bool:
+        """Remove the run from the pods' storage, through a pod beside the job."""
+        record = newest_record(run)
+        if record is not None and self.job.settings.get("storage") != "node":
+            words = self._bucket_words(run, "remove") or ["rm", "-rf", "--", self.storage_of(run)]
+            try:
+                command = self._storage.command(self._own_cluster(record), *words)
+            except Failure as failure:
+                print_failure(failure)
+                return False
+            answer = self.ask(command, timeout_s=DELETE_S)
+            print(printable(answer.text + answer.errors), end="", file=sys.stderr)
+            if answer.code:
+                return False
+        return super().remove_stored(run)
+
+    def close(self) -> None:
+        self._storage.close()
+
+    def fetch(self, what: str, runs: Sequence[Run]) -> None:
+        """With `news`, read how a run ended whose object went before anybody looked: from its storage, if all nodes of
+        its last attempt have left their exit code there. Through a pod, if that starts soon.
+        """
+        super().fetch(what, runs)
+        for run in runs if what == "news" and self.job.settings.get("storage") == "shared" else ():
+            reading = self.seen(run)
+            if reading.record is not None and reading.state == GONE and not run.is_stopped:
+                self._read_end(run, reading.record)
+
+    def _read_end(self, run: Run, record: Record) -> None:
+        with contextlib.suppress(Failure), StoragePods(self.job.artifact, NEWS_S) as pods:
+            words = ("bash", "-c", _CODES, "-", self.storage_of(run))
+            answer = self.ask(pods.command(self._own_cluster(record), *words))
+            codes = [code for line in answer.text.split() for code in [number(line)] if code is not None]
+            if answer.code == 0 and len(codes) == self.cluster(record).target.nodes:
+                self.record_codes(run, codes)
+
+    def _bucket_words(self, run: Run, *words: str) -> list[str]:
+        """Return the command with which a pod uses the bucket, as this machine may not; [] without a bucket."""
+        if self.job.settings.get("storage") != "object":
+            return []
+        return ["env", f"JOBC_RUN_ID={run.id}", "bash", "/jobc/files/task.sh", "bucket", *words]
 
     # ---- logs
 
@@ -292,7 +147,7 @@ class KubernetesEngine(RecordEngine):
 
     def _follow_pods(self, record: Record, request: LogRequest) -> None:
         """Print the output of the pods until the run has ended, including new pods of a restarted Job."""
-        target, run, followed = self._target(record), record.run, LineMerger()
+        cluster, run, followed = self.cluster(record), record.run, LineMerger()
         tail = -1 if request.tail is None else request.tail
         names: set[str] = set()
         with followed:
@@ -303,7 +158,7 @@ class KubernetesEngine(RecordEngine):
                     is_wanted = request.node in (None, pod.node)
                     if is_wanted and pod.phase != "Pending" and pod.name not in names:
                         names.add(pod.name)
-                        words = self._kubectl(target, "logs", "--follow", "--prefix", f"--tail={tail}", pod.name)
+                        words = cluster.command("logs", "--follow", "--prefix", f"--tail={tail}", pod.name)
                         followed.start(words, _shorter_prefix)
                 if not is_live:
                     break
@@ -317,23 +172,27 @@ class KubernetesEngine(RecordEngine):
         Read it from a running pod, with follow until the run ends; otherwise from the storage through a new pod, or,
         where runs are deleted with their pods, print the pod's log.
         """
-        target, storage, pods = self._target(record), self.job.settings.get("storage"), self.pods(record)
+        cluster, storage, pods = self.cluster(record), self.job.settings.get("storage"), self.pods(record)
         running = [pod for pod in pods if pod.phase == "Running" and (storage == "shared" or pod.node == node)]
         lines = "+1" if request.tail is None else str(request.tail)
         if running:
             pod = running[0 if storage == "shared" else -1]
             command = ["tail", "-n", lines, *(["-F", "--pid=1"] if request.follow else [])]
             path = f"{self.storage_of(record.run, node)}/{file}"
-            words = self._kubectl(target, "exec", pod.name, "--", *command, path)
+            words = cluster.command("exec", pod.name, "--", *command, path)
             return NOT_THERE if stream(words, errors="dropped") else 0
         if storage != "node":
-            script = str(self.job.artifact / "storage.sh")
-            return stream(["bash", "-p", script, str(record.run.path), file], tail=request.tail)
+            words = self._bucket_words(record.run, "cat", file)
+            errors = "kept" if words else "dropped"
+            with StoragePods(self.job.artifact, self._start_timeout_s) as made:
+                words = words or ["cat", f"{self.storage_of(record.run)}/{file}"]
+                command = made.command(self._own_cluster(record), *words)
+                return NOT_THERE if stream(command, tail=request.tail, errors=errors) else 0
         ended = [pod for pod in pods if pod.node == node]
         if not ended or not file.startswith("logs/node_"):
             return NOT_THERE
         tail = -1 if request.tail is None else request.tail
-        words = self._kubectl(target, "logs", ended[-1].name, "--container=node", f"--tail={tail}")
+        words = cluster.command("logs", ended[-1].name, "--container=node", f"--tail={tail}")
         return NOT_THERE if stream(words, errors="dropped") else 0
 
     # ---- stopping
@@ -346,14 +205,14 @@ class KubernetesEngine(RecordEngine):
 
     def _mark_in_pods(self, record: Record) -> None:
         """Write the stop mark where the pods look: in any of them, or in each if it has a folder of its own."""
-        target, why = self._target(record), ""
-        for pod in _running(self.pods(record)):
+        cluster, why = self.cluster(record), ""
+        for pod in running(self.pods(record)):
             folder = self.storage_of(record.run, pod.node)
-            answer = self.k(target, "exec", pod.name, "--", "bash", "-c", MARK_ON_NODE, "-", folder)
+            answer = cluster.k("exec", pod.name, "--", "bash", "-c", MARK_ON_NODE, "-", folder)
             why = answer.errors.strip() if answer.code else ""
             if not why and self.job.settings.get("storage") != "node":
                 break
-        if why and _running(KubernetesEngine(self.job).pods(record)):
+        if why and running(KubernetesEngine(self.job).pods(record)):
             raise Failure(f"cannot write the stop mark on the storage of the pods: {why}")
 
     def signal(self, run: Run, name: str) -> None:
@@ -361,70 +220,123 @@ class KubernetesEngine(RecordEngine):
         record = newest_record(run)
         if record is None:
             return
-        engine, target = KubernetesEngine(self.job), self._target(record)
+        engine, cluster = KubernetesEngine(self.job), self.cluster(record)
         pods = engine.pods(record)
         if name != "KILL":
-            for pod in _running(pods):
-                self.k(target, "exec", pod.name, "--", "bash", "-c", f"kill -{name} 1")
+            for pod in running(pods):
+                cluster.k("exec", pod.name, "--", "bash", "-c", f"kill -{name} 1")
         if name == "KILL" or not any(pod.phase in ("Running", "Succeeded") for pod in pods):
             if engine.seen(run).state != LIVE:
                 return  # another object may have its name by now
             engine.keep_evidence(record)
-            answer = self.k(target, "delete", target.kind, target.object, "--ignore-not-found", "--wait=false")
+            target = cluster.target
+            answer = cluster.k("delete", target.kind, target.object, "--ignore-not-found", "--wait=false")
             if answer.code:
                 print(printable(answer.errors.strip()), file=sys.stderr)
 
-    # ---- kubectl
+    # ---- starting
 
-    def k(self, target: Target, *words: str) -> Answer:
-        """Run kubectl in the context and namespace of the run."""
-        return self.ask(self._kubectl(target, *words))
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        for name in ("wait", "only-prepare"):
+            parser.add_argument(f"--{name}", dest="how", action="store_const", const=name, default="")
+        parser.add_argument("--replace", action="store_true")
 
-    def _kubectl(self, target: Target, *words: str) -> list[str]:
-        context = [f"--context={target.context}"] if target.context else []
-        return ["kubectl", *context, f"--namespace={target.namespace}", *words]
+    def begin(self, options: argparse.Namespace) -> int | None:
+        """Raise Failure if a run is to be continued that was deleted with its pods."""
+        if self.job.settings.get("storage") == "node" and (options.resume or options.fork):
+            title = "runs of this job end with their pods: there is nothing to continue"
+            hint = "storage.root below a mounted claim, or storage.run=object, keeps them"
+            raise Failure(title, hint, DATA_BROKEN)
+        return None
 
-    def _target(self, record: Record) -> Target:
-        keys = record.keys
-        name, kind, companions = (word(keys.get(key, "")) for key in ("object", "kind", "companions"))
-        settings = self.job.settings
-        if not name or kind not in settings.get("kinds", ()) or companions not in settings.get("companions", ()):
-            raise Failure(
-                f"{record.path} does not name an object, its kind and its companions", "submit.sh writes these keys"
-            )
-        nodes = number(keys.get("nodes", "")) or 1
-        return Target(name, kind, nodes, keys.get("context", ""), keys.get("namespace", ""))
+    def sees_code(self, folder: Path, new: NewRun) -> bool:
+        return False  # a pod sees no folder of this machine
 
-    def _object(self, target: Target) -> tuple[str, tuple[Condition, ...]]:
-        """Return (uid, true conditions) of the object; ("", ()) if it does not exist."""
-        answer = self.k(target, "get", target.kind, target.object, "--ignore-not-found", f"--output=jsonpath={_OBJECT}")
-        if answer.code:
-            why = answer.errors.strip().rpartition(": ")[2]
-            hint = "check the connection with kubectl cluster-info"
-            raise Failure(f"cannot reach the cluster of {target}: {why}", hint)
-        uid, _, text = answer.text.partition("\n")
-        conditions = _conditions(text)
-        if target.kind.startswith("jobset.") and _has_ended(conditions):
-            # the JobSet's own conditions do not mention the deadline
-            selector = f"--selector=jobset.sigs.k8s.io/jobset-name={target.object}"
-            deadline = self.k(target, "get", "jobs", selector, f"--output=jsonpath={_DEADLINE}")
-            conditions = (*_conditions(deadline.text), *conditions)
-        return uid, conditions
+    def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
+        """Create the objects of the job, and record them."""
+        run, before, code = new.run, newest_record(new.run), None
+        if self._sends_code:
+            if new.attempt == 0:
+                pack_code(run.path)
+            code = packed_code(run.path)
+        if options.how == "only-prepare":
+            new.keep()
+            print(run.path)
+            return 0
+        cluster = self._own_cluster()
+        _require_ended(cluster, before.keys.get("uid", "") if before is not None else "", options.replace)
+        fork_of = Path(init_from).name if new.attempt == 0 else ""
+        sender, purpose = Sender(cluster, self.job.artifact), Purpose("train", run.id, fork_of, code=code)
+        sender.require_accepted(purpose)
+        cluster.delete("")  # also what an object that was deleted by hand has left
+        with sender.created(purpose) as uid:
+            write_record(run, new.attempt, {"uid": uid, **cluster.target._asdict()})
+            new.keep()
+        print(f"run {run.id}: {cluster.target.kind} {cluster.target.object} in {cluster.target}")
+        print(f"  follow: {shell_word(str(new.artifact / 'logs.sh'))} --follow")
+        print(f"  stop:   {shell_word(str(new.artifact / 'stop.sh'))}", flush=True)
+        return self.wait(run) if options.how == "wait" else 0
 
-    def pods(self, record: Record) -> list[Pod]:
-        """Return the pods of the run, newest last."""
-        if record.path not in self._pods:
-            target = self._target(record)
-            answer = self.k(
-                target, "get", "pods", f"--selector=jobc/job={target.object}",
-                "--sort-by=.metadata.creationTimestamp", f"--output=jsonpath={_PODS}",
-            )  # fmt: skip
-            self._pods[record.path] = [pod for line in answer.text.split("\n") for pod in _pod(line)]
-        return self._pods[record.path]
+    # ---- checking
 
+    def smoke(self, place: Place) -> int:
+        trial = self._run_trial(place, self._own_cluster(), "smoke")
+        for node, line in trial.lines:
+            print(f"{node}: {line}")
+        return 0 if trial.is_good else 1
 
-def _running(pods: list[Pod]) -> list[Pod]:
-    return [pod for pod in pods if pod.phase == "Running"]
+    def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--queue-only", action="store_true")
+
+    def preflight(self, place: Place, options: argparse.Namespace) -> int:
+        cluster = self._own_cluster()
+        why = Sender(cluster, self.job.artifact).why_refused(Purpose("preflight"))
+        if why:
+            print(f"FAIL  the cluster refuses the job in {cluster.target}: {one_line(shortened(why))}")
+            return 1
+        print(f"ok    the cluster takes the job in {cluster.target}", flush=True)
+        if options.queue_only:
+            return 0
+        trial, table = self._run_trial(place, cluster, "preflight"), Table(map(str, range(self.job.nodes)))
+        for node, line in trial.lines:
+            if not line.startswith("jobc: "):
+                table.add(f"{node}: {line}")
+        return max(table.print(), 0 if trial.is_good else 1)
+
+    def _run_trial(self, place: Place, cluster: Cluster, payload: str) -> Trial:
+        purpose = Purpose(payload, f"{payload}-{os.urandom(4).hex()}", suffix=f"-{payload}")
+        sender = Sender(cluster, self.job.artifact)
+        if not self._sends_code:
+            return run_trial(sender, purpose, self._start_timeout_s)
+        with temporary_run(place, self) as new:
+            copy_user_code(place, self, new)
+            pack_code(new.run.path)
+            return run_trial(sender, purpose._replace(code=packed_code(new.run.path)), self._start_timeout_s)
+
+    def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
+        """Open it in a pod of the run if that is live, else in a pod of its own, without GPUs."""
+        run = place.choose_run(named) if named or place.has_runs() else None
+        words = ["bash", "/jobc/files/task.sh", "shell", *command]
+        terminal = ["--stdin", "--tty"] if sys.stdin.isatty() and sys.stdout.isatty() else ["--stdin"]
+        record = newest_record(run) if run is not None else None
+        if run is None or record is None or self.seen(run).state != LIVE:
+            with StoragePods(self.job.artifact, self._start_timeout_s) as pods:
+                cluster = self._own_cluster()
+                return attached(cluster.command("exec", *terminal, pods.pod(cluster), "--", *words))
+        pod = next((pod for pod in reversed(running(self.pods(record))) if pod.node == node), None)
+        if pod is None:
+            raise Failure(f"node {node} of run {run.id} has no running pod", "status.sh shows what it waits for")
+        return attached(self.cluster(record).command("exec", *terminal, pod.name, "--", *words))
+
+    @property
+    def _start_timeout_s(self) -> int:
+        seconds = self.job.settings.get("start_timeout_s")
+        return seconds if isinstance(seconds, int) else 600
+
+    @property
+    def _sends_code(self) -> bool:
+        code = self.job.settings.get("code")
+        return isinstance(code, dict) and code.get("kind") == "snapshot"
 
 
 def _shorter_prefix(line: bytes) -> bytes:
@@ -432,22 +344,18 @@ def _shorter_prefix(line: bytes) -> bytes:
     return _PREFIX.sub(rb"\1: ", line, 1)
 
 
-def _pod(line: str) -> Iterator[Pod]:
-    fields = line.split("|")
-    node = number(fields[0])
-    if len(fields) >= 8 and node is not None:
-        name, phase, host, code = fields[1:5]
-        waits = "|".join(fields[5:-2])  # a message may hold a bar
-        yield Pod(node, name, phase, host, number(code), waits, fields[-2].strip(), fields[-1])
-
-
-def _conditions(text: str) -> tuple[Condition, ...]:
-    rows = (line.split("\t", 2) for line in text.split("\n"))
-    return tuple(Condition(*row) for row in rows if len(row) == 3)
-
-
-def _has_ended(conditions: tuple[Condition, ...]) -> bool:
-    return any(condition.type in ("Complete", "Completed", "Failed") for condition in conditions)
+def _require_ended(cluster: Cluster, uid: str, may_replace: bool) -> None:
+    """Raise Failure if the job's object exists, unless it has ended and may be replaced. uid: of the run's object"""
+    found, target = cluster.look(), cluster.target
+    if not found.uid:
+        return
+    owner = f"started by {found.owner or 'somebody'}"
+    if not found.has_ended:
+        hint = "stop.sh ends it; another name= or another spec makes another object"
+        raise Failure(f"{target.kind} {target.object} is live in {target}, {owner}", hint)
+    if not may_replace and found.uid != uid:
+        hint = "submit.sh --replace removes it, with the logs of its pods; those on the storage stay"
+        raise Failure(f"{target.kind} {target.object} has ended in {target}, {owner}", hint)
 
 
 ENGINE = KubernetesEngine

@@ -39,8 +39,6 @@ TRIAL_S = 1  # pause between two questions whether a check has ended
 class StartingSkypilot(SkypilotClient, CheckingEngine):
     """The part of the engine that starts something on the nodes."""
 
-    can_replace_code = False  # the nodes keep the code of the first start
-
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--wait", action="store_true")
         parser.add_argument("--only-prepare", action="store_true")

@@ -6,8 +6,8 @@ Out  a Job; its scripts call a real kubectl, and run on this machine
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,9 +60,8 @@ class Job:
     @property
     def name(self) -> str:
         """Of its object."""
-        found = re.search(r"^own_object=(\S+)", (self.artifact / "engine.sh").read_text(), re.MULTILINE)
-        assert found is not None
-        return found[1]
+        name: str = json.loads((self.artifact / ".jobc/job.json").read_text())["creates"]["object"]
+        return name
 
     @property
     def run(self) -> Path:

@@ -245,7 +245,7 @@ def test_any_backend_merges_extras_into_the_files_of_accelerate_and_checks_them(
     }
     volume = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"
     pods = ("backend=kubernetes", "image=x", "storage.root=/shared/runs", volume, "launcher=accelerate")
-    engines = {text(compile_job(Request((*pods, *more))), "engine.sh") for more in ((), words[:1])}
+    engines = {text(compile_job(Request((*pods, *more))), ".jobc/job.json") for more in ((), words[:1])}
     assert len(engines) == 2, "another plan has another object's name"
 
 

@@ -267,10 +267,10 @@ def test_a_job_deleted_by_hand_stays_deleted_and_can_go_on(make: Make) -> None:
     assert job("stop.sh", "--now")[0] == 0
 
 
-@pytest.mark.parametrize(("program", "ended"), [("0 0", "done (exit 0)"), ("65 60 0", "failed (exit 65")])
-def test_a_job_that_ended_and_went_unseen_is_told_by_its_storage(make: Make, program: str, ended: str) -> None:
+def test_a_job_that_ended_and_went_unseen_is_told_by_its_storage(make: Make) -> None:
     """As lifecycle.keep does; the pod runner has no TTL."""
-    job = make(program=program)
+    ended = "failed (exit 65"
+    job = make(program="65 60 0")
     assert job("submit.sh")[0] == 0
     wait_for(lambda: bool({"Complete", "Failed"} & {*conditions(job)}), "the end")
     environment = {**os.environ, "KUBECONFIG": str(job.runner.kubeconfig)}
@@ -295,15 +295,6 @@ def test_pods_that_no_node_can_hold_are_explained_and_removed(make: Make) -> Non
     wait_for(lambda: "Insufficient nvidia.com/gpu" in job("status.sh")[1], "the reason")
     assert "stopped by stop.sh; its object was deleted" in job("stop.sh")[1]
     assert not job.pods()
-
-
-def test_an_ended_job_is_replaced_only_when_asked(make: Make) -> None:
-    job = make(program="0 0")
-    assert job("submit.sh", "--wait")[0] == 0
-    code, said = job("submit.sh")
-    assert code == 1 and "--replace" in said
-    assert job("submit.sh", "--wait", "--replace")[0] == 0
-    assert len(list(job.storage.glob("runs/*/*"))) == 2
 
 
 def test_kubectl_create_by_hand_makes_its_own_run(make: Make) -> None:

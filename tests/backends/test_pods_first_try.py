@@ -105,14 +105,6 @@ def test_preflight_and_stop(make) -> None:  # type: ignore[no-untyped-def]
     assert "stopped" in job("status.sh")[1]
 
 
-def test_code_that_no_config_map_holds_is_refused_before_anything_is_sent(make, project: Path) -> None:  # type: ignore[no-untyped-def]
-    (project / "weights.bin").write_bytes(os.urandom(700_000))
-    job = make(command=("train.py", "0"))
-    code, said = job("submit.sh")
-    assert code == 65 and "more than the 600 KiB" in said and ".jobcignore" in said
-    assert not list(project.glob("runs/own/2*"))
-
-
 def test_without_the_code_a_pod_says_what_it_lacks(make) -> None:  # type: ignore[no-untyped-def]
     job = make(command=("train.py", "0"))
     environment = {**os.environ, "KUBECONFIG": str(job.runner.kubeconfig)}

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from jobc.backends.kubernetes.engine import KubernetesEngine
 from jobc.backends.skypilot.engine import SkypilotEngine
 from jobc.backends.slurm.engine import SlurmEngine, pending
+from jobc.compiler.plugins.registry import find_plugins
 from jobc.trainer.rt.engines.engine import Answer, Engine, Failure, Job
 from jobc.trainer.rt.engines.run import Run, last_progress, worst_code
 from jobc.trainer.rt.engines.values import number, read_keys, word
@@ -397,14 +399,13 @@ def test_the_programs_run_with_python_3_8(tmp_path: Path) -> None:
             if b"pyenv: " in done.stderr:
                 continue  # a shim of a Python that is not switched on
             assert done.returncode == code and b"Traceback" not in done.stderr, (python, done.stderr)
-    for file in [
-        *RT.glob("engines/*.py"),
-        *RT.glob("verbs/*.py"),
-        RT / "removal.py",
-        RT / "run_secrets.py",
-        *BACKENDS.glob("*/engine*.py"),
-    ]:
+    for file in RT.rglob("*.py"):
         ast.parse(file.read_text(), feature_version=(3, 8))
+    for backend in find_plugins():
+        with zipfile.ZipFile(write_program(tmp_path, backend=backend)) as archive:
+            for name in archive.namelist():
+                if name.startswith("jobc_engine"):
+                    ast.parse(archive.read(name), feature_version=(3, 8))
 
 
 def test_the_format_for_programs_is_documented(tmp_path: Path) -> None:

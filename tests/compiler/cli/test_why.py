@@ -77,7 +77,6 @@ def test_a_block_without_lines_is_no_part_of_the_line_above_it() -> None:
         (KUBERNETES, "job.yaml", "# job.yaml:", {"name"}),
         (KUBERNETES, "job.yaml", "  name: base-", {"name"}),
         (KUBERNETES, "job.yaml", "value: base-", {"name"}),
-        (KUBERNETES, "engine.sh", "own_object=", {"name", "backend.flavor"}),
         (KUBERNETES, "task.sh", "JOBC_NODE_LIST=", {"name", "nodes"}),
         (KUBERNETES, "pod.yaml", "-shell", {"name"}),
         (KUBERNETES, "kustomization.yaml", "- name: base-", {"name"}),

@@ -86,6 +86,7 @@ class RecordEngine(Engine):
     # ---- for all of them
 
     has_files_here = False
+    can_replace_code = False
     stop_every_s = 1
 
     def why_it_stays(self, run: Run) -> str:

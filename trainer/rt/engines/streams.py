@@ -72,9 +72,11 @@ def attached(words: Sequence[str]) -> int:
     """
     sys.stdout.flush()
     try:
-        code = subprocess.call(list(words))
+        process = subprocess.Popen(list(words))
     except OSError as error:
         raise Failure(f"cannot run {words[0]}: {error.strerror}") from None
+    with ended_with_us(process):
+        code = process.wait()
     return code if code >= 0 else 128 - code
 
 
@@ -168,25 +170,6 @@ class LineMerger:
                 with self._lock:
                     out.write(piece if piece.endswith(b"\n") else piece + b"\n")
                     out.flush()
-
-
-class Conversation:
-    """A program that answers each line of its input with a line. Its stderr is kept."""
-
-    def __init__(self, words: Sequence[str]) -> None:
-        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def ask(self, line: bytes) -> bytes:
-        """Send a line and return the answer; b"" if the program has ended."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(line + b"\n")
-            self._process.stdin.flush()
-        return self._process.stdout.readline().rstrip(b"\n")
-
-    def end(self) -> None:
-        """Close the program's input and wait until it has ended."""
-        self._process.communicate()
 
 
 def _started(

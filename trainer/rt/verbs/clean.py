@@ -25,7 +25,8 @@ from ..engines.run import Run, is_mine, owner_of, shell_word
 from ..engines.values import number, read_keys
 from ..removal import erase, original_name
 from ..untrusted_files import Unreadable, open_regular
-from .command import Parser, call, print_failure
+from .command import Parser, print_failure
+from .ending_signals import call_until_ended
 from .jobs import RUN_ID, Place
 from .old_checkpoints import old_checkpoints
 from .run_list import Size, disk_use, format_size
@@ -50,7 +51,7 @@ class OldRuns(NamedTuple):
 
 def main(argv: list[str]) -> int:
     """Return the exit code."""
-    return call(clean, argv)
+    return call_until_ended(clean, argv)
 
 
 def clean(argv: list[str]) -> int:

@@ -21,7 +21,8 @@ from ..engines.log_files import LogRequest, Logs, first_failure, print_first_fai
 from ..engines.run import Run
 from ..engines.values import number
 from ..untrusted_files import Unreadable
-from .command import Parser, call, print_failure
+from .command import Parser, print_failure
+from .ending_signals import call_until_ended
 from .jobs import Place
 from .watch import Watch
 
@@ -36,7 +37,7 @@ def main(argv: list[str]) -> int:
     for signal_number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(signal_number) == signal.SIG_DFL:  # not under nohup
             signal.signal(signal_number, _leave)
-    return call(logs, argv)
+    return call_until_ended(logs, argv)
 
 
 def _leave(signal_number: int, frame: FrameType | None) -> None:

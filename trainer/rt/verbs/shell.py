@@ -15,13 +15,14 @@ from pathlib import Path
 from ..engines.checking import CheckingEngine, become_shell
 from ..engines.engine import Failure
 from ..engines.values import number
-from .command import Parser, call
+from .command import Parser
+from .ending_signals import call_until_ended
 from .jobs import Place
 
 
 def main(argv: list[str]) -> int:
     """Return the exit code."""
-    return call(shell, argv)
+    return call_until_ended(shell, argv)
 
 
 def shell(argv: list[str]) -> int:

@@ -17,7 +17,8 @@ from typing import Any
 
 from ..engines.engine import Engine
 from ..engines.run import Run, shell_word
-from .command import Parser, call
+from .command import Parser
+from .ending_signals import call_until_ended
 from .jobs import Place
 from .run_list import SCHEMA, row_of, rows_as_json
 from .text import one_line
@@ -27,7 +28,7 @@ MOST_RUNS = 20  # newest runs that live_runs() checks
 
 def main(argv: list[str]) -> int:
     """Return the exit code."""
-    return call(status, argv)
+    return call_until_ended(status, argv)
 
 
 def status(argv: list[str]) -> int:

@@ -4,27 +4,10 @@
 #   --queue-only  only ask the cluster whether it would take the job; start no pods
 #   exit 0 = ready, 1 = some check failed
 
-# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job Placed.Job runs
-
-only=''
-case ${1:-} in
-  '') ;;
-  --queue-only) only=yes ;;
-  -h | --help) show_help && exit ;;
-  *) bad_option "$1" ;;
-esac
-
-choose_cluster
-if said=$(ask_server preflight '' ''); then
-  echo "ok    the cluster takes the job in $(where_it_is)"
-else
-  printf 'FAIL  the cluster refuses the job in %s: %s\n' "$(where_it_is)" "$(tail -c 600 <<<"${said//$'\n'/; }")"
-  exit 1
-fi
-if [[ -n $only ]]; then exit; fi
-mapfile -t ranks < <(seq 0 1)
-trial preflight | { grep -v '^[0-9]*: jobc: ' || true; } | jobctl table "${ranks[@]}"
+if [[ ${1:-} == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit; fi
+type -P python3 >/dev/null || { echo "error: python3 is not found on $(uname -n)" >&2 && exit 1; }
+here=${BASH_SOURCE[0]}
+if [[ $here != */* ]]; then here=./$here; fi
+exec python3 -I -S "${here%/*}/jobctl" preflight "$@"

@@ -67,7 +67,7 @@ if [[ $payload == init ]]; then
   fi
   export JOBC_NODES=$nodes
   checks=(
-    python3 -B "$artifact/jobctl" preflight --apart
+    python3 -B "$artifact/jobctl" node_checks --apart
     --procs=8
     --gpus=0 # an init container has none
     --port="$JOBC_HEAD_PORT"
@@ -83,7 +83,7 @@ fi
 export JOBC_NODES=$nodes
 source "$artifact/bucket.sh"
 use_bucket
-if [[ $payload == bucket ]]; then # of engine.sh: look into a run
+if [[ $payload == bucket ]]; then # the scripts on the submitting machine look into a run
   depot "${@:2}"
   exit
 fi

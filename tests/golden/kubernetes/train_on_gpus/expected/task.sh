@@ -67,7 +67,7 @@ if [[ $payload == init ]]; then
   fi
   export JOBC_NODES=$nodes
   checks=(
-    python3 -B "$artifact/jobctl" preflight --apart
+    python3 -B "$artifact/jobctl" node_checks --apart
     --procs=8
     --gpus=0 # an init container has none
     --port="$JOBC_HEAD_PORT"

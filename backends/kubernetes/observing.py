@@ -1,0 +1,195 @@
+"""How the run of a job on Kubernetes is doing, from its object and its pods. Packed into jobctl; Python 3.8.
+
+RUN/state/job_ATTEMPT records the created object: uid, object, kind, companions, nodes, context, namespace. Another
+compile of this job may have created it, so queries about a run use these recorded values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...trainer.rt.engines.engine import Failure, Job, NodeLine, State
+from ...trainer.rt.engines.records import ENDED, GONE, LIVE, Record, RecordEngine, write_evidence
+from ...trainer.rt.engines.run import Run, last_progress, worst_code
+from ...trainer.rt.engines.values import read_text, word
+from .cluster import Cluster, Condition, Pod, target_of_record
+
+HAD_TO_BE_GONE_S = 60  # a pod that is still there this long after its deletion time is reported
+_EVENTS = '{range .items[*]}{.involvedObject.kind}|{.involvedObject.name}|{.reason}: {.message}{"\\n"}{end}'
+
+
+class ObservingEngine(RecordEngine):
+    """Queries the object of a run once, and its pods when they are first needed."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._conditions: dict[Path, tuple[Condition, ...]] = {}  # keyed by the record's file
+        self._pods: dict[Path, list[Pod]] = {}
+
+    def cluster(self, record: Record) -> Cluster:
+        """Return the cluster of the run, as its record names it. Raises Failure."""
+        target = target_of_record(record.keys, self.job.settings)
+        if target is None:
+            raise Failure(
+                f"{record.path} does not name an object, its kind and its companions", "submit.sh writes these keys"
+            )
+        return Cluster(self.ask, target)
+
+    def pods(self, record: Record) -> list[Pod]:
+        """Return the pods of the run, newest last."""
+        if record.path not in self._pods:
+            self._pods[record.path] = self.cluster(record).pods()
+        return self._pods[record.path]
+
+    def conditions(self, record: Record) -> tuple[Condition, ...]:
+        """Return the conditions of the run's object whose status is True."""
+        return self._conditions.get(record.path, ())
+
+    def ask_engine(self, record: Record) -> str:
+        found = self.cluster(record).look()
+        if found.uid != word(record.keys.get("uid", "")):
+            return GONE
+        self._conditions[record.path] = found.conditions
+        return ENDED if found.has_ended else LIVE
+
+    def job_end(self, record: Record) -> tuple[int, str]:
+        return self._code(record), self._reason(record)
+
+    def _code(self, record: Record) -> int:
+        """Return the job's exit code from the object's conditions, or else the worst exit code of its pods."""
+        if any(condition.type in ("Complete", "Completed") for condition in self.conditions(record)):
+            return 0
+        if any("DeadlineExceeded" in condition for condition in self.conditions(record)):
+            return 75
+        text = "\n".join(map("\t".join, self.conditions(record)))
+        match = re.search("exit code ([0-9]{1,18}) matching", text)
+        codes = [int(match.group(1))] if match else [pod.exit for pod in self.pods(record) if pod.exit is not None]
+        return worst_code(codes) or 1
+
+    def _reason(self, record: Record) -> str:
+        lines = read_text(record.run.path / "logs/first_failure.txt").split("\n")
+        ours = [line[6:] for line in lines if line.startswith("jobc: ")]
+        if ours:
+            return next((line for line in ours if re.search("failed first|exit ", line)), "")
+        for pod in self.pods(record):
+            if pod.phase == "Failed" and pod.exit is None and pod.init:
+                # skip kubectl's own messages about containers that have not started, which come first or last
+                named = (re.match(r"\[pod[^]]*\] (FAIL +.*|error: .*)", line) for line in lines)
+                why = next((f": {match.group(1)}" for match in named if match), "")
+                return f"node {pod.node}: {pod.init}{why}"
+        final = (c for c in self.conditions(record) if c.type in ("Failed", "Complete", "Completed"))
+        return " ".join(next(final, ()))
+
+    def keep_evidence(self, record: Record) -> None:
+        """Save the end of the log of the first pod that failed, or of its init containers if no rank has started.
+
+        A pod that exited because of another one (69, 75) comes last. Kubernetes deletes the pods that were running.
+        """
+        path, cluster = record.run.path / "logs/first_failure.txt", self.cluster(record)
+        if read_text(path):
+            return
+        failed = sorted(
+            (pod for pod in self.pods(record) if pod.phase == "Failed"), key=lambda pod: pod.exit in (69, 75)
+        )
+        if not failed:
+            return
+        name = failed[0].name
+        log = cluster.k("logs", name, "--tail=200")
+        text = log.text
+        if log.code:
+            text += cluster.k("logs", name, "--tail=200", "--all-containers", "--prefix", "--ignore-errors").text
+            text += cluster.k("get", "pod", name, "--output=jsonpath={.status}").text
+        with contextlib.suppress(OSError):
+            write_evidence(path, f"node {failed[0].node}, pod {name}:\n{text}".encode())
+
+    def live_state(self, record: Record) -> State:
+        target, run = self.cluster(record).target, record.run
+        if run.is_stopped:
+            return State("stopping", f"stopping, {target.kind} {target.object} in {target}")
+        if any(condition.type == "Suspended" for condition in self.conditions(record)):
+            text = f"queued: {target.kind} {target.object} in {target} is suspended, by Kueue or by hand"
+            return State("queued", text)
+        if not run.is_mine:
+            return State("live", f"live, in {target}")
+        live_pods = [pod for pod in self.pods(record) if pod.phase != "Failed"]
+        pending = sum(pod.phase not in ("Running", "Succeeded") for pod in live_pods)
+        if len(live_pods) < target.nodes:
+            return State("live", f"live, {len(live_pods)} of {target.nodes} pods are there, in {target}")
+        if pending:
+            return State("starting", f"starting, {pending} of {target.nodes} pods are pending, in {target}")
+        return State("live", f"live, in {target}")
+
+    def gone_state(self, record: Record) -> State:
+        if record.run.is_stopped:
+            return State("stopped", "stopped by stop.sh; its object was deleted")
+        text = f"{self.gone_reason(record)}; its exit code is only in the run's storage: logs.sh reads it"
+        return State("gone", text)
+
+    def gone_reason(self, record: Record) -> str:
+        target = self.cluster(record).target
+        return f"{target.kind} {target.object} is gone, deleted by hand or after lifecycle.keep"
+
+    def live_reason(self, record: Record) -> str:
+        target = self.cluster(record).target
+        return f"{target.kind} {target.object} is live in {target}"
+
+    def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
+        """Yield the pods that still exist, with the last metrics of rank 0 while it runs."""
+        reading = self.seen(run)
+        if reading.record is None:
+            return
+        cluster, pods = self.cluster(reading.record), self.pods(reading.record)
+        first = [pod for pod in pods if pod.node == 0 and pod.phase == "Running"]
+        progress = None
+        if first:
+            file = f"{self.storage_of(run)}/metrics/rank_00.jsonl"
+            metrics = cluster.k("exec", first[-1].name, "--", "tail", "-c", "4096", file)
+            progress = last_progress(metrics.text.split("\n"))
+        for pod in pods:
+            waits = pod.init if pod.phase == "Failed" and pod.exit is None and pod.init else pod.waits
+            text = f"pod {pod.name} {pod.phase.lower()}"
+            text += f" on {pod.host}" if pod.host else ""
+            text += "" if pod.exit is None else f", exit {pod.exit}"
+            text += f": {waits.strip()}" if waits else ""
+            status = pod.phase.lower()
+            yield NodeLine(pod.node, text, status, pod.host, progress if first and pod is first[-1] else None)
+
+    def notes(self, run: Run, state: State) -> Iterator[str]:
+        reading = self.seen(run)
+        if reading.record is None:
+            return
+        for pod in self.pods(reading.record):
+            # Source Kubernetes 1.37, "Non-graceful node shutdown handling" and "Pod replacement policy"
+            late = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - HAD_TO_BE_GONE_S))
+            if pod.gone_at and pod.phase in ("Running", "Pending") and pod.gone_at < late:
+                yield (
+                    f"pod {pod.name} was to end by {pod.gone_at}, but node {pod.host} does not confirm it;"
+                    " no other pod replaces it until then. If that node is powered off:"
+                )
+                yield (
+                    f"kubectl delete node {pod.host}, or kubectl taint node {pod.host}"
+                    " node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+                )
+        if reading.state == LIVE and " pods are there, in " in state.text:
+            warning = _warning(self.cluster(reading.record))
+            if warning:
+                yield warning
+
+
+def _warning(cluster: Cluster) -> str:
+    """Return the newest warning of the object or its Job, such as why it has no pods. Events last one hour."""
+    answer = cluster.k(
+        "get", "events", "--field-selector=type=Warning", "--sort-by=.metadata.creationTimestamp",
+        f"--output=jsonpath={_EVENTS}",
+    )  # fmt: skip
+    warning = ""
+    for line in answer.text.split("\n"):
+        kind, _, name_and_text = line.partition("|")
+        name, _, text = name_and_text.partition("|")
+        if kind != "Pod" and name in (cluster.target.object, f"{cluster.target.object}-node-0"):
+            warning = text
+    return warning

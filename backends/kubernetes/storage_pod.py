@@ -1,0 +1,77 @@
+"""Pods beside the job, through which this machine sees the storage of the runs. Packed into jobctl; Python 3.8.
+
+In   a Cluster; the artifact with pod.yaml, which has the image and the mounts of the job
+Out  a pod in each of the clusters, until close(); Failure if it does not start
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import TracebackType
+
+from ...trainer.rt.engines.engine import Failure
+from .cluster import Cluster
+from .sending import Purpose, Sender, documents
+
+
+class StoragePods:
+    """One pod in each context and namespace, created when it is first needed. A context manager that deletes them."""
+
+    def __init__(self, artifact: Path, start_timeout_s: int) -> None:
+        self.artifact, self.start_timeout_s = artifact, start_timeout_s
+        self._names: dict[tuple[str, str], str | Failure] = {}  # Failure: the pod has not started
+        self._created: list[tuple[Cluster, str]] = []  # objects to delete: pod/NAME, configmap/NAME
+
+    def __enter__(self) -> StoragePods:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Delete the pods, and do not wait until they are gone."""
+        created, self._created, self._names = self._created, [], {}
+        for cluster, name in created:
+            cluster.k("delete", name, "--ignore-not-found", "--wait=false")
+
+    def command(self, cluster: Cluster, *words: str) -> list[str]:
+        """Return the words that run a command in the pod. Raises Failure if the pod does not start."""
+        return cluster.command("exec", self.pod(cluster), "--", *words)
+
+    def pod(self, cluster: Cluster) -> str:
+        """Return the name of the pod, which runs. cluster: what the artifact creates, in the cluster of a run
+
+        Raises Failure.
+        """
+        key = (cluster.target.context, cluster.target.namespace)
+        if key not in self._names:
+            try:
+                self._names[key] = self._create(cluster)
+            except Failure as failure:
+                self._names[key] = failure
+        name = self._names[key]
+        if isinstance(name, Failure):
+            raise name
+        return name
+
+    def _create(self, cluster: Cluster) -> str:
+        """Create the pod and, if it was deleted with the job, the ConfigMap that it mounts."""
+        target = cluster.target
+        name = f"{target.object}-shell"
+        cluster.k("delete", "pod", name, "--ignore-not-found")
+        config_map, _ = documents(Sender(cluster, self.artifact).manifests(Purpose("shell")), "ConfigMap")
+        if cluster.k("create", "--filename=-", text=config_map).code == 0:
+            self._created.append((cluster, f"configmap/{target.object}"))
+        self._created.append((cluster, f"pod/{name}"))
+        answer = cluster.k("create", f"--filename={self.artifact / 'pod.yaml'}")
+        if answer.code:
+            raise Failure(f"cannot create a pod in {target}: {answer.errors.strip()}")
+        for _ in range(self.start_timeout_s + 1):
+            answer = cluster.k("get", "pod", name, "--output=jsonpath={.status.phase}")
+            if answer.code == 0 and answer.text != "Pending":
+                return name
+            time.sleep(1)
+        raise Failure(f"pod {name} has not started", f"kubectl --namespace={target.namespace} describe pod {name}")

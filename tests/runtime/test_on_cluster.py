@@ -1,0 +1,405 @@
+"""Backend kubernetes: submit, preflight, smoke and what reads the storage, against a stand-in for kubectl.
+
+No program is started. What only real pods show is in tests/backends/test_on_pods.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobc.backends.kubernetes import cluster, sending, storage_pod, trials
+from jobc.backends.kubernetes.engine import KubernetesEngine
+from jobc.trainer.rt.engines.engine import Answer, Failure
+from jobc.trainer.rt.engines.run import Run
+from jobc.trainer.rt.engines.values import read_keys
+from jobc.trainer.rt.verbs import preflight, shell, smoke, submit
+from jobc.trainer.rt.verbs.jobs import Place
+
+KIND, TRAIN_JOB = "job.batch", "trainjob.trainer.kubeflow.org"
+CREATES = {"object": "demo-1a2b", "kind": KIND, "companions": "configmap,service"}
+MANIFESTS = """\
+apiVersion: v1
+data:
+  task.sh: |
+    # ends in ---
+    export JOBC_NODE_LIST='demo-1a2b-[0-1]'
+kind: ConfigMap
+metadata:
+  name: demo-1a2b
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  annotations:
+    jobc/owner: ""
+  name: demo-1a2b
+spec:
+  env:
+  - name: JOBC_PAYLOAD
+    value: train
+  - name: JOBC_RUN_ID
+    value: ""
+  - name: JOBC_FORK_OF
+    value: ""
+"""
+TRAIN_MANIFESTS = "kind: TrainingRuntime\n---\nkind: TrainJob\n---\nkind: ConfigMap\n"
+LIVE, DONE = "uid-9\tann@host\n", "uid-9\tann@host\nComplete\tx\ty\n"
+
+
+class Kubectl:
+    """Stands in for kubectl; calls: its words without namespace and context, as one text each."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.created: list[str] = []  # manifests
+        self.found = ""  # the object, as Cluster.look() asks for it
+        self.manifests, self.refusal, self.phase, self.codes, self.log = MANIFESTS, "", "Running", "", ""
+        self.on_patch: Callable[[], None] = lambda: None
+
+    def ask(self, _: KubernetesEngine, words: list[str], text: str = "", **__: object) -> Answer:
+        place = ("--namespace=", "--context=") if words[1] != "config" else ()
+        call = " ".join(word for word in words[1:] if not word.startswith(place))
+        self.calls.append(call)
+        if call.startswith("create"):
+            if self.refusal and self.refusal in text:
+                return Answer(1, "", f"error: {self.refusal} is refused\n")
+            if "--dry-run=server" not in call:
+                self.created.append(text)
+        if call.startswith("patch"):
+            self.on_patch()
+        return Answer(0, self._answer(call), "")
+
+    def _answer(self, call: str) -> str:
+        if call.startswith("kustomize"):
+            return self.manifests
+        if call.startswith("config view"):
+            return "own"
+        if call.startswith("get pod "):
+            return self.phase
+        if call.startswith(("get job.batch", "get trainjob")):
+            return "batch/v1\tJob\tuid-1" if "apiVersion" in call else self.found
+        if call.startswith("get configmap"):
+            return "configmap/demo-1a2b\nservice/demo-1a2b\n"
+        return {"logs": self.log, "exec": self.codes}.get(call.split()[0], "")
+
+    def changes(self) -> list[str]:
+        """The calls that change something."""
+        return [call for call in self.calls if call.startswith(("create", "delete", "patch")) and "dry-run" not in call]
+
+
+class Demo:
+    """An artifact of job demo, with two nodes."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.capsys, self.kubectl = folder, capsys, Kubectl()
+        self.artifact = folder / "artifacts/demo/kubernetes"
+        (self.artifact / ".jobc").mkdir(parents=True)
+        (self.artifact / ".jobc/place").write_text("demo/kubernetes\n")
+        self.set()
+
+        def kubectl_ask(engine: KubernetesEngine, words: list[str], **more: Any) -> Answer:
+            return self.kubectl.ask(engine, words, **more)  # a test may replace it
+
+        monkeypatch.setattr(sys, "argv", [str(self.artifact / "jobctl")])
+        monkeypatch.setattr(Place, "engine", lambda place: KubernetesEngine(place.job))
+        monkeypatch.setattr(KubernetesEngine, "ask", kubectl_ask)
+        monkeypatch.setattr(cluster.shutil, "which", lambda _: "/bin/kubectl")
+        for module in (sending, storage_pod, trials):
+            monkeypatch.setattr(module.time, "sleep", lambda _: None)
+        monkeypatch.setenv("USER", "ann b")
+        monkeypatch.delenv("JOBC_RUN_ROOT", raising=False)
+
+    def set(self, **settings: Any) -> None:
+        tree = {
+            "job": "demo", "runs": "runs", "backend": "kubernetes", "nodes": 2, "storage": "shared",
+            "storage_root": "/shared/runs", "context": None, "namespace": "ns", "creates": CREATES,
+            "kinds": [KIND, TRAIN_JOB], "companions": [CREATES["companions"], "configmap"], "start_timeout_s": 3,
+        }  # fmt: skip
+        (self.artifact / ".jobc/job.json").write_text(json.dumps({**tree, **settings}))
+
+    def __call__(self, verb: Any, *words: str) -> tuple[int, str]:
+        """(exit code, what it printed)."""
+        code = verb.main([*words])
+        printed = self.capsys.readouterr()
+        return code, printed.out + printed.err
+
+    def submit(self, *words: str) -> tuple[int, str]:
+        return self(submit, *words)
+
+    @property
+    def runs(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "runs/demo").glob("*"))
+
+    def record(self, run: str = "a", attempt: int = 0) -> dict[str, str]:
+        return read_keys(self.folder / f"runs/demo/{run}/state/job_{attempt}")
+
+
+@pytest.fixture
+def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Demo]:
+    made = Demo(tmp_path, monkeypatch, capsys)
+    yield made
+    for folder in tmp_path.glob("runs/demo/*/artifact/*"):
+        folder.chmod(0o755)
+
+
+# ---- submit
+
+
+def test_submit_creates_the_objects_and_records_them(demo: Demo) -> None:
+    code, output = demo.submit("--run-id", "a")
+    assert code == 0 and output.startswith("run a: job.batch demo-1a2b in namespace ns\n  follow: "), output
+    assert demo.record() == {"uid": "uid-1", **CREATES, "nodes": "2", "context": "", "namespace": "ns"} | {
+        "exit": "", "reason": ""
+    }  # fmt: skip
+    (manifests,) = demo.kubectl.created
+    assert "value: train\n" in manifests and 'JOBC_RUN_ID\n    value: "a"\n' in manifests
+    assert re.search(r"^    jobc/owner: annb@[\w.-]+$", manifests, re.MULTILINE)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "uid": "uid-1", "name": "demo-1a2b"}
+    patch = json.dumps({"metadata": {"ownerReferences": [owner]}})
+    patches = [call for call in demo.kubectl.changes() if call.startswith("patch")]
+    assert patches == [f"patch {kind}/demo-1a2b --type=merge --patch={patch}" for kind in ("configmap", "service")]
+    assert (demo.folder / "runs/demo/a/state/resume").read_text().endswith("submit.sh --resume a\n")
+
+
+def test_a_fork_names_the_run_with_whose_checkpoint_it_begins(demo: Demo) -> None:
+    assert demo.submit("--run-id", "a")[0] == 0
+    assert demo.submit("--fork", "a", "--run-id", "b")[0] == 0
+    assert 'JOBC_FORK_OF\n    value: "a"\n' in demo.kubectl.created[-1]
+
+
+def test_the_namespace_is_that_of_kubectl_where_the_spec_sets_none(demo: Demo) -> None:
+    demo.set(namespace=None, context="c")
+    assert demo.submit("--run-id", "a")[0] == 0
+    assert demo.record()["namespace"] == "own" and demo.record()["context"] == "c"
+    assert "config view --minify --context=c --output=jsonpath={..namespace}" in demo.kubectl.calls
+
+
+def test_what_the_server_refuses_changes_nothing(demo: Demo) -> None:
+    demo.kubectl.refusal = "kind: Job"
+    code, output = demo.submit("--run-id", "a")
+    assert code == 1 and "error: the cluster refuses the job in namespace ns: error: kind: Job is refused\n" in output
+    assert "hint: preflight.sh --queue-only asks again" in output
+    demo.kubectl.found = DONE
+    assert demo.submit("--replace")[0] == 1, "the ended run keeps its pods and their logs"
+    assert not demo.kubectl.changes() and not demo.runs
+    assert demo(preflight, "--queue-only")[0] == 1
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), Failure("the disk is full")])
+def test_an_end_in_the_middle_leaves_neither_objects_nor_a_run(demo: Demo, error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    demo.kubectl.on_patch = fail
+    place = Place(demo.artifact)
+    with pytest.raises(type(error)):
+        submit.submit(["--run-id", "a"])
+    assert demo.kubectl.changes()[-2:] == [
+        "delete job.batch demo-1a2b --ignore-not-found --cascade=foreground",
+        "delete configmap,service --selector=jobc/job=demo-1a2b --ignore-not-found",
+    ]
+    assert not demo.runs and place.job.name == "demo"
+
+
+def test_an_object_that_exists_is_replaced_only_if_it_has_ended_and_that_is_meant(demo: Demo) -> None:
+    demo.kubectl.found = LIVE
+    code, output = demo.submit("--replace")
+    assert code == 1 and "job.batch demo-1a2b is live in namespace ns, started by ann@host\n" in output
+    demo.kubectl.found = DONE
+    code, output = demo.submit()
+    assert code == 1 and "has ended in namespace ns, started by ann@host\n" in output and "--replace" in output
+    assert not demo.kubectl.changes() and not demo.runs
+    assert demo.submit("--replace", "--run-id", "a")[0] == 0
+    assert demo.kubectl.changes()[0].startswith("delete job.batch demo-1a2b ")
+
+
+def test_a_resume_replaces_the_ended_object_of_its_run(demo: Demo) -> None:
+    assert demo.submit("--run-id", "a")[0] == 0
+    demo.kubectl.found = DONE.replace("uid-9", "uid-1")
+    code, output = demo.submit("--resume", "a")
+    assert code == 0 and demo.record(attempt=1)["uid"] == "uid-1", output
+    assert demo.record()["exit"] == "0", "how the first attempt ended"
+
+
+def test_the_record_of_a_run_that_is_only_prepared_needs_no_cluster(demo: Demo) -> None:
+    assert demo.submit("--only-prepare", "--run-id", "a") == (0, f"{demo.folder}/runs/demo/a\n")
+    assert demo.runs == ["a"] and demo.kubectl.calls == []
+
+
+def test_runs_that_end_with_their_pods_cannot_be_continued(demo: Demo) -> None:
+    demo.set(storage="node")
+    for words in (("--resume", "no-run"), ("--fork", "no-run")):
+        code, output = demo.submit(*words)
+        assert code == 65 and "there is nothing to continue" in output, output
+    assert demo.submit("--resume", "a", "--new-code")[0] == 2
+
+
+@pytest.mark.parametrize(("found", "code"), [(DONE, 0), ("uid-9\t\nFailed\tx\texit code 65 matching\n", 65)])
+def test_wait_returns_the_exit_code_of_the_job(demo: Demo, found: str, code: int) -> None:
+    def end() -> None:
+        demo.kubectl.found = found.replace("uid-9", "uid-1")
+
+    demo.kubectl.on_patch = end
+    seen, output = demo.submit("--wait", "--run-id", "a")
+    assert seen == code and f"\nrun a: {'done' if code == 0 else 'failed'} (exit {code}" in output, output
+
+
+def test_the_code_goes_with_the_objects_the_same_files_as_the_same_bytes(demo: Demo) -> None:
+    (demo.folder / "train.py").write_text("pass\n")
+    demo.set(code={"kind": "snapshot", "root": ".", "max_bytes": 1 << 20, "script": "train.py"})
+    for name in ("a", "b"):
+        assert demo.submit("--run-id", name)[0] == 0
+    first, second = (sending.packed_code(demo.folder / f"runs/demo/{name}") for name in ("a", "b"))
+    assert first == second
+    code_map = demo.kubectl.created[0].partition("---\n")[0]
+    assert "name: demo-1a2b-code\n" in code_map and f"code.tar.gz: {base64.b64encode(first).decode()}\n" in code_map
+    (demo.folder / "train.py").write_text("changed\n")
+    demo.kubectl.found = DONE.replace("uid-9", "uid-1")
+    code, output = demo.submit("--resume", "b")
+    assert code == 0 and "--new-code" not in output and demo.kubectl.created[-1].startswith(code_map), output
+
+
+def test_code_that_no_config_map_holds_is_refused_before_anything_is_sent(demo: Demo) -> None:
+    (demo.folder / "weights.bin").write_bytes(os.urandom(700_000))
+    demo.set(code={"kind": "snapshot", "root": ".", "max_bytes": 1 << 20, "script": ""})
+    code, output = demo.submit()
+    assert code == 65 and "more than the 600 KiB" in output and ".jobcignore" in output, output
+    assert not demo.runs and not demo.kubectl.calls
+
+
+def test_a_train_job_is_created_after_its_runtime_and_again_until_the_webhook_has_seen_that(demo: Demo) -> None:
+    demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
+    kubectl, tries = demo.kubectl, [3]
+    kubectl.manifests = TRAIN_MANIFESTS
+    ask = kubectl.ask
+
+    def not_yet(engine: KubernetesEngine, words: list[str], text: str = "", **more: object) -> Answer:
+        if text.startswith("kind: TrainJob") and tries[0]:
+            tries[0] -= 1
+            return Answer(1, "", "error: the runtime must be created before")
+        return ask(engine, words, text, **more)
+
+    kubectl.ask = not_yet  # type: ignore[method-assign]
+    code, output = demo.submit("--run-id", "a")
+    assert code == 0 and tries == [0], output
+    assert kubectl.created[-2:] == ["kind: TrainingRuntime\n---\nkind: ConfigMap\n", "kind: TrainJob\n"]
+    dry = "delete configmap --selector=jobc/job=demo-1a2b-dry --ignore-not-found"
+    assert kubectl.changes().count(dry) == 2, "before and after the question, which creates the runtime"
+
+
+def test_documents_are_cut_at_lines_of_their_own() -> None:
+    config_map, others = sending.documents(MANIFESTS, "ConfigMap")
+    assert config_map + "---\n" + others == MANIFESTS and "# ends in ---\n" in config_map
+
+
+# ---- checks and a shell
+
+
+def log(*lines: str) -> str:
+    return "".join(f"[pod/demo-1a2b-smoke-{line[0]}-x7z/node] {line[3:]}\n" for line in lines)
+
+
+@pytest.mark.parametrize("last", ["0", "71"])
+def test_smoke_prints_what_each_pod_does_and_removes_them(demo: Demo, last: str) -> None:
+    demo.kubectl.found = DONE
+    exits = ("jobc: exit of the payload: 0", f"jobc: exit of the payload: {last}")
+    demo.kubectl.log = log("1: all-reduce", f"1: {exits[1]}", "0: all-reduce", f"0: {exits[0]}")
+    assert demo(smoke) == (int(last != "0"), "0: all-reduce\n1: all-reduce\n")
+    (manifests,) = demo.kubectl.created
+    assert "value: smoke\n" in manifests and "name: demo-1a2b-smoke\n" in manifests
+    assert "JOBC_NODE_LIST='demo-1a2b-smoke-[0-1]'" in manifests
+    assert demo.kubectl.changes()[-2].startswith("delete job.batch demo-1a2b-smoke ")
+
+
+def test_pods_that_do_not_end_are_removed_too(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
+    demo.kubectl.found = LIVE
+    monkeypatch.setattr(trials, "LONGER_S", -3)
+    code, output = demo(smoke)
+    assert code == 1 and "error: the pods have not ended after 0 s\n" in output
+    assert demo.kubectl.changes()[-2].startswith("delete job.batch demo-1a2b-smoke ")
+
+
+def test_preflight_makes_a_table_of_what_the_pods_found(demo: Demo) -> None:
+    demo.kubectl.found = DONE
+    lines = ["0: ok\tdisk\tenough", "0: end", "1: ok\tdisk\tenough", "1: jobc: waiting", "1: end"]
+    exits = [f"{node}: jobc: exit of the payload: 0" for node in (0, 1)]
+    demo.kubectl.log = log(*lines, *exits)
+    code, output = demo(preflight)
+    assert code == 0 and output.startswith("ok    the cluster takes the job in namespace ns\n"), output
+    assert "ready: 2 nodes" in output and "waiting" not in output
+    demo.kubectl.log = log(*lines, exits[0])
+    assert demo(preflight)[0] == 1, "a pod did not say how it ended"
+
+
+def test_a_shell_without_a_live_run_is_in_a_pod_of_its_own(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    module = sys.modules[KubernetesEngine.__module__]
+    monkeypatch.setattr(module, "attached", lambda words: started.append(" ".join(words)) or 3)
+    assert demo(shell, "--node", "1", "--", "true", "--all")[0] == 3
+    command = "kubectl --namespace=ns exec --stdin demo-1a2b-shell -- bash /jobc/files/task.sh shell true --all"
+    assert started == [command]
+    assert demo.kubectl.changes()[-2:] == [
+        "delete configmap/demo-1a2b --ignore-not-found --wait=false",
+        "delete pod/demo-1a2b-shell --ignore-not-found --wait=false",
+    ]
+    assert demo(shell, "--node", "2")[0] == 2
+
+
+# ---- the storage of the runs
+
+
+def sent(demo: Demo, *names: str) -> tuple[KubernetesEngine, list[Run]]:
+    runs = []
+    for name in names:
+        assert demo.submit("--run-id", name)[0] == 0
+        runs.append(Run(demo.folder / "runs/demo" / name))
+    demo.kubectl.calls.clear()
+    engine = Place(demo.artifact).engine()
+    assert isinstance(engine, KubernetesEngine)
+    return engine, runs
+
+
+def test_runs_are_removed_through_one_pod(demo: Demo) -> None:
+    engine, runs = sent(demo, "a", "b")
+    assert [engine.remove_stored(run) for run in runs] == [True, True]
+    removals = [call for call in demo.kubectl.calls if call.startswith("exec")]
+    assert removals == [f"exec demo-1a2b-shell -- rm -rf -- /shared/runs/demo/{name}" for name in "ab"]
+    assert sum(call.startswith("create --filename=/") for call in demo.kubectl.calls) == 1
+    engine.close()
+    assert demo.kubectl.calls[-1] == "delete pod/demo-1a2b-shell --ignore-not-found --wait=false"
+
+
+def test_a_run_stays_if_no_pod_starts_which_is_waited_for_once(demo: Demo) -> None:
+    engine, runs = sent(demo, "a", "b")
+    demo.kubectl.phase = "Pending"
+    assert [engine.remove_stored(run) for run in runs] == [False, False]
+    assert sum(call.startswith("get pod ") for call in demo.kubectl.calls) == 4
+    assert "pod demo-1a2b-shell has not started" in demo.capsys.readouterr().err
+
+
+def test_a_run_in_a_bucket_is_removed_by_a_pod(demo: Demo) -> None:
+    demo.set(storage="object")
+    engine, runs = sent(demo, "a")
+    assert engine.remove_stored(runs[0])
+    command = "exec demo-1a2b-shell -- env JOBC_RUN_ID=a bash /jobc/files/task.sh bucket remove"
+    assert command in demo.kubectl.calls
+
+
+@pytest.mark.parametrize(("codes", "text"), [("0\n65\n", "failed (exit 65"), ("0\n", "is gone, deleted by hand")])
+def test_how_a_run_ended_whose_object_is_gone_is_on_its_storage(demo: Demo, codes: str, text: str) -> None:
+    engine, runs = sent(demo, "a")
+    demo.kubectl.codes = codes
+    assert "is gone, deleted by hand" in engine.state(runs[0]).text
+    engine.fetch("state", runs)
+    assert not demo.kubectl.changes()
+    engine.fetch("news", runs)
+    assert text in engine.state(runs[0]).text
