@@ -66,9 +66,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
             print(run.path)
             return 0
         kind = "managed" if self.job.settings.get("managed") else ""
-        record = self._launch(
-            Launch("train", run, run.id, new.attempt, Path(init_from).name if init_from else ""), kind
-        )
+        record = self._launch(Launch("train", run, run.id, new.attempt, Path(init_from).name), kind)
         new.keep()
         print(f"run {run.id}: {name_of(record)}")
         print(f"  follow: {shell_word(str(copy / 'logs.sh'))} --follow")
@@ -89,8 +87,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
             raise Failure("SkyPilot does not take the job; its words are above", hint)
         job_id = job_id_in(text)
         if job_id is None:
-            title = "SkyPilot has not said the number of the job"
-            raise Failure(title, "sky queue, or sky jobs queue, shows it")
+            raise Failure("SkyPilot has not said the number of the job", "sky queue, or sky jobs queue, shows it")
         keys = {"kind": kind, "cluster": str(settings.get("cluster", "")), "id": str(job_id)}
         write_record(launch.run, launch.attempt, keys)
         return Record(launch.run, launch.run.path / f"state/job_{launch.attempt}", launch.attempt, keys)
@@ -155,9 +152,10 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
             raise Failure(title, "backend.managed=false makes a cluster that can")
         run = place.choose_run(named)
         record = newest_record(run)
-        if record is None or self.status_of(cluster_of(record)) != "UP":
-            cluster = (record and cluster_of(record)) or self.job.settings.get("cluster")
-            raise Failure(f"cluster {cluster} is not up", "submit.sh, smoke.sh or preflight.sh start it")
+        cluster = "" if record is None else cluster_of(record)
+        if record is None or not cluster or self.status_of(cluster) != "UP":
+            title = f"cluster {cluster or self.job.settings.get('cluster', '')} is not up"
+            raise Failure(title, "submit.sh, smoke.sh or preflight.sh start it")
         require_sent(self.job.settings)
         secrets = self.job.settings.get("secrets", ())
         try:
@@ -165,10 +163,10 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
                 self._save_secret(record, node, name)
             options = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
             words = self._on_node(record, node, _SHELL, str(node), *command)
-            return attached(ssh_words(cluster_of(record), node, words, options))
+            return attached(ssh_words(cluster, node, words, options))
         finally:
             if secrets:
-                self.ask(ssh_words(cluster_of(record), node, self._on_node(record, node, _FORGET_SECRETS)))
+                self.ask(ssh_words(cluster, node, self._on_node(record, node, _FORGET_SECRETS)))
 
     def _save_secret(self, record: Record, node: int, name: str) -> None:
         """Save a secret for node.sh. It goes by standard input: no command line shows it."""

@@ -345,6 +345,10 @@ def test_a_shell_needs_a_cluster_that_is_up_and_can_be_reached(
     monkeypatch.setattr(SkypilotEngine, "status_of", lambda *_: "STOPPED")
     with pytest.raises(Failure, match="cluster c is not up"):
         demo.engine.shell(demo.place, "", 0, [])
+    monkeypatch.setattr(SkypilotEngine, "status_of", lambda *_: "UP")
+    (demo.place.job.runs / "a/state/job_0").write_text("kind=\ncluster=-oProxyCommand=x\nid=8\n")
+    with pytest.raises(Failure, match="cluster c is not up"):
+        demo.engine.shell(demo.place, "", 0, [])
     demo.place.job.settings["managed"] = True
     with pytest.raises(Failure, match="managed job cannot be reached"):
         demo.engine.shell(demo.place, "", 0, [])
