@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".dev"))  # the jobc of this checkout, whichever is installed
 
-from pages import codes, environment, figures, glossary, keys, ls, pains, placement, scripts  # noqa: E402  # beside this file
+from pages import codes, engines, environment, figures, glossary, keys, ls, pains, placement  # noqa: E402  # beside this file
 
 
 def main(arguments: list[str]) -> int:
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
         "environment.md": environment.page,
         "codes.md": codes.page,
         **{f"codes/{family}.md": partial(codes.family_page, family) for family in codes.families()},
-        "scripts.md": scripts.page,
+        "engines.md": engines.page,
         "reference/ls.md": ls.page,
         "placement.md": placement.page,
         "pains.md": pains.page,

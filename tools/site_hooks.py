@@ -24,7 +24,7 @@ CODE_PAGE = re.compile(r"(?:compiler/diagnostics|backends/\w+)/codes/(JC\d{4})\.
 LINK = re.compile(r"\[(?P<text>[^]\n]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
 LLMS = "llms.txt"
 # Weight of a page in the search: the page that answers a question comes before records and long tables.
-BOOST = {"troubleshooting.md": 4.0, "decisions/": 0.2, "codes": 0.5, "pains.md": 0.4, "scripts.md": 0.3, "proof/": 0.5}
+BOOST = {"troubleshooting.md": 4.0, "decisions/": 0.2, "codes": 0.5, "pains.md": 0.4, "engines.md": 0.3, "proof/": 0.5}
 
 _navigation: list[Navigation] = []  # MkDocs passes the navigation to one event only
 _texts: dict[str, tuple[str, str]] = {}  # source path of a page -> its title and its Markdown

@@ -73,13 +73,7 @@ class LocalBackend:
     def engine_settings(self, plan: LaunchPlan, options: LocalOptions) -> Mapping[str, Any]:
         if plan.topology.nodes > 1:
             return {}
-        gpus = plan.topology.gpus
-        return {
-            "gpus": gpus,
-            "gpu_type": plan.resources.gpu_type if gpus else None,
-            "head_port": plan.rendezvous.port,
-            "detach": getattr(options, "detach", False),  # a plugin that inherits may have other options
-        }
+        return {"detach": getattr(options, "detach", False)}  # a plugin that inherits may have other options
 
     def emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:
         for artifact in self._emit(plan, options, render):

@@ -1,6 +1,6 @@
 """SkyPilot: one task, for `sky launch` or `sky jobs launch`; on each node its `run` becomes task.sh, then node.sh.
 
-Emits  task.sky.yaml, task.sh (one node), engine.sh (what the scripts ask SkyPilot) and the verbs
+Emits  task.sky.yaml, task.sh (one node) and the verbs
 Launch ./submit.sh, or sky launch task.sky.yaml
 Source SkyPilot 0.14.1: docs.skypilot.co, its schema, and real launches on Slurm 22.05
 """
@@ -79,17 +79,9 @@ class SkypilotBackend:
     def emit(self, plan: LaunchPlan, options: SkypilotOptions, render: Render) -> Iterator[Artifact]:
         render = render.digested(task.digest(plan))
         yield render.yaml([task.document(plan, options)], "task.sky.yaml", NOTES)
-        files = list(self.sends(plan, options).values())
-        variables = {
-            "cluster_name": task.cluster_name,
-            "secret_variables": task.secret_variables,
-            "run_root": task.run_root,
-            "cloud": cloud,
-            "end_is": task.result_location,
-            "local_files": lambda *_said_in: files,
-        }
-        for script in ("task.sh", "engine.sh", *VERBS):
-            yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **variables)
+        variables = {"run_root": task.run_root, "cloud": cloud}
+        for script in ("task.sh", *VERBS):
+            yield render.template(f"{script}.j2", script, executable=True, **variables)
         if plan.run.storage == "object":
             yield render.chosen(render.template("bucket.sh.j2", "bucket.sh"), of.plan.run.storage)
 
@@ -105,6 +97,10 @@ class SkypilotBackend:
             "managed": options.managed,
             "ends_with_last_job": cloud(plan, options) == "slurm" and not options.managed,
             "procs": plan.topology.procs,
+            "secrets": task.secret_variables(plan),
+            "local_files": list(self.sends(plan, options).values()),
+            "has_setup": bool(options.setup),
+            "check_words": _autostop_words(idle, options.down) if options.managed else [],
             "idle": "" if idle is None else at_idle,
             "end_is": task.result_location(plan),
             "usage_collection": options.usage_collection,
@@ -119,6 +115,14 @@ class SkypilotBackend:
 
     def sends(self, plan: LaunchPlan, options: SkypilotOptions) -> Mapping[str, str]:
         return FinishedTask.of(plan, options).local_files()
+
+
+def _autostop_words(idle: int | None, down: bool) -> list[str]:
+    """Return options of `sky launch` for the cluster of a check, because the task of a managed job has no autostop.
+
+    idle: minutes
+    """
+    return [] if idle is None else ["--idle-minutes-to-autostop", str(idle), *(["--down"] if down else [])]
 
 
 BACKEND = SkypilotBackend()

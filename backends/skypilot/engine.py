@@ -6,15 +6,12 @@ RUN/state/job_ATTEMPT records the SkyPilot job: kind (managed or empty), cluster
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
-import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ...trainer.rt.engines.engine import Failure, Job, NodeLine, State
 from ...trainer.rt.engines.log_files import LogRequest
@@ -24,27 +21,23 @@ from ...trainer.rt.engines.records import (
     LIVE,
     MARK_ON_NODE,
     Record,
-    RecordEngine,
     newest_record,
     write_evidence,
 )
 from ...trainer.rt.engines.run import Run, last_progress, shell_word, worst_code
 from ...trainer.rt.engines.streams import print_lines, stream
-from ...trainer.rt.engines.values import number, word
+from ...trainer.rt.engines.values import number
 from ...trainer.rt.exit_codes import PRIORITY
-from ...trainer.rt.untrusted_files import Unreadable, open_regular
+from ...trainer.rt.untrusted_files import open_regular
 from ...trainer.rt.verbs.text import one_line, printable
+from .engine_output import first_failure, plain, plain_bytes, rows, worst_of_nodes
+from .engine_record import cluster_of, is_managed, log_file, log_lines, logs_words, name_of, ssh_words
+from .engine_starting import StartingSkypilot
 
-SKY_S = 300  # timeout of a sky command, which may start its API server and query clouds
-MOST_LOG_BYTES = 1 << 26
 _ENDED = re.compile("SUCCEEDED|FAILED.*|CANCELLED")
-_COLORS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_NODE = re.compile(r"^\((?:head|worker[0-9]+), rank=([0-9]+), pid=[0-9]+(?:, ip=[^)]*)?\) ")
-_TASK = re.compile(r"^\([^()]*, pid=[0-9]+\) ")
-_LAST_WORD = re.compile(r"([0-9]+): jobc: node [0-9]+ ends with ([0-9]{1,3}):")
 
 
-class SkypilotEngine(RecordEngine):
+class SkypilotEngine(StartingSkypilot):
     """Queries sky once about each job and each cluster."""
 
     def __init__(self, job: Job) -> None:
@@ -53,12 +46,12 @@ class SkypilotEngine(RecordEngine):
         self._marked: set[Path] = set()  # runs with a stop mark that the nodes of a managed job see
 
     def ask_engine(self, record: Record) -> str:
-        cluster, job_id = _cluster(record), number(record.keys.get("id", ""))
+        cluster, job_id = cluster_of(record), number(record.keys.get("id", ""))
         if not cluster or job_id is None:
             raise Failure(f"{record.path} does not name a cluster and a job", "submit.sh writes these keys")
         words = ["jobs", "queue", "--output", "json", "--limit", "1000"]
-        table = self.sky_json(*(words if _is_managed(record) else ["queue", "--output", "json", cluster]))
-        status = next((str(row.get("status", "")) for row in _rows(table) if row.get("job_id") == job_id), "")
+        table = self.sky_json(*(words if is_managed(record) else ["queue", "--output", "json", cluster]))
+        status = next((str(row.get("status", "")) for row in rows(table) if row.get("job_id") == job_id), "")
         self._words[record.path] = status = status.rpartition(".")[2]
         if not status:
             return GONE
@@ -70,22 +63,20 @@ class SkypilotEngine(RecordEngine):
 
     def keep_evidence(self, record: Record) -> None:
         """Save the job's output without colors; with several nodes each line has its node, as in `1: line`."""
-        printed = self.sky(*_logs_words(record, LogRequest()))
-        lines = [_plain(line) for line in printed.split("\n")]
+        printed = self.sky(*logs_words(record, LogRequest()))
+        lines = [plain(line) for line in printed.split("\n")]
         with contextlib.suppress(OSError):
-            write_evidence(_log(record), "\n".join(lines).encode())
+            write_evidence(log_file(record), "\n".join(lines).encode())
 
     def job_end(self, record: Record) -> tuple[int, str]:
-        status, lines = self._words.get(record.path, ""), _log_lines(record)
-        last = {match.group(1): int(match.group(2)) for match in map(_LAST_WORD.match, lines) if match}
-        codes = [code for code in last.values() if code in PRIORITY and code]  # not 143, from a node killed by SkyPilot
-        code = 0 if status == "SUCCEEDED" else worst_code(codes) or (75 if status == "CANCELLED" else 1)
-        return code, _first_failure(lines, code) or f"SkyPilot reports {status}"
+        status, lines = self._words.get(record.path, ""), log_lines(record)
+        code = 0 if status == "SUCCEEDED" else worst_of_nodes(lines) or (75 if status == "CANCELLED" else 1)
+        return code, first_failure(lines, code) or f"SkyPilot reports {status}"
 
     def end_on_storage(self, record: Record) -> tuple[int, str] | None:
         """Return the exit code and reason recorded on the storage; None if the job runs or may still be recovered."""
-        path = record.run.path / "ends" if self._is_in_bucket else Path(self.storage_of(record.run))
-        if self._is_in_bucket:
+        path = record.run.path / "ends" if self.is_in_bucket else Path(self.storage_of(record.run))
+        if self.is_in_bucket:
             attempt = number(self.depot(record.run, "ends", str(path)).strip())
         else:
             attempt = Run(path).attempt if path.is_absolute() else None
@@ -95,14 +86,14 @@ class SkypilotEngine(RecordEngine):
         code = worst_code([code for code in stored_run.exit_codes().values() if code in PRIORITY]) or 0
         if code == 0 and stored_run.ended_nodes() < self.job.nodes:
             return None
-        if code in (69, 75) and _is_managed(record):
+        if code in (69, 75) and is_managed(record):
             return None
         first = stored_run.first_failure()
-        unknown = f"{_where(record)} failed, and none of its nodes recorded a reason"
+        unknown = f"{name_of(record)} failed, and none of its nodes recorded a reason"
         return code, f"node {first['node']}: {first['reason']}" if first else unknown
 
     def live_state(self, record: Record) -> State:
-        status, location = self._words.get(record.path, ""), _where(record)
+        status, location = self._words.get(record.path, ""), name_of(record)
         if not record.run.is_mine:
             return State("live", f"live, {location}")
         if status != "RUNNING":
@@ -115,7 +106,7 @@ class SkypilotEngine(RecordEngine):
         if record.run.is_stopped:
             return State("stopped", "stopped, and its cluster was deleted")
         text = (
-            f"ended, or its cluster was deleted: SkyPilot no longer knows {_where(record)}, and its result"
+            f"ended, or its cluster was deleted: SkyPilot no longer knows {name_of(record)}, and its result"
             f" is unknown here; {self.job.settings.get('end_is', '')}"
         )
         return State("gone", text)
@@ -126,11 +117,11 @@ class SkypilotEngine(RecordEngine):
     def remove_stored(self, run: Run) -> bool:
         """Remove the run from the bucket. A run on the nodes is deleted with them, or stays on their storage."""
         path = self.storage_of(run)
-        if not self._is_in_bucket:
+        if not self.is_in_bucket:
             if path.startswith("/") and not _is_same(path, run.path):
                 print(f"  on the storage of the nodes {one_line(path)} stays", flush=True)
         elif newest_record(run) is not None:
-            command, environment = self._depot_words(run, "remove")
+            command, environment = self.depot_words(run, "remove")
             if stream(command, environment=environment):
                 return False
         return super().remove_stored(run)
@@ -139,17 +130,18 @@ class SkypilotEngine(RecordEngine):
         """Yield a line with the last metrics of rank 0 while it runs."""
         record = self.seen(run).record
         if record is not None and self._words.get(record.path) == "RUNNING" and not self.job.settings.get("managed"):
-            metrics = self._on_node_0(record, "tail", "-c", "4096", f"{self.storage_of(run)}/metrics/rank_00.jsonl")
+            words = ["tail", "-c", "4096", f"{self.storage_of(run)}/metrics/rank_00.jsonl"]
+            metrics = self.ask(ssh_words(cluster_of(record), 0, words)).text
             progress = last_progress(metrics.split("\n"))
             if progress:
-                yield NodeLine(0, f"of cluster {_cluster(record)}", "running", "", progress)
+                yield NodeLine(0, f"of cluster {cluster_of(record)}", "running", "", progress)
 
     def notes(self, run: Run, state: State) -> Iterator[str]:
         return self.cost()
 
     def cost(self) -> Iterator[str]:
         settings, cluster = self.job.settings, str(self.job.settings.get("cluster", ""))
-        now = self._status_of(cluster)
+        now = self.status_of(cluster)
         down = f"{shell_word(str(self.job.artifact / 'stop.sh'))} --down"
         if settings.get("managed") and not now:
             return  # a managed job's machines end with it; `cluster` is of smoke.sh or preflight.sh
@@ -165,11 +157,6 @@ class SkypilotEngine(RecordEngine):
     def logs(self, run: Run) -> tuple[str, str]:
         return "on the nodes in", self.storage_of(run)
 
-    def storage_of(self, run: Run, node: int = 0) -> str:
-        """Return the path on the nodes; a relative path is below their home folder."""
-        path = super().storage_of(run, node)
-        return path[2:] if path.startswith("~/") else path
-
     # ---- logs
 
     def print_logs(self, run: Run, request: LogRequest) -> int:
@@ -180,16 +167,16 @@ class SkypilotEngine(RecordEngine):
         if request.rank is not None:
             return self._print_rank(record, request.rank, request)
         node = None if request.node is None else f"{request.node}: "
-        kept = _log(record)
+        kept = log_file(record)
         if self.seen(run).state == LIVE or (kept.is_file() and not kept.stat().st_size):
             self.require_client()
-            words = ["sky", *_logs_words(record, request)]
-            return stream(words, partial(_plain_bytes, node), environment=self._environment, errors="merged")
+            words = ["sky", *logs_words(record, request)]
+            return stream(words, partial(plain_bytes, node), environment=self.sky_environment, errors="merged")
         if not kept.is_file():
             hint = "logs.sh --rank N prints the log of a rank, where its storage is seen"
             if self.job.settings.get("storage") == "node":
                 hint = "look while its cluster is up: it goes when it is idle (backend.autostop)"
-            raise Failure(f"SkyPilot has no output of {_where(record)} any more", hint)
+            raise Failure(f"SkyPilot has no output of {name_of(record)} any more", hint)
         with open_regular(kept, follow=False) as file:
             of_node = (lambda line: line if line.startswith(node.encode()) else None) if node else None
             print_lines(file, of_node, request.tail)
@@ -199,8 +186,8 @@ class SkypilotEngine(RecordEngine):
         """Print the log of a rank, from the bucket, from storage mounted on this machine, or from its node."""
         run, settings, procs = record.run, self.job.settings, self.job.settings.get("procs")
         node, file = rank // (procs if isinstance(procs, int) else 1), f"logs/{request.name}"
-        if self._is_in_bucket and (not request.follow or settings.get("managed")):
-            words, environment = self._depot_words(run, "cat", file)
+        if self.is_in_bucket and (not request.follow or settings.get("managed")):
+            words, environment = self.depot_words(run, "cat", file)
             if stream(words, tail=request.tail, environment=environment) == 0:
                 return 0
         path = Path(f"{self.storage_of(run, node)}/{file}")
@@ -212,11 +199,11 @@ class SkypilotEngine(RecordEngine):
         if settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"
             raise Failure(title, "logs.sh without --rank shows what its nodes print")
-        if not self._status_of(_cluster(record)):
-            raise Failure(f"no log of rank {rank}: {_where(record)} is gone", str(settings.get("end_is", "")))
+        if not self.status_of(cluster_of(record)):
+            raise Failure(f"no log of rank {rank}: {name_of(record)} is gone", str(settings.get("end_is", "")))
         lines = "+1" if request.tail is None else str(request.tail)
         remote = ["tail", "-n", lines, *(["-f"] if request.follow else []), "--", str(path)]
-        return stream(_ssh_words(_cluster(record), node, remote))
+        return stream(ssh_words(cluster_of(record), node, remote))
 
     # ---- stopping
 
@@ -236,8 +223,8 @@ class SkypilotEngine(RecordEngine):
     def _mark_for_nodes(self, record: Record) -> None:
         """Write the stop mark in the bucket, on storage that is mounted here, or on the nodes."""
         run, path, settings = record.run, Path(self.storage_of(record.run)), self.job.settings
-        if self._is_in_bucket:
-            command, environment = self._depot_words(run, "stop")
+        if self.is_in_bucket:
+            command, environment = self.depot_words(run, "stop")
             answer = self.ask(command, environment=environment)
             if answer.code == 0:
                 self._marked.add(run.path)
@@ -247,7 +234,7 @@ class SkypilotEngine(RecordEngine):
             self.write_stop_mark(path)
             self._marked.add(run.path)
             return
-        if _is_managed(record):
+        if is_managed(record):
             print(
                 "the machines of a managed job cannot be reached from here: it is cancelled, and what came after its"
                 " last checkpoint is lost"
@@ -255,7 +242,7 @@ class SkypilotEngine(RecordEngine):
             return
         for node in range(1 if settings.get("storage") == "shared" else self.job.nodes):
             words = ["bash", "-c", MARK_ON_NODE, "-", self.storage_of(run, node)]
-            if self.ask(_ssh_words(_cluster(record), node, words)).code:
+            if self.ask(ssh_words(cluster_of(record), node, words)).code:
                 print(
                     f"node {node} cannot be reached: SkyPilot cancels the job, and what came after its last checkpoint"
                     " may be lost"
@@ -267,11 +254,11 @@ class SkypilotEngine(RecordEngine):
         if record is None or engine.seen(run).state != LIVE:
             return
         job_id = str(number(record.keys.get("id", "")))
-        if _is_managed(record):
+        if is_managed(record):
             words = ["jobs", "cancel", "--yes", job_id]
             sees_mark = run.path in self._marked
         else:
-            words = ["cancel", "--yes", _cluster(record), job_id]
+            words = ["cancel", "--yes", cluster_of(record), job_id]
             sees_mark = engine.word_of(run) == "RUNNING"
         if name != "TERM" or not sees_mark:
             self._print_sky(*words)
@@ -281,62 +268,13 @@ class SkypilotEngine(RecordEngine):
         cluster = str(self.job.settings.get("cluster", ""))
         if not is_asked and self.job.settings.get("ends_with_last_job"):
             queue = self.sky_json("queue", "--skip-finished", "--output", "json", cluster)
-            is_asked = not any("job_id" in row for row in _rows(queue))
-        if is_asked and self._status_of(cluster) and self._print_sky("down", "--yes", cluster):
+            is_asked = not any("job_id" in row for row in rows(queue))
+        if is_asked and self.status_of(cluster) and self._print_sky("down", "--yes", cluster):
             raise Failure(f"cluster {cluster} could not be deleted", f"sky down {cluster}")
 
     def _print_sky(self, *words: str) -> int:
         """Run a sky command, print its output, and return its exit code."""
-        return stream(["sky", *words], environment=self._environment)
-
-    # ---- clients
-
-    @property
-    def _is_in_bucket(self) -> bool:
-        return self.job.settings.get("storage") == "object"
-
-    def sky(self, *words: str) -> str:
-        self.require_client()
-        return self.ask(["sky", *words], SKY_S, self._environment).text
-
-    @property
-    def _environment(self) -> dict[str, str]:
-        return {} if self.job.settings.get("usage_collection") else {"SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
-
-    def require_client(self) -> None:
-        if shutil.which("sky") is None:
-            hint = "pip install 'skypilot[…]' with your infrastructure's name; https://docs.skypilot.co"
-            raise Failure("sky is not found", hint)
-
-    def _status_of(self, cluster: str) -> str:
-        """Return UP, STOPPED or INIT; "" if the cluster does not exist. Refreshes, as a cluster may end by itself."""
-        table = self.sky_json("status", "--refresh", "--output", "json", cluster)
-        return next((str(row.get("status", "")) for row in _rows(table)), "").rpartition(".")[2]
-
-    def sky_json(self, *words: str) -> Any:
-        """Return the JSON that sky prints after its log lines; None if it prints none."""
-        text = self.sky(*words)
-        for match in re.finditer(r"^[\[{]", text, re.MULTILINE):
-            with contextlib.suppress(ValueError, RecursionError):
-                return json.JSONDecoder().raw_decode(text, match.start())[0]
-        return None
-
-    def depot(self, run: Run, *words: str) -> str:
-        """Run a depot.py verb on the bucket of the runs; "" if that fails, for example without credentials."""
-        command, environment = self._depot_words(run, *words)
-        answer = self.ask(command, environment=environment)
-        return "" if answer.code else answer.text
-
-    def _depot_words(self, run: Run, verb: str, *words: str) -> tuple[list[str], dict[str, str]]:
-        """Return the depot.py command for a run, and its environment variables."""
-        store = self.job.settings.get("store")
-        environment = {key: str(value) for key, value in store.items()} if isinstance(store, dict) else {}
-        program = [sys.executable, "-I", "-S", str(self.job.artifact / "jobctl"), "depot", verb]
-        return [*program, f"{self.job.name}/{run.id}", *words], environment
-
-    def _on_node_0(self, record: Record, *words: str) -> str:
-        """Return the output of a command on the first node of the cluster."""
-        return self.ask(_ssh_words(_cluster(record), 0, words)).text
+        return stream(["sky", *words], environment=self.sky_environment)
 
 
 class _RunOnStorage(Run):
@@ -356,84 +294,6 @@ def _is_same(path: str, folder: Path) -> bool:
         return os.path.samefile(path, folder)
     except OSError:
         return False
-
-
-def _ssh_words(cluster: str, node: int, remote: Sequence[str]) -> list[str]:
-    """Return the ssh command that runs `remote` on a node, with SkyPilot's ssh configuration."""
-    config = Path(os.path.expanduser("~")) / ".sky/generated/ssh" / cluster
-    options = ["-F", str(config)] if config.is_file() else []
-    host = f"{cluster}-worker{node}" if node else cluster
-    command = " ".join(map(shell_word, remote))
-    return ["ssh", *options, "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "--", host, command]
-
-
-def _logs_words(record: Record, request: LogRequest) -> list[str]:
-    """Return the arguments of the sky command that prints a job's output."""
-    how = ["--tail", str(request.tail or 0), "--follow" if request.follow else "--no-follow"]
-    job_id = str(number(record.keys.get("id", "")) or "")
-    return ["jobs", "logs", *how, job_id] if _is_managed(record) else ["logs", *how, _cluster(record), job_id]
-
-
-def _rows(table: Any) -> Iterator[dict[str, Any]]:
-    """Yield the rows (mappings with a status) in sky's output: a list, or a mapping of lists."""
-    if isinstance(table, dict):
-        for value in table.values():
-            yield from _rows(value)
-        if "status" in table:
-            yield table
-    elif isinstance(table, list):
-        for value in table:
-            yield from _rows(value)
-
-
-def _is_managed(record: Record) -> bool:
-    return record.keys.get("kind") == "managed"
-
-
-def _cluster(record: Record) -> str:
-    return word(record.keys.get("cluster", ""))
-
-
-def _where(record: Record) -> str:
-    job_id = number(record.keys.get("id", ""))
-    shown = "" if job_id is None else str(job_id)
-    return f"managed job {shown}" if _is_managed(record) else f"job {shown} of cluster {_cluster(record)}"
-
-
-def _log(record: Record) -> Path:
-    return record.run.path / "logs" / f"sky_{record.attempt}.log"
-
-
-def _log_lines(record: Record) -> list[str]:
-    try:
-        with open_regular(_log(record), follow=False) as file:
-            return file.read(MOST_LOG_BYTES).decode(errors="replace").split("\n")
-    except (Unreadable, OSError):
-        return []
-
-
-def _plain(line: str) -> str:
-    """Return a line without colors, with the node rank instead of SkyPilot's prefix."""
-    return _TASK.sub("0: ", _NODE.sub(r"\1: ", _COLORS.sub("", line), 1), 1)
-
-
-def _plain_bytes(prefix: str | None, line: bytes) -> bytes | None:
-    """Return the _plain() form of a line if it begins with the prefix, else None."""
-    text = _plain(line.decode(errors="surrogateescape"))
-    return text.encode(errors="surrogateescape") if text.startswith(prefix or "") else None
-
-
-def _first_failure(lines: list[str], code: int) -> str:
-    """Return the reason printed by the first node of the newest attempt that exited with the job's code."""
-    first = exact = ""
-    for line in lines:
-        if re.search("jobc: run .*, attempt [0-9]+, job ", line):
-            first = exact = ""
-        match = re.search("jobc: (.*failed first.*)", line)
-        if match:
-            first = first or match.group(1)
-            exact = exact or (match.group(1) if re.search(rf"[(]exit {code}[):]", line) else "")
-    return exact or first
 
 
 ENGINE = SkypilotEngine

@@ -166,7 +166,7 @@ def job_file(plan: LaunchPlan, backend: Backend, options: Any, sweep: bool = Fal
     sweep: whether it is for the folder that starts several points at once
     """
     settings = backend.engine_settings(plan, options) if isinstance(backend, EngineBackend) else {}
-    code = plan.code
+    code, gpus = plan.code, plan.topology.gpus
     job = {
         "schema": 1,
         "job": f"{plan.name}+sweep" if sweep else plan.run.folder,
@@ -178,6 +178,9 @@ def job_file(plan: LaunchPlan, backend: Backend, options: Any, sweep: bool = Fal
         "grace_s": plan.lifecycle.grace_s,
         "sweep": sweep,
         "code": {"kind": code.kind, "root": code.root, "max_bytes": code.max_bytes, "script": code.script},
+        "gpus": gpus,
+        "gpu_type": plan.resources.gpu_type if gpus else None,
+        "head_port": plan.rendezvous.port,
         "time_limit_s": plan.lifecycle.time_limit_s,
     }
     return Artifact(JOB, json.dumps({**job, **settings}, indent=2, ensure_ascii=False) + "\n")

@@ -105,7 +105,14 @@ def test_submit_looks_for_every_file_that_goes_along() -> None:
         "backend.extra={file_mounts: {/c: {source: '~/two'}}}",
     )
     texts = {file.path: file.text for file in compile_job(Request(words)).artifacts}
-    assert "\nlocal_files=(/one '~/two') " in texts["engine.sh"]
+    assert json.loads(texts[".jobc/job.json"])["local_files"] == ["/one", "~/two"]
+
+
+@pytest.mark.parametrize("option", ["false", "true"])
+def test_usage_collection_is_a_setting_of_the_scripts(option: str) -> None:
+    made = compile_job(Request((*PLAIN, f"backend.usage_collection={option}")))
+    settings = json.loads(next(file.text for file in made.artifacts if file.path == ".jobc/job.json"))
+    assert settings["usage_collection"] is (option == "true")
 
 
 def test_a_cluster_ends_by_itself_where_skypilot_can_end_it() -> None:

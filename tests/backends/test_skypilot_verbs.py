@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 from jobc.tests.backends.sky_jobs import Job
 from jobc.tests.testbed import wait_for
 
-JOBC = Path(sys.executable).with_name("jobc")
 SAYS = """
 import os, pathlib, sys, time
 print("said by", os.environ["RANK"], flush=True)
@@ -156,25 +154,3 @@ def test_without_sky_nothing_is_begun(talks: Callable[..., Job]) -> None:
         done = subprocess.run([job.artifact / verb], env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 1 and done.stderr.startswith("error: sky is not found\n"), f"{verb}: {done.stderr}"
     assert not [*job.folder.glob("runs/*/*")]
-
-
-@pytest.mark.parametrize(("option", "expected"), [("false", "1"), ("true", "unset")])
-def test_sky_sends_its_developers_nothing_unless_the_option_allows_it(
-    tmp_path: Path, option: str, expected: str
-) -> None:
-    """Every call of `sky` by submit.sh and preflight.sh, to a stand-in that records the variable and fails."""
-    sky = tmp_path / "bin" / "sky"
-    sky.parent.mkdir()
-    sky.write_text(f'#!/bin/bash\necho "${{SKYPILOT_DISABLE_USAGE_COLLECTION-}}" >>{tmp_path}/calls\nexit 1\n')
-    sky.chmod(0o755)
-    (tmp_path / "a.py").touch()
-    words = ["name=x", "backend=skypilot", "storage.run=node", f"backend.usage_collection={option}", "--", "a.py"]
-    subprocess.run([JOBC, *words], cwd=tmp_path, check=True)
-    environment = {
-        "PATH": f"{sky.parent}:/usr/bin:/bin", "HOME": str(tmp_path), "SKYPILOT_DISABLE_USAGE_COLLECTION": "unset",
-    }  # fmt: skip
-    for script in ("submit.sh", "preflight.sh"):
-        subprocess.run([tmp_path / "artifacts/x/skypilot" / script], env=environment, check=False, cwd=tmp_path)
-        calls = (tmp_path / "calls").read_text().splitlines()
-        assert calls and set(calls) == {expected}
-        (tmp_path / "calls").unlink()

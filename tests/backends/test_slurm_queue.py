@@ -92,12 +92,13 @@ class Clients(Engine):
         timeout_s: float = 60,
         environment: Mapping[str, str] | None = None,
         inherited: Mapping[str, str] = os.environ,
+        text: str = "",
     ) -> Answer:
         self.asked.append(" ".join(words))
         if words[0] == "sbatch":
             self.environ = {**inherited, **(environment or {})}
-        text = self.answers.get(words[0], "")
-        return Answer(1, "", text) if text.startswith("sbatch: ") else Answer(0, text, "")
+        printed = self.answers.get(words[0], "")
+        return Answer(1, "", printed) if printed.startswith("sbatch: ") else Answer(0, printed, "")
 
 
 def test_a_job_gets_no_variable_of_the_shell_but_those_that_slurm_needs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from jobc.backends.kubernetes.engine import KubernetesEngine, _shorter_prefix
-from jobc.backends.skypilot.engine import SkypilotEngine, _plain_bytes
+from jobc.backends.skypilot.engine import SkypilotEngine
+from jobc.backends.skypilot.engine_output import plain_bytes
 from jobc.trainer.rt.engines.engine import Engine, Failure, Job, State
 from jobc.trainer.rt.engines.log_files import LogRequest, Logs, first_failure, print_first_failure, tail_offset
 from jobc.trainer.rt.engines.run import Run
@@ -330,8 +331,8 @@ def test_the_prefix_of_a_pod_becomes_the_number_of_its_node() -> None:
 
 def test_lines_of_skypilot_are_those_of_the_node() -> None:
     line = b"\x1b[36m(worker1, rank=1, pid=7, ip=10.0.0.2) \x1b[0mup \xff (a, pid=2) \n"
-    assert _plain_bytes(None, line) == b"1: up \xff (a, pid=2) \n" == _plain_bytes("1: ", line)
-    assert _plain_bytes("0: ", line) is None and _plain_bytes("0: ", b"(task, pid=2) x\n") == b"0: x\n"
+    assert plain_bytes(None, line) == b"1: up \xff (a, pid=2) \n" == plain_bytes("1: ", line)
+    assert plain_bytes("0: ", line) is None and plain_bytes("0: ", b"(task, pid=2) x\n") == b"0: x\n"
 
 
 @pytest.mark.parametrize(("kind", "where"), [(KubernetesEngine, "a cluster"), (SkypilotEngine, "SkyPilot")])

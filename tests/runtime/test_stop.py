@@ -604,7 +604,7 @@ def skypilot(demo: Stop, status: str = "RUNNING", ends_at: str = "STOP", up: str
     keys = {"cluster": "c", "storage_root": "~/runs", "storage": "node", "nodes": 2, **settings}
     demo.set(skypilot_engine.SkypilotEngine, answer, **keys)
     demo.monkeypatch.setattr(skypilot_engine, "stream", stream)
-    demo.monkeypatch.setattr(skypilot_engine.shutil, "which", lambda _: None if settings.get("missing") else "sky")
+    demo.monkeypatch.setattr("shutil.which", lambda _: None if settings.get("missing") else "sky")
 
 
 def cancels(demo: Stop) -> list[str]:

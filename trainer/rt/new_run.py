@@ -214,9 +214,8 @@ def _note_code(new: NewRun, new_code: bool) -> None:
     if new_code:
         _append(run.path / "state/changes", f"attempt {new.attempt}\n  code: copied again\n")
     elif has_code:
-        print(
-            f"the code is that of the first start, in {shell_word(str(run.path / 'code'))}; --new-code copies it again"
-        )
+        more = "; --new-code copies it again" if new.engine.can_replace_code else ""
+        print(f"the code is that of the first start, in {shell_word(str(run.path / 'code'))}{more}")
 
 
 # ---- may it be continued

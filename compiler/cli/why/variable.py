@@ -94,11 +94,10 @@ def _library() -> dict[str, list[str]]:
 
 
 def _engine(job: Job) -> Iterator[tuple[str, list[str]]]:
-    """Yield the path and the lines of the engine.py that starts the job, if jobc brings its backend."""
+    """Yield the path and the lines of each module of the engine that starts the job, if jobc brings its backend."""
     settings = "\n".join(job.written.get(JOB, ()))
     backend = json.loads(settings).get("backend", "") if settings else ""
-    file = PACKAGE / "backends" / backend / "engine.py"
-    if backend and file.is_file():
+    for file in sorted((PACKAGE / "backends" / backend).glob("engine*.py")) if backend else ():
         yield file.relative_to(PACKAGE).as_posix(), lines_of(file.read_text(encoding="utf-8"))
 
 

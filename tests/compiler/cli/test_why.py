@@ -85,7 +85,6 @@ def test_a_block_without_lines_is_no_part_of_the_line_above_it() -> None:
         ((*KUBERNETES, "hosts=[a]"), "job.yaml", "affinity:", {"hosts"}),
         ((*KUBERNETES, "queue.nodelist=[a]"), "job.yaml", "affinity:", {"queue.nodelist"}),
         ((*KUBERNETES, "queue.exclude=[a]"), "pod.yaml", "affinity:", {"queue.exclude"}),
-        (SKYPILOT, "engine.sh", "cluster=", {"name", "backend.cluster"}),
         (SKYPILOT, "task.sky.yaml", "# after this idle time", {"backend.autostop"}),
         (SKYPILOT, "spec.yaml", "most_nodes:", {"site.nodes"}),
     ],

@@ -11,6 +11,7 @@ from ..verbs.table import Table
 from .checking import CheckingEngine
 from .engine import Answer, Engine, Failure, Job, NodeLine, State, ended
 from .log_files import LogRequest
+from .one_machine import OneMachineEngine
 from .records import ENDED, GONE, LIVE, Record, RecordEngine
 from .run import Progress, Run, worst_code
 from .starting import StartingEngine
@@ -29,6 +30,7 @@ __all__ = [
     "LogRequest",
     "NewRun",
     "NodeLine",
+    "OneMachineEngine",
     "Place",
     "Progress",
     "Record",

@@ -103,6 +103,8 @@ class Engine:
 
     # ---- what a backend overrides
 
+    can_replace_code = True  # whether a resumed run can get other code (submit.sh --new-code)
+
     def prepare(self, runs: Sequence[Run]) -> None:
         """Query the engine about many runs at once. Called before state() of each."""
 
@@ -316,15 +318,16 @@ class Engine:
         timeout_s: float = ASK_S,
         environment: Mapping[str, str] | None = None,
         inherited: Mapping[str, str] = os.environ,
+        text: str = "",
     ) -> Answer:
         """Run a client of the engine and return its output; exit code 127 if it is missing, 124 if it hangs.
 
-        environment: variables that are added to those inherited
+        environment: variables that are added to those inherited; text: its input
         """
         try:
             environ = {**inherited, **(environment or {})}
             done = subprocess.run(
-                list(words), stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False, env=environ
+                list(words), input=os.fsencode(text), capture_output=True, timeout=timeout_s, check=False, env=environ
             )
         except subprocess.TimeoutExpired:
             return Answer(124, "", f"{words[0]} has not answered within {timeout_s:g} s")

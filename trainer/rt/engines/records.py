@@ -7,7 +7,8 @@ what was seen of the job. When the job has ended, exit code and reason are added
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from .values import number, numbered, read_keys
 
 # for bash on a node: the run folder is its argument, which may not exist yet
 MARK_ON_NODE = 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"'
+WAIT_S = 2  # interval between two checks whether a job that is waited for has ended
 LIVE, ENDED, GONE = "live", "ended", "gone"  # state of a job in its engine; GONE: the engine has forgotten it
 
 
@@ -131,6 +133,16 @@ class RecordEngine(Engine):
         if status.state == GONE and status.record is not None and code is not None:
             self.record_end(status.record, code, self.gone_reason(status.record))
 
+    def wait(self, run: Run) -> int:
+        """Wait until the job has ended, print how, and return its exit code."""
+        while self.asked_anew([run])[0].engine_word(run).split()[:1] == [LIVE]:
+            time.sleep(WAIT_S)
+        engine, (run,) = self.asked_anew([run])
+        engine.fetch("news", [run])
+        state = engine.state(run)
+        print(f"run {run.id}: {one_line(state.text)}", flush=True)
+        return CRASHED if state.exit_code is None else state.exit_code
+
     def engine_word(self, run: Run) -> str:
         """Return live, ended or gone, followed by the engine's own name of the job state."""
         return f"{self.seen(run).state} {self.word_of(run)}".strip()
@@ -173,6 +185,18 @@ def newest_record(run: Run) -> Record | None:
         return None
     path = run.path / f"state/job_{attempts[-1]}"
     return Record(run, path, attempts[-1], read_keys(path))
+
+
+def write_record(run: Run, attempt: int, keys: Mapping[str, object]) -> None:
+    """Write the record of an attempt that the engine accepted: its ids, then exit and reason, empty until it has ended.
+
+    Raises Failure.
+    """
+    path = run.path / f"state/job_{attempt}"
+    try:
+        write_small(path, keys={**keys, "exit": "", "reason": ""})
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {error.strerror}", "check permissions and free space") from None
 
 
 def write_evidence(path: Path, content: bytes) -> None:

@@ -12,12 +12,15 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from ..verbs.text import printable
 from .engine import Failure
 
 PIECE = 1 << 16
+MOST_KEPT = 1 << 20  # of what output_of() returns: the last bytes
 _STDERR = {"kept": None, "dropped": subprocess.DEVNULL, "merged": subprocess.STDOUT}
 
 if TYPE_CHECKING:
@@ -43,6 +46,38 @@ def stream(
         return process.wait()
 
 
+def output_of(
+    words: Sequence[str], environment: Mapping[str, str], folder: Path, is_shown: bool = True
+) -> tuple[int, str]:
+    """Run a client in a folder. Return its exit code and all its output.
+
+    is_shown: whether the output is also printed on stderr as it arrives
+    Ends the client if this program is interrupted. Raises Failure if the client cannot be run.
+    """
+    kept = b""
+    with ended_with_us(_started(words, environment, subprocess.STDOUT, folder)) as process:
+        assert process.stdout is not None
+        for piece in iter(partial(os.read, process.stdout.fileno(), PIECE), b""):
+            if is_shown:
+                sys.stderr.buffer.write(piece)
+                sys.stderr.buffer.flush()
+            kept = (kept + piece)[-MOST_KEPT:]
+        return process.wait(), kept.decode(errors="replace")
+
+
+def attached(words: Sequence[str]) -> int:
+    """Run a client with the input and output of this program, and return its exit code; 128 + N after signal N.
+
+    Raises Failure if it cannot be run.
+    """
+    sys.stdout.flush()
+    try:
+        code = subprocess.call(list(words))
+    except OSError as error:
+        raise Failure(f"cannot run {words[0]}: {error.strerror}") from None
+    return code if code >= 0 else 128 - code
+
+
 def printed_lines(
     words: Sequence[str], environment: Mapping[str, str] | None = None, inherited: Mapping[str, str] = os.environ
 ) -> Iterator[str]:
@@ -51,7 +86,7 @@ def printed_lines(
     environment: variables that are added to those inherited
     Raises Failure if the client cannot be run.
     """
-    with ended_with_us(_started(words, environment, subprocess.STDOUT, inherited)) as process:
+    with ended_with_us(_started(words, environment, subprocess.STDOUT, inherited=inherited)) as process:
         assert process.stdout is not None
         for line in process.stdout:
             yield printable(line.decode(errors="replace")).rstrip("\n")
@@ -158,12 +193,13 @@ def _started(
     words: Sequence[str],
     environment: Mapping[str, str] | None = None,
     errors: int | None = None,
+    folder: Path | None = None,
     inherited: Mapping[str, str] = os.environ,
 ) -> subprocess.Popen[bytes]:
     environ = {**inherited, **(environment or {})}
     try:
         return subprocess.Popen(
-            list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environ
+            list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environ, cwd=folder
         )
     except OSError as error:
         raise Failure(f"cannot run {words[0]}: {error.strerror}") from None

@@ -1,6 +1,6 @@
 """Open a shell, or run one command, in the environment and the folder in which a job runs.
 
-Usage  jobctl shell [--run ID] [NODE] [-- COMMAND ARGUMENT…]
+Usage  jobctl shell [--run ID] [NODE | --node NODE] [-- COMMAND ARGUMENT…]
          --run ID  with the code of that run; default: the newest run's, or the code as it is now if there is none
          NODE      rank of the node; default: 0
 Exit   that of the command; 2 for an invalid option
@@ -31,10 +31,11 @@ def shell(argv: list[str]) -> int:
         words, command = argv[:first], argv[first + 1 :]
     parser = Parser("shell.sh")
     parser.add_argument("--run", default="")
-    parser.add_argument("node", nargs="?", default="0")
+    parser.add_argument("node", nargs="?", default="")
+    parser.add_argument("--node", dest="named_node", default="0")
     options = parser.parse_args(words)
     place = Place(Path(sys.argv[0]).parent)
-    engine, node = place.engine(), _node(options.node, place.job.nodes)
+    engine, node = place.engine(), _node(options.node or options.named_node, place.job.nodes)
     if not isinstance(engine, CheckingEngine):
         become_shell(place, options.run, node, command)
     return engine.shell(place, options.run, node, command)

@@ -63,7 +63,9 @@ def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Na
     parser = Parser("submit.sh")
     for name in ("--resume", "--fork", "--run-id"):
         parser.add_argument(name, default="")
-    parser.add_argument("--new-code", action="store_true")
+    if engine.can_replace_code:
+        parser.add_argument("--new-code", action="store_true")
+    parser.set_defaults(new_code=False)
     engine.add_options(parser)
     options = parser.parse_args(argv)
     if options.resume and (options.fork or options.run_id):

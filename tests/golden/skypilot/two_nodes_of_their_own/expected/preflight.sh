@@ -4,31 +4,10 @@
 #   --queue-only  only ask SkyPilot whether it would launch the job, and what it would cost; start no machines
 #   exit 0 = ready, 1 = some check failed. Machines that it starts stay, for the job: stop.sh --down ends them
 
-# shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets what is not set here
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job hello runs
-
-only=''
-case ${1:-} in
-  '') ;;
-  --queue-only) only=yes ;;
-  -h | --help) show_help && exit ;;
-  *) bad_option "$1" ;;
-esac
-
-need_sky
-need_sent
-words=()
-for name in "${secret_variables[@]}"; do words+=(--secret "$name"); done
-if said=$(cd -- "$artifact" && sky launch --dryrun --yes --cluster "$cluster" "${words[@]}" task.sky.yaml 2>&1); then
-  echo 'ok    SkyPilot would launch the job'
-  grep -E '^ *[A-Za-z(].*[0-9]' <<<"$said" | sed 's/^/      /' || true
-else
-  printf 'FAIL  SkyPilot refuses the job: %s\n' "$(tail -n 3 <<<"$said" | paste -sd ' ')"
-  exit 1
-fi
-if [[ -n $only ]]; then exit; fi
-mapfile -t ranks < <(seq 0 1)
-trial preflight | jobctl table "${ranks[@]}"
+if [[ ${1:-} == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit; fi
+type -P python3 >/dev/null || { echo "error: python3 is not found on $(uname -n)" >&2 && exit 1; }
+here=${BASH_SOURCE[0]}
+if [[ $here != */* ]]; then here=./$here; fi
+exec python3 -I -S "${here%/*}/jobctl" preflight "$@"

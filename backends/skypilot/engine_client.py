@@ -1,0 +1,62 @@
+"""Ask sky, and the bucket of the runs. Packed into jobctl."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import Any
+
+from ...trainer.rt.engines.engine import Failure
+from ...trainer.rt.engines.records import RecordEngine
+from ...trainer.rt.engines.run import Run
+from .engine_output import last_json, rows
+
+SKY_S = 300  # timeout of a sky command, which may start its API server and query clouds
+
+
+class SkypilotClient(RecordEngine):
+    """The part of the engine that runs clients."""
+
+    @property
+    def is_in_bucket(self) -> bool:
+        return self.job.settings.get("storage") == "object"
+
+    def sky(self, *words: str) -> str:
+        self.require_client()
+        return self.ask(["sky", *words], SKY_S, self.sky_environment).text
+
+    @property
+    def sky_environment(self) -> dict[str, str]:
+        return {} if self.job.settings.get("usage_collection") else {"SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
+
+    def require_client(self) -> None:
+        if shutil.which("sky") is None:
+            hint = "pip install 'skypilot[…]' with your infrastructure's name; https://docs.skypilot.co"
+            raise Failure("sky is not found", hint)
+
+    def status_of(self, cluster: str) -> str:
+        """Return UP, STOPPED or INIT; "" if the cluster does not exist. Refreshes, as a cluster may end by itself."""
+        table = self.sky_json("status", "--refresh", "--output", "json", cluster)
+        return next((str(row.get("status", "")) for row in rows(table)), "").rpartition(".")[2]
+
+    def sky_json(self, *words: str) -> Any:
+        """Return the JSON that sky prints after its log lines; None if it prints none."""
+        return last_json(self.sky(*words))
+
+    def depot(self, run: Run, *words: str) -> str:
+        """Run a depot.py verb on the bucket of the runs; "" if that fails, for example without credentials."""
+        command, environment = self.depot_words(run, *words)
+        answer = self.ask(command, environment=environment)
+        return "" if answer.code else answer.text
+
+    def depot_words(self, run: Run, verb: str, *words: str) -> tuple[list[str], dict[str, str]]:
+        """Return the depot.py command for a run, and its environment variables."""
+        store = self.job.settings.get("store")
+        environment = {key: str(value) for key, value in store.items()} if isinstance(store, dict) else {}
+        program = [sys.executable, "-I", "-S", str(self.job.artifact / "jobctl"), "depot", verb]
+        return [*program, f"{self.job.name}/{run.id}", *words], environment
+
+    def storage_of(self, run: Run, node: int = 0) -> str:
+        """Return the path on the nodes; a relative path is below their home folder."""
+        path = super().storage_of(run, node)
+        return path[2:] if path.startswith("~/") else path

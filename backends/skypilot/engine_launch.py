@@ -1,0 +1,100 @@
+"""Send the artifact and the code of a run to SkyPilot, and start them on the nodes of a cluster. Packed into jobctl."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...trainer.rt.engines.engine import Failure
+from ...trainer.rt.engines.run import Run
+from ...trainer.rt.exit_codes import DATA_BROKEN
+from ...trainer.rt.removal import remove_folder
+
+
+class Launch(NamedTuple):
+    """Payload (train, smoke or preflight) that the nodes run, and its attempt. fork_of: ID of another run, or "" """
+
+    payload: str
+    run: Run
+    run_id: str
+    attempt: int
+    fork_of: str = ""
+
+    @property
+    def artifact(self) -> str:
+        """Return the artifact's path, relative to the folder that is sent."""
+        return f"{self.run_id}/artifact/{self.attempt}"
+
+
+def require_sent(settings: Mapping[str, Any]) -> None:
+    """Raise Failure if something that must be sent is not on this machine: secrets, files."""
+    for name in settings.get("secrets", ()):
+        if not os.environ.get(name):
+            title = f"secret: the environment variable {name} is not set"
+            raise Failure(title, f"export {name} before submit.sh", DATA_BROKEN)
+    for file in settings.get("local_files", ()):
+        if not os.path.exists(os.path.expanduser(file)):
+            title = f"backend.file_mounts: no {file} on {os.uname().nodename}"
+            raise Failure(title, "bring it here, or leave it out", DATA_BROKEN)
+
+
+def stage(launch: Launch) -> Path:
+    """Return the folder to send, with the artifact and the code. SkyPilot never removes what it has sent before, so
+    both are in a folder named after the run.
+    """
+    run, sent = launch.run.path, launch.run.path / "sent"
+    to = sent / launch.run_id
+    artifact = sent / launch.artifact
+    if artifact.is_dir():  # of a launch that failed
+        remove_folder(artifact)
+    _link(f"link the artifact to {to}", run / f"artifact/{launch.attempt}", artifact)
+    if (run / "code").is_dir() and not (to / "code").is_dir():
+        _link(f"link the code to {to}", run / "code", to / "code")
+    (sent / ".skyignore").write_bytes(b"")  # else SkyPilot leaves out what a .gitignore in the code names
+    return sent
+
+
+def launch_words(settings: Mapping[str, Any], launch: Launch) -> list[str]:
+    """Return the arguments of sky that start the payload."""
+    cluster, is_training = str(settings.get("cluster", "")), launch.payload == "train"
+    words = ["launch", "--cluster", cluster]
+    if settings.get("managed") and is_training:
+        words = ["jobs", "launch", "--name", _job_name(cluster, launch)]
+    variables = {
+        "JOBC_ARTIFACT": launch.artifact,
+        "JOBC_PAYLOAD": launch.payload,
+        "JOBC_RUN_ID": launch.run_id,
+        "JOBC_ATTEMPT": launch.attempt,
+        "JOBC_FORK_OF": launch.fork_of,
+    }
+    words += ["--yes", "--detach-run"]
+    for name, value in variables.items():
+        words += ["--env", f"{name}={value}"]
+    if not is_training:
+        words += settings.get("check_words", ())
+    return [*words, *secret_words(settings), f"{launch.artifact}/task.sky.yaml"]
+
+
+def secret_words(settings: Mapping[str, Any]) -> list[str]:
+    """Return the options that pass the secrets of this shell, whose values SkyPilot keeps out of its output."""
+    return [word for name in settings.get("secrets", ()) for word in ("--secret", name)]
+
+
+def _job_name(cluster: str, launch: Launch) -> str:
+    """Return the name of a managed job."""
+    return re.sub("[^A-Za-z0-9-]", "-", f"{cluster}-{launch.run_id}-{launch.attempt}")
+
+
+def _link(what: str, source: Path, copy: Path) -> None:
+    link: Callable[[str, str], object] = os.link
+    try:
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, copy, symlinks=True, copy_function=link)
+    except OSError as error:
+        why = error.args[0][0][2] if isinstance(error, shutil.Error) else error.strerror
+        hint = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
+        raise Failure(f"cannot {what}: {why}", hint) from error

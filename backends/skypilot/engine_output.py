@@ -1,0 +1,93 @@
+"""Read what sky prints: rows of its JSON tables, and the output of a job without colors. Packed into jobctl."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ...trainer.rt.engines.run import worst_code
+from ...trainer.rt.exit_codes import PRIORITY
+from ...trainer.rt.verbs.text import one_line, printable
+
+_COLORS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_NODE = re.compile(r"^\((?:head|worker[0-9]+), rank=([0-9]+), pid=[0-9]+(?:, ip=[^)]*)?\) ")
+_TASK = re.compile(r"^\([^()]*, pid=[0-9]+\) ")
+_LAST_WORD = re.compile(r"([0-9]+): jobc: node [0-9]+ ends with ([0-9]{1,3}):")
+_OF_NODE = re.compile(rb"[0-9]+: ")
+_ESTIMATE = re.compile(" *[A-Za-z(].*[0-9]")
+_JOB_ID = re.compile(r"(?:Job submitted, ID: |Managed Job ID: |Job ID: )([0-9]{1,18})")
+
+
+def last_json(text: str) -> Any:
+    """Return the JSON that sky prints after its log lines; None if it prints none."""
+    for match in re.finditer(r"^[\[{]", text, re.MULTILINE):
+        with contextlib.suppress(ValueError, RecursionError):
+            return json.JSONDecoder().raw_decode(text, match.start())[0]
+    return None
+
+
+def rows(table: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows (mappings with a status) in sky's output: a list, or a mapping of lists."""
+    if isinstance(table, dict):
+        for value in table.values():
+            yield from rows(value)
+        if "status" in table:
+            yield table
+    elif isinstance(table, list):
+        for value in table:
+            yield from rows(value)
+
+
+def job_id_in(text: str) -> int | None:
+    """Return the number of the job in the output of `sky launch`; None if there is none."""
+    found = _JOB_ID.findall(_COLORS.sub("", text))
+    return int(found[-1]) if found else None
+
+
+def plain(line: str) -> str:
+    """Return a line without colors, with the node rank instead of SkyPilot's prefix."""
+    return _TASK.sub("0: ", _NODE.sub(r"\1: ", _COLORS.sub("", line), 1), 1)
+
+
+def plain_bytes(prefix: str | None, line: bytes) -> bytes | None:
+    """Return the plain() form of a line if it begins with the prefix, else None."""
+    text = plain(line.decode(errors="surrogateescape"))
+    return text.encode(errors="surrogateescape") if text.startswith(prefix or "") else None
+
+
+def check_line(line: bytes) -> bytes | None:
+    """Return a line that a check printed on a node, in its plain() form; None for any other line."""
+    text = plain_bytes(None, line) or b""
+    return text if _OF_NODE.match(text) and not _LAST_WORD.match(text.decode(errors="replace")) else None
+
+
+def last_words(text: str) -> str:
+    """Return the last three lines of sky as one, for an error."""
+    return one_line(_COLORS.sub("", " ".join(text.rstrip("\n").split("\n")[-3:])))
+
+
+def estimate(text: str) -> list[str]:
+    """Return the lines in which `sky launch --dryrun` describes the machines and what they cost."""
+    return [printable(line) for line in _COLORS.sub("", text).split("\n") if _ESTIMATE.match(line)]
+
+
+def worst_of_nodes(lines: list[str]) -> int | None:
+    """Return the exit code of the job from the last lines of its nodes; None if no node reports a failure."""
+    last = {match.group(1): int(match.group(2)) for match in map(_LAST_WORD.match, lines) if match}
+    return worst_code([code for code in last.values() if code in PRIORITY and code])  # not 143: killed by SkyPilot
+
+
+def first_failure(lines: list[str], code: int) -> str:
+    """Return the reason printed by the first node of the newest attempt that exited with the job's code."""
+    first = exact = ""
+    for line in lines:
+        if re.search("jobc: run .*, attempt [0-9]+, job ", line):
+            first = exact = ""
+        match = re.search("jobc: (.*failed first.*)", line)
+        if match:
+            first = first or match.group(1)
+            exact = exact or (match.group(1) if re.search(rf"[(]exit {code}[):]", line) else "")
+    return exact or first

@@ -1,0 +1,192 @@
+"""Start the job, a check of its nodes, or a shell on one: submit, smoke, preflight, shell. Packed into jobctl."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from ...trainer.rt.engines.checking import CheckingEngine
+from ...trainer.rt.engines.engine import Failure
+from ...trainer.rt.engines.log_files import LogRequest
+from ...trainer.rt.engines.records import Record, newest_record, write_record
+from ...trainer.rt.engines.run import Run, shell_word
+from ...trainer.rt.engines.streams import attached, output_of, stream
+from ...trainer.rt.exit_codes import CRASHED, DONE
+from ...trainer.rt.new_run import NewRun, temporary_run
+from ...trainer.rt.verbs.command import print_failure
+from ...trainer.rt.verbs.jobs import Place
+from ...trainer.rt.verbs.submit import copy_user_code
+from ...trainer.rt.verbs.table import Table
+from ...trainer.rt.verbs.text import printable
+from .engine_client import SkypilotClient
+from .engine_launch import Launch, launch_words, require_sent, secret_words, stage
+from .engine_output import check_line, estimate, job_id_in, last_words
+from .engine_record import cluster_of, logs_words, name_of, ssh_words
+
+# for bash on a node; $1: run folder, $2: attempt, $3: secret or node
+_IN_RUN = 'cd && cd -- "$1" && run=$PWD && . "artifact/$2/lib/run.sh"'
+_SAVE_SECRET = f'{_IN_RUN} && export "$3=$(cat)" && save_secret "$3"'
+_FORGET_SECRETS = f'{_IN_RUN} && forget_secrets "$run"'
+_SHELL = 'cd && cd -- "$1" && export JOBC_RUN_DIR=$PWD && exec bash "artifact/$2/node.sh" "$3" shell "${@:4}"'
+TRIAL_S = 1  # pause between two questions whether a check has ended
+
+
+class StartingSkypilot(SkypilotClient, CheckingEngine):
+    """The part of the engine that starts something on the nodes."""
+
+    can_replace_code = False  # the nodes keep the code of the first start
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--wait", action="store_true")
+        parser.add_argument("--only-prepare", action="store_true")
+
+    def begin(self, options: argparse.Namespace) -> int | None:
+        if not options.only_prepare:
+            self._require_startable()
+        return None
+
+    def _require_startable(self) -> None:
+        self.require_client()
+        require_sent(self.job.settings)
+
+    def require_startable(self, run: Run | None) -> None:
+        """begin() has checked this machine; SkyPilot knows the rest."""
+
+    def sees_code(self, folder: Path, new: NewRun) -> bool:
+        return False  # the nodes have nothing of this machine but what is sent
+
+    def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
+        """Send the attempt, and print how to follow it; with --wait, what it prints until it ends."""
+        run, copy = new.run, new.artifact
+        if options.only_prepare:
+            new.keep()
+            print(run.path)
+            return 0
+        kind = "managed" if self.job.settings.get("managed") else ""
+        record = self._launch(
+            Launch("train", run, run.id, new.attempt, Path(init_from).name if init_from else ""), kind
+        )
+        new.keep()
+        print(f"run {run.id}: {name_of(record)}")
+        print(f"  follow: {shell_word(str(copy / 'logs.sh'))} --follow")
+        print(f"  stop:   {shell_word(str(copy / 'stop.sh'))}", flush=True)
+        return self._follow_to_the_end(run) if options.wait else 0
+
+    def _launch(self, launch: Launch, kind: str) -> Record:
+        """Start the payload on the nodes, and record the job in the run. Return the record. kind: managed, or "" """
+        folder, settings = stage(launch), self.job.settings
+        try:
+            code, text = output_of(["sky", *launch_words(settings, launch)], self.sky_environment, folder)
+        except BaseException as error:
+            if not isinstance(error, Exception):  # a signal
+                print("SkyPilot may have the job: sky queue, or sky jobs queue, shows it", file=sys.stderr)
+            raise
+        if code:
+            hint = "preflight.sh --queue-only asks it once more; sky check shows what is enabled"
+            raise Failure("SkyPilot does not take the job; its words are above", hint)
+        job_id = job_id_in(text)
+        if job_id is None:
+            title = "SkyPilot has not said the number of the job"
+            raise Failure(title, "sky queue, or sky jobs queue, shows it")
+        keys = {"kind": kind, "cluster": str(settings.get("cluster", "")), "id": str(job_id)}
+        write_record(launch.run, launch.attempt, keys)
+        return Record(launch.run, launch.run.path / f"state/job_{launch.attempt}", launch.attempt, keys)
+
+    def _follow_to_the_end(self, run: Run) -> int:
+        """Print what the job prints until it has ended, and how it ended; return its exit code."""
+        engine = type(self)(self.job)
+        try:
+            engine.print_logs(run, LogRequest(follow=True))
+        except Failure as failure:
+            print_failure(failure)
+        return engine.wait(run)
+
+    # ---- the same nodes for another purpose
+
+    def smoke(self, place: Place) -> int:
+        self._require_startable()
+        return self._trial(place, "smoke", check_line)
+
+    def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--queue-only", action="store_true")
+
+    def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
+        """Ask SkyPilot whether it would launch the job, then check the nodes of its cluster."""
+        self._require_startable()
+        cluster = str(self.job.settings.get("cluster", ""))
+        words = ["launch", "--dryrun", "--yes", "--cluster", cluster, *secret_words(self.job.settings), "task.sky.yaml"]
+        code, text = output_of(["sky", *words], self.sky_environment, self.job.artifact, is_shown=False)
+        if code:
+            print(f"FAIL  SkyPilot refuses the job: {last_words(text)}")
+            return CRASHED
+        print("ok    SkyPilot would launch the job")
+        for line in estimate(text):
+            print(f"      {line}")
+        if options.queue_only:
+            return DONE
+        table = Table(map(str, range(self.job.nodes)))
+        sys.stdout.flush()
+        code = self._trial(place, "preflight", partial(_add_to, table))
+        return table if code == DONE else table.print() or code
+
+    def _trial(self, place: Place, payload: str, change: Callable[[bytes], bytes | None]) -> int:
+        """Run a payload on the nodes of the job's cluster, which stays for the job. Return 0 if all nodes exit with 0.
+
+        change: what is printed of a line of the output; None = nothing
+        """
+        with temporary_run(place, self) as new:
+            if payload == "preflight" or self.job.settings.get("has_setup"):  # it looks for the program; setup reads it
+                copy_user_code(place, self, new)
+            record = self._launch(Launch(payload, new.run, f"{payload}-{os.urandom(4).hex()}", 0), "")
+            words = ["sky", *logs_words(record, LogRequest(follow=True))]
+            stream(words, change, environment=self.sky_environment, errors="merged")
+            while (state := self.state_now(new.run)).is_live:
+                time.sleep(TRIAL_S)
+        return DONE if state.exit_code == DONE else CRASHED
+
+    def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
+        """Run the command on a node of the run's cluster, with the secrets of this shell while it runs."""
+        self.require_client()
+        if self.job.settings.get("managed"):
+            title = "the machines of a managed job cannot be reached from here"
+            raise Failure(title, "backend.managed=false makes a cluster that can")
+        run = place.choose_run(named)
+        record = newest_record(run)
+        if record is None or self.status_of(cluster_of(record)) != "UP":
+            cluster = (record and cluster_of(record)) or self.job.settings.get("cluster")
+            raise Failure(f"cluster {cluster} is not up", "submit.sh, smoke.sh or preflight.sh start it")
+        require_sent(self.job.settings)
+        secrets = self.job.settings.get("secrets", ())
+        try:
+            for name in secrets:
+                self._save_secret(record, node, name)
+            options = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
+            words = self._on_node(record, node, _SHELL, str(node), *command)
+            return attached(ssh_words(cluster_of(record), node, words, options))
+        finally:
+            if secrets:
+                self.ask(ssh_words(cluster_of(record), node, self._on_node(record, node, _FORGET_SECRETS)))
+
+    def _save_secret(self, record: Record, node: int, name: str) -> None:
+        """Save a secret for node.sh. It goes by standard input: no command line shows it."""
+        words = self._on_node(record, node, _SAVE_SECRET, name)
+        answer = self.ask(ssh_words(cluster_of(record), node, words), text=os.environ[name])
+        if answer.code:
+            print(printable(answer.errors), end="", file=sys.stderr)
+            raise Failure(f"cannot save secret {name} on node {node}", "the messages of ssh are above")
+
+    def _on_node(self, record: Record, node: int, script: str, *words: str) -> list[str]:
+        """Return the command that runs a script of bash with the run folder, the attempt and `words` as arguments."""
+        run = record.run
+        return ["bash", "-c", script, "-", self.storage_of(run, node), str(run.attempt), *words]
+
+
+def _add_to(table: Table, line: bytes) -> None:
+    kept = check_line(line)
+    if kept is not None:
+        table.add(printable(kept.decode(errors="replace")).rstrip("\n"))

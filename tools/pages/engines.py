@@ -1,0 +1,51 @@
+"""engines.md: what a backend's engine.py may import, from the docstrings."""
+
+from __future__ import annotations
+
+import inspect
+
+from jobc.trainer.rt.engines import api
+
+from ._common import GENERATED, table
+
+CLASSES = ("StartingEngine", "CheckingEngine", "OneMachineEngine", "Engine", "NewRun", "Place", "Run", "Table")
+VALUES = ("State", "NodeLine", "Answer", "Failure", "LogRequest")
+
+
+def page() -> str:
+    out = ["# Engines\n", GENERATED, INTRODUCTION]
+    for name in CLASSES:
+        out += [f"## {name}\n", f"{_summary(getattr(api, name))}\n", _methods(name)]
+    out += ["## Values\n", table(("class", "what it is"), *((f"`{n}`", _summary(getattr(api, n))) for n in VALUES))]
+    functions = [name for name in api.__all__ if inspect.isfunction(getattr(api, name))]
+    rows = [(_signature(name, getattr(api, name)), _summary(getattr(api, name))) for name in functions]
+    out += ["## Functions\n", table(("function", "what it does"), *rows)]
+    return "\n".join(out)
+
+
+def _methods(name: str) -> str:
+    """A table of the methods that the class itself defines, and that have a docstring."""
+    members = vars(getattr(api, name)).items()
+    rows = [
+        (_signature(method, function), _summary(function))
+        for method, function in members
+        if inspect.isfunction(function) and function.__doc__ and not method.startswith("_")
+    ]
+    return table(("method", "what it does"), *rows)
+
+
+def _signature(name: str, function: object) -> str:
+    assert callable(function)
+    names = [parameter for parameter in inspect.signature(function).parameters if parameter != "self"]
+    return f"`{name}({', '.join(names)})`"
+
+
+def _summary(of: object) -> str:
+    """Its docstring in one line."""
+    return " ".join((inspect.getdoc(of) or "").split())
+
+
+INTRODUCTION = """\
+A backend's `engine.py` may import these names from `jobc.trainer.rt.engines.api`. It is packed into `jobctl` and runs
+on the submit host with the standard library of Python 3.8.
+"""
