@@ -33,7 +33,7 @@ from ...trainer.rt.verbs.table import Table
 from ...trainer.rt.verbs.text import one_line, printable
 from .submission import Queue, clean_environment, dependency, dependency_option, note_job, require_client
 from .sweep_submission import submit_sweep
-from .trial import container_environment, words_beside, words_on_nodes
+from .trial import container_environment, without_padding, words_beside, words_on_nodes
 
 _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
 _STEP_ID = re.compile(r"[0-9]{1,18}[.][0-9]{1,18}")
@@ -261,7 +261,7 @@ class SlurmEngine(CheckingEngine):
         with self._trial(place) as new:
             words = words_on_nodes(self, new.run.path, place.project, ["--label"], ["preflight"])
             for line in printed_lines(words, inherited=self._trial_environment()):
-                table.add(re.sub("^[ 0]*([0-9]+: )", r"\1", line))
+                table.add(without_padding(line))
         return table
 
     @contextlib.contextmanager

@@ -77,6 +77,11 @@ def container_environment(engine: Engine, environ: Mapping[str, str]) -> dict[st
     return {"JOBC_SECRETS_ROOT": f"{home}/.jobc/secrets"} if engine.job.settings.get("pyxis") and home else {}
 
 
+def without_padding(line: str) -> str:
+    """Return a line of `srun --label`, which pads the number of the task if there are ten or more."""
+    return re.sub("^[ 0]*([0-9]+: )", r"\1", line)
+
+
 def _job_options(script: Path) -> list[str]:
     lines = os.fsdecode(script.read_bytes()).splitlines()
     return [line[len("#SBATCH ") :] for line in lines if line.startswith("#SBATCH ")]

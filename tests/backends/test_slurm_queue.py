@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jobc.backends.slurm.submission import Queue, dependency, dependency_option, note_job, refusal, seconds
-from jobc.backends.slurm.trial import words_beside, words_on_nodes
+from jobc.backends.slurm.trial import without_padding, words_beside, words_on_nodes
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import Request
 from jobc.trainer.rt.engines.engine import Answer, Engine, Failure, Job
@@ -92,12 +92,13 @@ class Clients(Engine):
         timeout_s: float = 60,
         environment: Mapping[str, str] | None = None,
         inherited: Mapping[str, str] = os.environ,
+        text: str = "",
     ) -> Answer:
         self.asked.append(" ".join(words))
         if words[0] == "sbatch":
             self.environ = {**inherited, **(environment or {})}
-        text = self.answers.get(words[0], "")
-        return Answer(1, "", text) if text.startswith("sbatch: ") else Answer(0, text, "")
+        printed = self.answers.get(words[0], "")
+        return Answer(1, "", printed) if printed.startswith("sbatch: ") else Answer(0, printed, "")
 
 
 def test_a_job_gets_no_variable_of_the_shell_but_those_that_slurm_needs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,6 +182,13 @@ def test_a_trial_asks_for_the_nodes_of_the_job_for_ten_minutes(tmp_path: Path) -
     words = words_on_nodes(engine, Path("/runs/a"), Path("/project"), ["--label"], ["smoke"])
     asked = "srun --nodes=2 --partition=main --cpus-per-task=8 --ntasks-per-node=1 --time=10 --mpi=none --quiet --label"
     assert words == [*asked.split(), "bash", f"{tmp_path}/task.sh", "/runs/a", "0", "smoke"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"), [(" 0: ok", "0: ok"), ("10: 7: x", "10: 7: x"), ("00: ok", "0: ok"), ("srun: x", "srun: x")]
+)
+def test_the_padded_label_of_a_task_is_its_number(line: str, expected: str) -> None:
+    assert without_padding(line) == expected
 
 
 def test_a_shell_is_a_step_beside_the_run_on_the_node_of_that_rank(tmp_path: Path) -> None:

@@ -117,14 +117,6 @@ def test_stopping_a_sweep_starts_none_of_those_that_wait(cluster: Cluster, tmp_p
     assert not list(cluster.login.home.glob(".jobc/secrets/*"))
 
 
-def test_a_sweep_that_slurm_refuses_leaves_nothing(cluster: Cluster, tmp_path: Path) -> None:
-    words = ("queue.name=nosuch", "env.S=0,1", "secrets.T=env:T")
-    job = sweep(cluster, tmp_path / "job", *words, command=("program.py", "-", "1"))
-    code, said = job("submit.sh", T="abc")
-    assert code == 1 and "invalid partition specified: nosuch" in said, said
-    assert not list(job.project.glob("runs/*/*")) and not list(cluster.login.home.glob(".jobc/secrets/*"))
-
-
 def test_points_that_need_other_nodes_are_no_array(tmp_path: Path) -> None:
     (folder,) = sweep_folders(compile_sweep(Request(("backend=slurm", "nodes=2,4", "seed=0,1"))))
     (note,) = folder.diagnostics

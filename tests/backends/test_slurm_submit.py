@@ -1,0 +1,132 @@
+"""submit.sh of Slurm and of its sweeps with stand-ins for Slurm's clients: what a submit creates and what it leaves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.sweeps import compile_sweep, sweep_folders
+from jobc.compiler.pipeline.types import Request
+
+BASE = ("backend=slurm", "name=job", "secrets.T=env:T", "queue.after=[7]")
+COMMAND = ("train.py",)
+
+
+class Project:
+    """A project whose scripts find `sbatch` and the other clients in bin/. Each writes its words to bin/asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.bin = folder, folder / "bin"
+        self.bin.mkdir()
+        (folder / "train.py").write_text("")
+        self.client("sbatch", "echo 17")
+        for name in ("squeue", "scontrol", "sinfo", "scancel", "srun"):
+            self.client(name, "")
+
+    def client(self, name: str, lines: str) -> None:
+        (self.bin / name).write_text(f'#!/bin/bash\necho "{name} $*" >>{self.bin}/asked\n{lines}\n')
+        (self.bin / name).chmod(0o755)
+
+    def __call__(self, script: Path, *words: str, **env: str) -> tuple[int, str]:
+        outer = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "JOBC_"))}
+        environ = {**outer, "PATH": f"{self.bin}:{os.environ['PATH']}", "HOME": str(self.folder), "T": "abc", **env}
+        pipe, both = subprocess.PIPE, subprocess.STDOUT
+        done = subprocess.run([script, *words], cwd=self.folder, env=environ, stdout=pipe, stderr=both, check=False)
+        return done.returncode, done.stdout.decode()
+
+    def asked(self) -> list[str]:
+        return (self.bin / "asked").read_text().splitlines()
+
+    def left(self) -> list[str]:
+        found = [*self.folder.glob("runs/*/*"), *self.folder.glob(".jobc/secrets/*")]
+        return sorted(path.relative_to(self.folder).as_posix() for path in found)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+@pytest.fixture
+def submit(project: Project) -> Path:
+    return write_job(compile_job(Request(BASE, COMMAND)), project.folder / "artifacts") / "submit.sh"
+
+
+@pytest.fixture
+def sweep(project: Project) -> Path:
+    compiled = compile_sweep(Request((*BASE, "seed=0,1"), COMMAND))
+    for point in compiled:
+        write_job(point, project.folder / "artifacts")
+    (folder,) = sweep_folders(compiled)
+    return write_job(folder, project.folder / "artifacts") / "submit.sh"
+
+
+def test_a_job_is_queued_with_its_run_folder_and_recorded(project: Project, submit: Path) -> None:
+    code, said = project(submit, "--run-id", "a", "--after", "12", "--after", "singleton")
+    run = project.folder / "runs/job/a"
+    assert code == 0 and f"run a in {run}, job 17\n  follow: {run}/artifact/0/logs.sh --follow\n" in said, said
+    words = f"--dependency=afterok:7,afterok:12,singleton --chdir={run} --output={run}/logs/slurm-%j.log"
+    assert project.asked()[0] == f"sbatch --parsable {words} {run}/artifact/0/job.sbatch {run} 0"
+    assert (run / "state/job_0").read_text() == "job_id=17\n" and (run / "state/resume").exists()
+    (secret,) = project.folder.glob(".jobc/secrets/a-*/T")
+    assert secret.read_text() == "abc"
+
+
+@pytest.mark.parametrize("kind", ["submit", "sweep"])
+@pytest.mark.parametrize(
+    ("sbatch", "code"),
+    [
+        ("echo 'sbatch: error: Batch job submission failed: Invalid account' >&2; exit 1", 1),
+        ("kill -TERM $PPID; sleep 5", -15),
+        ("echo 17; kill -INT $PPID", -2),
+    ],
+)
+def test_a_submit_that_fails_or_is_ended_leaves_nothing(
+    project: Project, kind: str, sbatch: str, code: int, request: pytest.FixtureRequest
+) -> None:
+    project.client("sbatch", sbatch)
+    ended, said = project(request.getfixturevalue(kind))
+    assert ended == code and project.left() == [], said
+    if code == 1:
+        assert "error: Slurm does not take the job: Invalid account\n  hint: queue.account" in said
+
+
+def test_the_folder_for_a_job_that_was_queued_by_hand_is_printed_alone(project: Project, submit: Path) -> None:
+    prepare = ("--only-prepare", "--run-id", "slurm-17")
+    code, said = project(submit, *prepare)
+    assert code == 0 and said.splitlines()[-1] == f"{project.folder}/runs/job/slurm-17"
+    again = project(submit, *prepare, SLURM_RESTART_COUNT="1")
+    assert again == (0, f"{project.folder}/runs/job/slurm-17\n")
+    code, said = project(submit, *prepare)
+    assert code == 1 and "run slurm-17 exists already" in said
+
+
+def test_here_needs_an_allocation_and_runs_the_job_itself(project: Project, submit: Path) -> None:
+    assert project(submit, "--here")[0] == 2 and project.left() == []
+    job = submit.parent / "job.sbatch"
+    job.chmod(0o755)
+    job.write_text('echo "here $PWD $*"\n')
+    code, said = project(submit, "--here", "--run-id", "a", SLURM_JOB_ID="5")
+    run = project.folder / "runs/job/a"
+    assert code == 0 and said.splitlines()[-1] == f"here {run} {run} 0 here", said
+
+
+def test_a_sweep_is_one_array_whose_points_are_runs(project: Project, sweep: Path) -> None:
+    code, said = project(sweep, "--limit", "1")
+    (run,) = (project.folder / "runs/job+sweep").iterdir()
+    assert code == 0 and f"sweep {run.name} in {run}, job array 17_[0-1%1]\n" in said, said
+    assert project.asked()[0].startswith(
+        f"sbatch --parsable --array=0-1%1 --chdir={run} --output={run}/points/%a/../../"
+    )
+    for index in range(2):
+        artifact = Path(os.readlink(run / f"points/{index}"))
+        point = artifact.parents[1]
+        assert point.name == f"{run.name}-{index}" and (point / "state/job_0").read_text() == f"job_id=17_{index}\n"
+        assert artifact == point / "artifact/0" and (artifact / "job.sbatch").exists()
+    assert (run / "state/job_0").read_text() == "job_id=17\n"
+    code, said = project(run / "artifact/0/submit.sh")
+    assert code == 2 and "this is the copy of a sweep that was submitted" in said
