@@ -43,11 +43,15 @@ def become_node(
     artifact: Path, environ: Mapping[str, str], payload: str = "train", *words: str, node: int = 0
 ) -> NoReturn:
     """Replace this program by the node of that rank. words: the command of payload shell. Raises OSError."""
+    become([*node_words(artifact, payload, node), *words], environ)
+
+
+def become(words: list[str], environ: Mapping[str, str]) -> NoReturn:
+    """Replace this program by another. Raises OSError."""
     sys.stdout.flush()
     for ignored in IGNORED_BY_PYTHON:
         signal.signal(ignored, signal.SIG_DFL)
-    command = [*node_words(artifact, payload, node), *words]
-    os.execvpe(command[0], command, environ)
+    os.execvpe(words[0], words, environ)
 
 
 def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mapping[str, str]) -> int:

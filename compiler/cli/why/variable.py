@@ -31,7 +31,8 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
     settings = _settings(job, name)
     of_gpus = name in VISIBLE_GPUS and assignment is None and key not in job.source_map.spec
     if of_gpus and job.plan:
-        yield f"  how      {explain_visible_gpus(job.plan, settings[0][0] if settings else '')}"
+        path, is_shared = settings[0][0] if settings else "", _shares_machine(job)
+        yield f"  how      {explain_visible_gpus(job.plan, path, is_shared)}"
     if assignment is not None:
         yield f"  how      {assignment.how}"
     printed: set[tuple[str, int]] = set()
@@ -53,7 +54,10 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
         rows = [("submit.sh", n) for n, line in enumerate(_lines(job, "submit.sh"), 1) if line.startswith("this_job ")]
         by_submit = "run.root" in {key for keys, _ in job.source_map.files.get("submit.sh", ()) for key in keys}
         yield from _all(job, "through", "", rows if by_submit else (), printed)  # otherwise the nodes create the folder
+        yield from () if rows else _run_root(job)
     yield from _all(job, "through", "", _saving(job, name), printed)
+    saved = _in_list(job.files.get(JOB, ()), "saved_secrets", _variable_of_secret(job, name))
+    yield from column_lines("through", [job.show(JOB, number) for number in saved])
     if name == "WORLD_SIZE":
         yield from plan_key_lines(job, ["topology.world_size"])
     if of_gpus:
@@ -90,6 +94,13 @@ def _library() -> dict[str, list[str]]:
     return {file.name: lines_of(file.read_text(encoding="utf-8")) for file in files}
 
 
+def _shares_machine(job: Job) -> bool:
+    """Return whether submit starts several nodes on one machine: hosts.txt has its addresses, and no client is set."""
+    text = "\n".join(job.written.get(JOB, ()))
+    settings = json.loads(text) if text else {}
+    return "hosts.txt" in job.files and settings.get("nodes", 1) > 1 and "hosts" not in settings
+
+
 def _engine(job: Job) -> Iterator[tuple[str, list[str]]]:
     """Yield the path and the lines of the engine.py that starts the job, if jobc brings its backend."""
     settings = "\n".join(job.written.get(JOB, ()))
@@ -114,10 +125,36 @@ def _settings(job: Job, name: str) -> list[tuple[str, int]]:
 
 def _saving(job: Job, name: str) -> list[tuple[str, int]]:
     """Return the lines in which scripts such as submit.sh save the shell variable from which a secret is read."""
+    ref = _variable_of_secret(job, name)
+    paths = [path for path in sorted(job.source_map.files) if path not in _ASIDE and ref]
+    return [(p, n) for p in paths for n, line in enumerate(_lines(job, p), 1) if line.strip() == f"save_secret {ref}"]
+
+
+def _variable_of_secret(job: Job, name: str) -> str:
     secret = job.source_map.spec.get(f"secrets.{name}")
     kind, _, ref = str(secret.value if secret else "").partition(":")
-    paths = [path for path in sorted(job.source_map.files) if path not in _ASIDE and kind == "env"]
-    return [(p, n) for p in paths for n, line in enumerate(_lines(job, p), 1) if line.strip() == f"save_secret {ref}"]
+    return ref if kind == "env" else ""
+
+
+def _run_root(job: Job) -> Iterator[str]:
+    """Yield the settings of submit that name the folder of the runs, if they are on the storage of the job."""
+    root = f'"runs": {json.dumps(job.plan.get("run.root"), ensure_ascii=False)},'
+    lines = job.files.get(JOB, ())
+    numbers = [n for n, line in enumerate(lines, 1) if line.strip() == root or line.startswith('  "job": ')]
+    if len(numbers) == 2:
+        yield from column_lines("through", [job.show(JOB, number) for number in numbers])
+        for key in job.source_map.spec_keys(("run.folder", "run.root")):
+            yield from spec_key(job.source_map, key)
+
+
+def _in_list(lines: Sequence[str], key: str, value: str) -> Iterator[int]:
+    """Yield the number of the line with a value in a list of a JSON file with a value on each line."""
+    start = next((n for n, line in enumerate(lines) if line.strip() == f'"{key}": ['), len(lines))
+    for number in range(start + 1, len(lines)):
+        if lines[number].strip() in ("]", "],"):
+            return
+        if lines[number].strip().rstrip(",") == json.dumps(value):
+            yield number + 1
 
 
 def _all(

@@ -33,15 +33,16 @@ def shell(argv: list[str]) -> int:
     parser.add_argument("node", nargs="?", default="0")
     options = parser.parse_args(words)
     place = Place(Path(sys.argv[0]).parent)
-    engine, node = place.engine(), _node(options.node, place.job.nodes)
+    engine = place.engine()
     if not isinstance(engine, CheckingEngine):
-        become_shell(place, options.run, node, command)
+        become_shell(place, options.run, _node(options.node, place.job.nodes), command)
+    node = _node(options.node, engine.shell_nodes(place, options.run))
     return engine.shell(place, options.run, node, command)
 
 
 def _node(text: str, nodes: int) -> int:
     node = number(text)
-    if node is None or node >= nodes:
+    if node is None or node >= nodes or text != str(node):
         title = f"there is no node {text}"
         raise Failure(title, f"nodes are 0 to {nodes - 1}; a command comes after --", 2)
     return node
