@@ -1,7 +1,6 @@
 """Shared code of backends that run commands on a list of hosts: ssh, pdsh, accelerate.
 
-Emits  hosts.txt (one host per line, in rank order), task.sh (one node), engine.sh (the fan-out) and the verbs;
-       copies.sh and fetch.sh if each host has its own run folder (storage.run=node)
+Emits  hosts.txt (one host per line, in rank order), task.sh (one node) and the verbs
 In     a run folder with the same path on the submit host and all nodes, shared or not
 """
 
@@ -12,7 +11,7 @@ from typing import Any
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
 from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Render, of
+from ...compiler.emit.render import Render
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS
@@ -43,15 +42,9 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
 }
 FILES: Mapping[str, str] = {
     "hosts.txt": "the hosts, one per line; the first is node 0",
-    "client.sh": "how this machine runs a command on them",
-    "engine.sh": "starts, follows and stops the nodes with it",
-    "copies.sh": "copies runs to the hosts and their state back",
-    "fetch.sh": "fetches the state and logs that `status.sh` and `logs.sh` print",
     "task.sh": "runs on each host; starts `node.sh`",
 }
 LIKE_ANY = ("status.sh", "logs.sh", "stop.sh", "clean.sh")  # same as on backends without hosts
-
-HERE = "hosts/here.sh.j2"  # the client of nodes on this machine
 
 
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
@@ -71,32 +64,34 @@ def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:
 
 
 def own_addresses(nodes: int) -> tuple[str, ...]:
-    """Return loopback addresses of this machine, one per node, which here.sh.j2 recognizes.
+    """Return loopback addresses of this machine, one per node, for hosts.txt.
 
     nodes: at most 100,000 (the type NodeCount); all of 127.0.0.0/8 is loopback (RFC 1122)
     """
     return tuple(f"127.{i // 62_500}.{i // 250 % 250}.{i % 250 + 1}" for i in range(nodes))
 
 
-def engine_settings(client: str, ssh_command: Sequence[str], fanout: int) -> Mapping[str, Any]:
+def client_settings(client: str, ssh_command: Sequence[str], fanout: int) -> Mapping[str, Any]:
     """Return how jobctl reaches the hosts. client: ssh, pdsh or clush; fanout: simultaneous connections"""
-    return {"hosts": {"client": client, "ssh_command": [*ssh_command], "fanout": fanout}}
+    return {"client": client, "ssh_command": [*ssh_command], "fanout": fanout}
 
 
-def emit(render: Render, plan: LaunchPlan, client: str = "client.sh.j2", **views: Any) -> Iterator[Artifact]:
-    """Yield hosts.txt, task.sh, client.sh, engine.sh and the verbs. client: template of the client that reaches a host,
-    or HERE; views: values for the templates"""
+def engine_settings(plan: LaunchPlan, client: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return what jobctl needs to start the nodes. client: client_settings(), or None if they are on this machine"""
+    return {
+        **({} if client is None else {"hosts": client}),
+        "saved_secrets": [secret.ref for secret in plan.secrets.values() if secret.kind == "env"],
+        "procs": plan.topology.procs,
+    }
+
+
+def emit(render: Render, plan: LaunchPlan, is_here: bool = False) -> Iterator[Artifact]:
+    """Yield hosts.txt, task.sh and the verbs. is_here: whether all nodes are on this machine"""
     key = "resources.hosts" if plan.resources.hosts else "queue.nodelist"
-    if client == HERE:
+    if is_here:
         yield render.table("hosts.txt", own_addresses(plan.topology.nodes), "topology.groups.0.nodes")
     else:
         yield render.table("hosts.txt", used_hosts(plan), key)
-    yield render.template(client, "client.sh")
-    yield render.template("hosts/engine.sh.j2", "engine.sh")
-    if plan.run.storage == "node":
-        for script in ("copies.sh", "fetch.sh"):
-            template = render.template(f"hosts/{script}.j2", script, executable=script == "fetch.sh")
-            yield render.chosen(template, of.plan.run.storage)
     for script in ("task.sh", *VERBS):
         folder = "" if script in LIKE_ANY else "hosts/"
-        yield render.template(f"{folder}{script}.j2", script, executable=True, **{"detach": False, **views})
+        yield render.template(f"{folder}{script}.j2", script, executable=True)

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
+from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.spec.value_types import Count, Duration
 from . import hosts
-
-CLIENT = "hosts/ssh.sh.j2"  # the template of client.sh
 
 
 @dataclass(frozen=True)
@@ -34,12 +33,12 @@ def ssh_command(connect_timeout: int, host_keys: str) -> list[str]:
     return ["ssh", *(part for word in words for part in ("-o", word))]
 
 
-def ssh_settings(options: SshOptions) -> Mapping[str, Any]:
-    """Return how jobctl reaches the hosts."""
+def ssh_settings(plan: LaunchPlan, options: SshOptions) -> Mapping[str, Any]:
+    """Return what jobctl needs to start the nodes by ssh."""
     user = [] if options.user is None else ["-l", options.user]
     port = [] if options.port is None else ["-p", str(options.port)]
     command = [*ssh_command(options.connect_timeout, options.host_keys), *user, *port, *options.options]
-    return hosts.engine_settings("ssh", command, options.fanout)
+    return hosts.engine_settings(plan, hosts.client_settings("ssh", command, options.fanout))
 
 
 def check_user(options: SshOptions) -> Iterator[Diagnostic]:

@@ -18,7 +18,7 @@ from ...compiler.launchers.accelerate.files import accelerate_yaml, deepspeed_js
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.rules import findings, run_all
 from .._shared import hosts
-from .._shared.ssh import CLIENT, check_user, ssh_settings
+from .._shared.ssh import check_user, ssh_settings
 from .options import AccelerateOptions
 
 
@@ -41,12 +41,10 @@ class AccelerateBackend:
         yield accelerate_yaml(plan, render, options.extra)
         if plan.parallel == "deepspeed":
             yield deepspeed_json(plan, render, options.deepspeed_extra)
-        for artifact in hosts.emit(render, plan, CLIENT if hosts.used_hosts(plan) else hosts.HERE):
-            at_hosts = artifact.path == "client.sh"
-            yield render.chosen(artifact, lambda v: hosts.used_hosts(v.plan)) if at_hosts else artifact
+        yield from hosts.emit(render, plan, is_here=not hosts.used_hosts(plan))
 
     def engine_settings(self, plan: LaunchPlan, options: AccelerateOptions) -> Mapping[str, Any]:
-        return ssh_settings(options) if hosts.used_hosts(plan) else {}
+        return ssh_settings(plan, options) if hosts.used_hosts(plan) else hosts.engine_settings(plan, None)
 
 
 BACKEND = AccelerateBackend()

@@ -71,9 +71,10 @@ class LocalBackend:
         yield from containers.check(self.name, plan)
 
     def engine_settings(self, plan: LaunchPlan, options: LocalOptions) -> Mapping[str, Any]:
+        detach = getattr(options, "detach", False)  # a plugin that inherits may have other options
         if plan.topology.nodes > 1:
-            return {}
-        return {"detach": getattr(options, "detach", False)}  # a plugin that inherits may have other options
+            return {**hosts.engine_settings(plan, None), "detach": detach}
+        return {"detach": detach}
 
     def emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:
         for artifact in self._emit(plan, options, render):
@@ -82,7 +83,7 @@ class LocalBackend:
 
     def _emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:
         if plan.topology.nodes > 1:
-            yield from hosts.emit(render, plan, hosts.HERE, detach=options.detach)
+            yield from hosts.emit(render, plan, is_here=True)
         else:
             for verb in VERBS:
                 yield render.template(f"{verb}.j2", verb, executable=True)

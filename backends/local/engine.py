@@ -1,4 +1,5 @@
-"""This machine, for the verbs of an artifact: submit starts node.sh, which becomes the supervisor.
+"""This machine, for the verbs of an artifact: submit starts node.sh, which becomes the supervisor. Several nodes are
+started as on hosts.
 
 Packed into jobctl; Python 3.8.
 """
@@ -7,6 +8,9 @@ from __future__ import annotations
 
 import argparse
 
+from ...trainer.rt.engines.checking import CheckingEngine
+from ...trainer.rt.engines.engine import Job
+from ...trainer.rt.engines.hosts_engine import HostsEngine
 from ...trainer.rt.engines.one_machine import OneMachineEngine
 from ...trainer.rt.engines.run import shell_word
 from ...trainer.rt.new_run import NewRun
@@ -32,4 +36,5 @@ class LocalEngine(OneMachineEngine):
         return start_in_background(copy, run.path, new.attempt, environ)
 
 
-ENGINE = LocalEngine
+def ENGINE(job: Job) -> CheckingEngine:
+    return HostsEngine(job) if job.nodes > 1 else LocalEngine(job)

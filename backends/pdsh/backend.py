@@ -1,6 +1,6 @@
 """pdsh or clush: one command starts all nodes, each under a supervisor that does not need the connection.
 
-Emits  hosts.txt, task.sh, client.sh, engine.sh and the verbs
+Emits  hosts.txt, task.sh and the verbs
 Launch ./submit.sh
 Source pdsh(1) 2.34, clush(1) of ClusterShell 1.9
 """
@@ -47,7 +47,7 @@ class PdshBackend:
 
     def engine_settings(self, plan: LaunchPlan, options: PdshOptions) -> Mapping[str, Any]:
         command = ssh_command(options.connect_timeout, options.host_keys)
-        return hosts.engine_settings(options.client, command, options.fanout)
+        return hosts.engine_settings(plan, hosts.client_settings(options.client, command, options.fanout))
 
 
 BACKEND = PdshBackend()

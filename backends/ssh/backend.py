@@ -1,6 +1,6 @@
 """ssh: one connection per host starts its node under a supervisor that does not need the connection.
 
-Emits  hosts.txt, task.sh, client.sh, engine.sh and the verbs
+Emits  hosts.txt, task.sh and the verbs
 Launch ./submit.sh
 Source ssh(1) and ssh_config(5) of OpenSSH 9.2
 """
@@ -16,7 +16,7 @@ from ...compiler.emit.render import Render
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.rules import run_all
 from .._shared import hosts
-from .._shared.ssh import CLIENT, SshOptions, check_user, ssh_settings
+from .._shared.ssh import SshOptions, check_user, ssh_settings
 
 
 class SshBackend:
@@ -31,10 +31,10 @@ class SshBackend:
         return run_all(lambda: hosts.check(self.name, plan), lambda: check_user(options))
 
     def emit(self, plan: LaunchPlan, options: SshOptions, render: Render) -> Iterator[Artifact]:
-        yield from hosts.emit(render, plan, CLIENT)
+        yield from hosts.emit(render, plan)
 
     def engine_settings(self, plan: LaunchPlan, options: SshOptions) -> Mapping[str, Any]:
-        return ssh_settings(options)
+        return ssh_settings(plan, options)
 
 
 BACKEND = SshBackend()

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -390,21 +390,23 @@ def test_a_run_stays_when_slurm_does_not_answer(tmp_path: Path) -> None:
     assert engine.why_it_stays(run) == "Slurm does not answer: down"
 
 
-def test_hosts_with_their_own_folders_are_asked_and_forget_secrets(
+def test_what_a_run_has_elsewhere_is_asked_for_and_its_secrets_go(
     old: Old, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    calls: list[tuple[str, str]] = []
+
+    class Elsewhere(Engine):
+        def fetch(self, what: str, runs: Sequence[Run]) -> None:
+            calls.append((what, "".join(run.id for run in runs)))
+            if what == "state":
+                (old.runs / "c/state/node_00").write_text(node(attempt=0))
+
+    monkeypatch.setattr(Place, "engine", lambda place: Elsewhere(place.job))
     monkeypatch.setenv("JOBC_SECRETS_ROOT", str(tmp_path / "secrets"))
-    (old.artifact / "hosts.txt").write_text("n1\n")
-    (tmp_path / "live").write_text(node(attempt=0))
-    (old.artifact / "fetch.sh").write_text(
-        f'echo "$@" >>{tmp_path}/calls; [[ $1 == secrets ]] || cp {tmp_path}/live {old.runs}/c/state/node_00\n'
-    )
     secrets_of(old.runs / "b").mkdir(parents=True)
     code, output = old.clean("--keep", "1", "--yes")
     assert code == 0 and "run c stays: it is live\n" in output and old.names() == ["c", "d"]
-    calls = (tmp_path / "calls").read_text().splitlines()
-    assert calls[0] == f"state {old.runs / 'c'} {old.runs / 'b'} {old.runs / 'a'}"
-    assert [call for call in calls if call.startswith("secrets")] == [f"secrets {old.runs / 'b'}"]
+    assert calls[0] == ("state", "cba") and [call for call in calls if call[0] == "secrets"] == [("secrets", "b")]
     assert not list((tmp_path / "secrets").iterdir())
 
 

@@ -18,7 +18,6 @@ import pytest
 from jobc.backends.kubernetes import engine as kubernetes_engine
 from jobc.backends.skypilot import engine as skypilot_engine
 from jobc.backends.slurm.engine import SlurmEngine
-from jobc.trainer.rt.engines import hosts
 from jobc.trainer.rt.engines.engine import Answer, Engine, Failure, Job
 from jobc.trainer.rt.engines.run import Run
 from jobc.trainer.rt.engines.stopping import signal_here, write_stop_mark
@@ -300,81 +299,6 @@ def test_scripts_mark_and_signal_without_waiting(demo: Stop, process: Callable[[
     assert sleepers[1].wait(10) == -3 and sleepers[0].poll() is None and not (run.path / "control").exists()
     assert demo("--run", str(run.path), "--signal", "TERM") == (0, "")
     assert sleepers[0].wait(10) == -15 and (run.path / "control/STOP").exists()
-
-
-# ---- hosts
-
-SSH = {"client": "ssh", "ssh_command": ["ssh", "-o", "x=y"], "fanout": 2}
-
-
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], str]]:
-    """The commands that reach hosts, and their input."""
-    commands: list[tuple[list[str], str]] = []
-
-    def output(words: list[str], text: str = "", environment: Any = None) -> str:
-        commands.append((words, text))
-        return "a: FAIL  \x1b[31mno\n" if words[0] != "ssh" else "FAIL  \x1b[31mno\n"
-
-    monkeypatch.setattr(hosts, "_output", output)
-    return commands
-
-
-@pytest.mark.parametrize(("storage", "marks"), [("shared", 0), ("node", 2)])
-def test_hosts_see_the_mark_and_get_only_what_comes_after_it(
-    demo: Stop, started: list[tuple[list[str], str]], storage: str, marks: int
-) -> None:
-    demo.set(Engine, hosts=SSH, storage=storage, nodes=2)
-    run = demo.run(state__node_00=node(), artifact__0__hosts_txt="")
-    (run.path / "artifact/0/hosts.txt").write_text("a\nb@it's\n")
-    assert demo("--run", str(run.path), "--signal", "TERM") == (0, "")
-    (run.path / "artifact/0/hosts.txt").write_text("a\nb@c\n")
-    assert not started, "a line that is not a host's name"
-    output = demo("--run", str(run.path), "--signal", "TERM")[1]
-    assert len(started) == marks and output == "a: FAIL  [31mno\nb@c: FAIL  [31mno\n" * (marks // 2)
-    assert (run.path / "control/STOP").exists()
-    started.clear()
-    engine = Place(demo.artifact).engine()
-    engine.signal(run, "QUIT")
-    for host, (words, _) in zip(("a", "b@c"), sorted(started), strict=True):
-        assert words[:5] == ["ssh", "-o", "x=y", "--", host]
-        script = f"'{run.path}/artifact/0/task.sh' '{run.path}' '0' '{host}' 'signal' 'QUIT'"
-        assert words[5].startswith("'sh' '-c' '[ -r \"$0\" ] || ") and words[5].endswith(script)
-
-
-def test_pdsh_and_clush_put_the_host_in_themselves(demo: Stop, started: list[tuple[list[str], str]]) -> None:
-    run = demo.run()
-    file = run.path / "artifact/0/hosts.txt"
-    file.write_text("a\nb\n")
-    for client in ("pdsh", "clush"):
-        hosts.Client(client, ["ssh", "-o", "x=y"], 7).run(run, ["sh", "-c", "echo 5% 'x'", hosts.HOST])
-    (pdsh, text), (clush, _) = started
-    assert text == "a\nb\n" and pdsh[:7] == ["pdsh", "-S", "-R", "ssh", "-f", "7", "-w"]
-    assert pdsh[8] == r"'sh' '-c' 'echo 5%% '\''x'\''' %h"
-    assert clush[:6] == ["clush", "-S", "-f", "7", "--worker=exec", f"--hostfile={file}"]
-    command = clush[6].replace("%host", "a").replace("%%", "%")  # as clush does
-    script = 'for word; do last=$word; done; printf "%s|" "$@" >"$0"; eval "$last"'
-    (demo.folder / "ssh").write_text(f'#!/bin/sh\nset -- "$0.said" "$@"; exec sh -c \'{script}\' "$@"\n')
-    (demo.folder / "ssh").chmod(0o755)
-    path = f"{demo.folder}:{os.environ['PATH']}"
-    printed = subprocess.run(["sh", "-c", command], env={"PATH": path}, capture_output=True, text=True, check=True)
-    assert printed.stdout == "5% x\n"
-    assert (demo.folder / "ssh.said").read_text().startswith("-o|x=y|-n|--|a|")
-
-
-@pytest.mark.parametrize("line", ["x;touch${IFS}MARK;", "-oProxyCommand=touch${IFS}MARK", "", "%host", "a b"])
-def test_no_host_is_asked_when_a_line_is_an_option_or_a_command(tmp_path: Path, line: str) -> None:
-    file = tmp_path / "hosts.txt"
-    file.write_text(f"node1\nu@10.0.0.2\n{line}\nnode2\n")
-    assert hosts.read_hosts(file) == []
-    file.write_text("node1\nu@10.0.0.2\nfe80::1\n")
-    assert hosts.read_hosts(file) == ["node1", "u@10.0.0.2", "fe80::1"]
-    (tmp_path / "link").symlink_to(file)
-    assert hosts.read_hosts(tmp_path / "link") == [] == hosts.read_hosts(tmp_path / "none")
-
-
-def test_a_client_that_is_missing_is_one_line() -> None:
-    assert hosts._output(["/nowhere/pdsh"]) == "cannot run /nowhere/pdsh: No such file or directory\n"
 
 
 # ---- Slurm

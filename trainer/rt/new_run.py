@@ -163,6 +163,8 @@ def temporary_run(place: Place, engine: Engine, folder: Path | None = None) -> N
     parent = folder or Path(os.environ.get("TMPDIR") or "/tmp")
     new = NewRun(place, engine, Run(parent), 0)
     with _discarded_on_error(new):
+        if folder is not None:
+            _create_folder(folder)
         if folder is None and parent.is_dir() and not is_safe(parent):
             parent = _try(f"create a folder in {parent}", lambda: private_folder("smoke"))
         new.create_temporary_folder(parent)

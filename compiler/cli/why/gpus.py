@@ -11,12 +11,17 @@ from ...plugins.registry import find_plugins
 VISIBLE_GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 
-def explain_visible_gpus(plan: Mapping[str, Any], path: str) -> str:
-    """Return a sentence about what sets it. plan: with values; path: file of the job that sets it, "" = none"""
+def explain_visible_gpus(plan: Mapping[str, Any], path: str, is_shared: bool = False) -> str:
+    """Return a sentence about what sets it.
+
+    plan: with values; path: file of the job that sets it, "" = none; is_shared: whether several nodes share a machine
+    """
     if path:
         return f"{path} sets it"
     if not plan["topology.gpus"]:
         return "this job does not set it, and does not request GPUs from an engine"
+    if is_shared:
+        return "jobctl sets it to the node's share of the GPUs that submit.sh may use"
     if _has_engine(plan["backend.name"]):
         return "the engine allocates `gpus` GPUs on each node: it sets this variable or hides the other GPUs"
     return "not set by jobc: the ranks inherit the value from their node's environment, or see all GPUs"

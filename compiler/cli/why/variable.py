@@ -31,7 +31,8 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
     settings = _settings(job, name)
     of_gpus = name in VISIBLE_GPUS and assignment is None and key not in job.source_map.spec
     if of_gpus and job.plan:
-        yield f"  how      {explain_visible_gpus(job.plan, settings[0][0] if settings else '')}"
+        path, is_shared = settings[0][0] if settings else "", _shares_machine(job)
+        yield f"  how      {explain_visible_gpus(job.plan, path, is_shared)}"
     if assignment is not None:
         yield f"  how      {assignment.how}"
     printed: set[tuple[str, int]] = set()
@@ -91,6 +92,13 @@ def _library() -> dict[str, list[str]]:
     """Return file name -> lines, for the runtime files that every job shares."""
     files = sorted(file for file in (PACKAGE / "trainer/rt").iterdir() if file.suffix in (".py", ".sh"))
     return {file.name: lines_of(file.read_text(encoding="utf-8")) for file in files}
+
+
+def _shares_machine(job: Job) -> bool:
+    """Return whether submit starts several nodes on one machine: hosts.txt has its addresses, and no client is set."""
+    text = "\n".join(job.written.get(JOB, ()))
+    settings = json.loads(text) if text else {}
+    return "hosts.txt" in job.files and settings.get("nodes", 1) > 1 and "hosts" not in settings
 
 
 def _engine(job: Job) -> Iterator[tuple[str, list[str]]]:

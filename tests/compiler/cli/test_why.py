@@ -57,9 +57,7 @@ def keys_of(compiled: Compiled, path: str, text: str) -> set[str]:
     [
         (SLURM, "job.sbatch", "#SBATCH --gpus-per-node=2", "gpu_type"),
         ((*SSH, "container=docker", "image=i"), "node.sh", "container_options=()", "container.options"),
-        (SSH, "engine.sh", "# shellcheck shell=bash", "storage.run"),
         (SSH, "smoke.sh", "its run folder is temporary", "storage.run"),
-        ((*SSH, "storage.run=node"), "README.md", "| `copies.sh` |", "storage.run"),
     ],
 )
 def test_a_line_depends_on_what_is_empty_in_it(words: tuple[str, ...], path: str, text: str, key: str) -> None:

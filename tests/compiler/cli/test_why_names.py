@@ -137,7 +137,7 @@ def test_a_variable_of_a_rank_leads_to_the_line_that_sets_it(ask: Ask, name: str
             ("secrets.TOK=env:MINE", "backend=slurm"),
             ("  secret_env TOK MINE\n", "through  .jobc/job.json:", '  "MINE"\n'),
         ),
-        (("secrets.TOK=env:TOK", "backend=ssh", "hosts=a"), ("  secret_env TOK TOK\n", "through  submit.sh:")),
+        (("secrets.TOK=env:TOK", "backend=ssh", "hosts=a"), ("  secret_env TOK TOK\n", "through  .jobc/job.json:")),
     ],
 )
 def test_a_secret_leads_to_the_lines_that_fetch_it(ask: Ask, words: tuple[str, ...], found: tuple[str, ...]) -> None:
@@ -150,7 +150,7 @@ def test_a_secret_leads_to_the_lines_that_fetch_it(ask: Ask, words: tuple[str, .
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("nodes=2", "gpus=2"), "client.sh sets it\n  set      client.sh:"),
+        (("nodes=2", "gpus=2"), "jobctl sets it to the node's share of the GPUs that submit.sh may use"),
         (("nodes=1", "gpus=2"), "not set by jobc: the ranks inherit"),
         (("nodes=2", "gpus=0"), "this job does not set it, and does not request GPUs from an engine"),
         (("backend=ssh", "hosts=a,b", "gpus=2"), "not set by jobc: the ranks inherit"),

@@ -33,6 +33,10 @@ class CheckingEngine(StartingEngine, ABC):
         Raises Failure.
         """
 
+    def shell_nodes(self, place: Place, named: str) -> int:
+        """Return the number of nodes that a shell can be on. named: as in shell(). Raises Failure."""
+        return place.job.nodes
+
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
         """Run the command, or a shell without one, on a node as the ranks run there. Return its exit code.
 

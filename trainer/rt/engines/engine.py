@@ -1,4 +1,4 @@
-"""Base class of engines: jobs whose supervisors write to a run folder that this machine sees (local, ssh, pdsh).
+"""Base class of engines: jobs whose supervisors write to a run folder that this machine sees.
 
 A backend that differs has a file backends/NAME/engine.py, in which ENGINE is a subclass.
 In   Job: the settings of the artifact (.jobc/job.json); Run: a run folder
@@ -18,17 +18,12 @@ from ..exit_codes import CRASHED, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPT
 from ..run_secrets import forget_secrets, secrets_of
 from ..verbs.text import one_line
 from .ended_nodes import why_it_may_run
-from .hosts import HOST, client_of
 from .live_notes import live_notes
 from .log_files import LogRequest
 from .run import QUIET_S, Node, Progress, Run, machine, shell_word, utc, worst_code
 from .stopping import signal_here, write_stop_mark
 
 ASK_S = 60  # timeout of an engine's client
-_MARK_ON_HOST = """\
-if [ ! -d "$0/state" ]; then echo "FAIL  $0 is not seen here: was the run removed here?"; exit 65; fi
-mkdir -p -- "$0/control" && [ ! -L "$0/control/STOP" ] && touch -- "$0/control/STOP"
-"""
 
 
 class Failure(Exception):
@@ -93,13 +88,13 @@ class Job:
 
 
 class Engine:
-    """Engine of a job on hosts, or on this machine."""
+    """Engine of a job on this machine."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.is_here = not os.path.isfile(f"{job.artifact}/hosts.txt")  # the only node is this machine
-        self._fetch = job.artifact / "fetch.sh"  # exists only if each host has its own run folders
-        self.live_every_s = 3 if self._fetch.is_file() else 1  # pause between two checks whether a run is live
+        self.live_every_s = 1  # pause between two checks whether a run is live
+        self.sees_ranks = True  # ranks write their state files to the run folder here
 
     # ---- what a backend overrides
 
@@ -162,7 +157,7 @@ class Engine:
 
     def notes(self, run: Run, state: State) -> Iterator[str]:
         """Yield the lines that status prints after those of the nodes."""
-        return live_notes(run, not self._fetch.is_file()) if state.name in ("live", "stopping") else iter(())
+        return live_notes(run, self.sees_ranks) if state.name in ("live", "stopping") else iter(())
 
     def reason_line(self, run: Run, state: State) -> str:
         """Return why the run failed or is failing; "" if it ended well or runs normally."""
@@ -224,21 +219,11 @@ class Engine:
         preemption. Raises Failure.
         """
         self.write_stop_mark(run.path)
-        client = client_of(self.job.settings)
-        if client and self.job.settings.get("storage") == "node":
-            client.run(run, ["sh", "-c", _MARK_ON_HOST, str(run.path)])
 
     def signal(self, run: Run, name: str) -> None:
-        """Send TERM, QUIT or KILL to the supervisors of a marked run. Those on hosts see the mark: it is their TERM."""
-        client = client_of(self.job.settings)
-        if client is None:
-            for line in signal_here(run, name):
-                print(line, flush=True)
-        elif name != "TERM":
-            script = f"{run.path}/artifact/{run.attempt}/task.sh"
-            why = "was the run removed here?" if self._fetch.is_file() else "storage.root must be shared by all hosts"
-            start = f'[ -r "$0" ] || {{ echo "FAIL  $0 is not seen here: {why}"; exit 65; }}; exec bash "$0" "$@"'
-            client.run(run, ["sh", "-c", start, script, str(run.path), str(run.attempt), HOST, "signal", name])
+        """Send TERM, QUIT or KILL to the supervisors of a marked run."""
+        for line in signal_here(run, name):
+            print(line, flush=True)
 
     def release_machines(self, is_asked: bool) -> None:
         """End the machines of the job that cost money: if the user asked for it, or if nothing else runs on them."""
@@ -282,10 +267,6 @@ class Engine:
         what: state; news (state of all nodes, with the last steps); the name of a log, node_*.log for all nodes;
             or secrets, which deletes the secrets on the hosts
         """
-        paths = [str(run.path) for run in runs if run.is_mine]
-        if paths and self._fetch.is_file():
-            words = ["bash", "-p", str(self._fetch), what, *paths]
-            subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
 
     def state_now(self, run: Run) -> State:
         """Query the engine again, and return the state of the run."""

@@ -8,7 +8,6 @@ Exit   that of the command; 2 for an invalid option
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -36,15 +35,16 @@ def shell(argv: list[str]) -> int:
     parser.add_argument("--node", dest="named_node", default="0")
     options = parser.parse_args(words)
     place = Place(Path(sys.argv[0]).parent)
-    engine, node = place.engine(), _node(options.node or options.named_node, place.job.nodes)
+    engine, rank = place.engine(), options.node or options.named_node
     if not isinstance(engine, CheckingEngine):
-        become_shell(place, options.run, node, command)
+        become_shell(place, options.run, _node(rank, place.job.nodes), command)
+    node = _node(rank, engine.shell_nodes(place, options.run))
     return engine.shell(place, options.run, node, command)
 
 
 def _node(text: str, nodes: int) -> int:
-    node = number(text) if re.fullmatch("0|[1-9][0-9]*", text) else None
-    if node is None or node >= nodes:
+    node = number(text)
+    if node is None or node >= nodes or text != str(node):
         title = f"there is no node {text}"
         raise Failure(title, f"nodes are 0 to {nodes - 1}; a command comes after --", 2)
     return node

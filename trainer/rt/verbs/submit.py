@@ -80,7 +80,7 @@ def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Na
 def copy_user_code(place: Place, engine: StartingEngine, new: NewRun) -> None:
     """Copy the user's code into the run, if the spec says so. Raises Failure."""
     code: Any = place.settings.get("code")
-    if not isinstance(code, dict) or code.get("kind") != "snapshot":
+    if not isinstance(code, dict) or code.get("kind") not in ("snapshot", "rsync"):
         return
     root = Path(place.project, code["root"])
     copy_code(

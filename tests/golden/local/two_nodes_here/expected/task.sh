@@ -10,6 +10,7 @@ if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u 
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
 this_job two runs
+nodes=2
 
 run=$1 attempt=$2 rank=$3 payload=$4
 if ! is_number "$rank"; then

@@ -3,28 +3,10 @@
 # usage: smoke.sh
 #   exit 0 = yes; its run folder is temporary, and kept only when it fails
 
-# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job qwen_image runs
-
-case ${1:-} in
-  '') ;;
-  -h | --help) show_help && exit ;;
-  *) bad_option "$1" ;;
-esac
-
-# the nodes would wait for one that cannot be reached
-on_hosts "$hosts" true >&2 || die 1 "not all of the $nodes hosts answer" 'preflight.sh checks each host'
-try "create the folder $runs" mkdir -p -- "$runs"
-create_temporary_run "$runs" # where the hosts see it
-send_run
-code=0
-all_nodes smoke || code=$?
-forget_secrets "$run"
-if ((code != 0)); then
-  keep_temporary_run
-  printf 'its logs are in %q\n' "$run/logs" >&2
-fi
-exit "$code"
+if [[ ${1:-} == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit; fi
+type -P python3 >/dev/null || { echo "error: python3 is not found on $(uname -n)" >&2 && exit 1; }
+here=${BASH_SOURCE[0]}
+if [[ $here != */* ]]; then here=./$here; fi
+exec python3 -I -S "${here%/*}/jobctl" smoke "$@"

@@ -1,0 +1,10 @@
+"""Hosts that ssh reaches, or this machine, for the verbs of an artifact.
+
+Packed into jobctl; Python 3.8.
+"""
+
+from __future__ import annotations
+
+from ...trainer.rt.engines.hosts_engine import HostsEngine
+
+ENGINE = HostsEngine

@@ -1,0 +1,47 @@
+"""Hosts without machines: a stand-in for ssh runs each command here, in a folder of the host.
+
+In   an empty folder; with separate(), each host has a folder of its own at the path of `own`
+Out  Bed.root(HOST); Bed.calls: the hosts of all connections, in order
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# The last two words are the host and the command. A host without a folder cannot be reached.
+SSH = """#!/bin/bash
+host=${*: -2:1} command=${*: -1}
+echo "$host" >>BED/calls
+[[ -d BED/on/$host ]] || { echo "ssh: Could not resolve hostname $host" >&2; exit 255; }
+cat BED/greeting 2>/dev/null
+if [[ -e BED/apart ]]; then export HOME=BED/on/$host/home command=${command//'SHARED'/BED/on/$host}; fi
+exec bash -p -c "$command"
+"""
+
+
+class Bed:
+    def __init__(self, folder: Path, own: Path, monkeypatch: pytest.MonkeyPatch, *hosts: str) -> None:
+        self.folder = folder / "bed"
+        for host in hosts:
+            (self.root(host) / "home").mkdir(parents=True)
+        (self.folder / "bin").mkdir(parents=True)
+        ssh = self.folder / "bin/ssh"
+        ssh.write_text(SSH.replace("BED", str(self.folder)).replace("SHARED", str(own)))
+        ssh.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{self.folder}/bin:{os.environ['PATH']}")
+
+    def separate(self) -> None:
+        """From here on the hosts share nothing."""
+        (self.folder / "apart").touch()
+
+    def root(self, host: str) -> Path:
+        """Return what the host then has at the path of `own`."""
+        return self.folder / "on" / host
+
+    @property
+    def calls(self) -> list[str]:
+        file = self.folder / "calls"
+        return file.read_text().split() if file.exists() else []
