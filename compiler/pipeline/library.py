@@ -18,17 +18,17 @@ from ..emit.artifact import Artifact
 from ..plugins.registry import PACKAGE, Plugin
 
 PROGRAM, SCRIPTS = "jobctl", "lib"  # their paths in an artifact
-ENGINE = "jobc_engine"  # package in jobctl
+ENGINE = "jobc_engine"  # in jobctl
 _TRAINER = PACKAGE / "trainer"
 _PACKED = (".py", ".b85", ".txt")
-_FROM_TRAINER = re.compile(rb"^from (?:\.\.\.|jobc\.)trainer\.", re.MULTILINE)  # packed as jobc_trainer in jobctl
+_FROM_TRAINER = re.compile(rb"^( *)from (?:\.{3,}|jobc\.)trainer\.", re.MULTILINE)  # packed as jobc_trainer in jobctl
 _FOR_A_COMMAND = re.compile(r"rt/|__init__.py|smoke.py|script.py")
 # Includes imports in functions. ast.parse() finds the same (tests/compiler/pipeline/test_library.py) in 100 ms.
 _IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 
 
 def library(uses_trainer: bool, plugin: Plugin | None = None) -> tuple[Artifact, ...]:
-    """Return the packed program, with the backend's engine.py if it has one, and the scripts.
+    """Return the packed program, with the backend's engine if it has one, and the scripts.
 
     uses_trainer: the job runs the bundled trainer, not a command of the user
     """
@@ -40,7 +40,7 @@ def _library(uses_trainer: bool, backend: Path | None) -> tuple[Artifact, ...]:
     files = {"__main__.py": _TRAINER / "rt/__main__.py"}
     files |= {f"jobc_trainer/{path}": file for path, file in packed_files(uses_trainer).items()}
     texts = {name: file.read_bytes() for name, file in files.items()}
-    if backend is not None and (backend / "engine.py").is_file():
+    if backend is not None:
         texts |= _engine(backend)
     packed = _pack(texts)
     return (
@@ -53,11 +53,15 @@ def _library(uses_trainer: bool, backend: Path | None) -> tuple[Artifact, ...]:
 
 
 def _engine(backend: Path) -> dict[str, bytes]:
-    """Return a package: the backend's engine.py as its __init__.py, and the modules beside it that it imports."""
-    beside = {f"{ENGINE}/{file.name}": file for file in sorted(backend.glob("*.py")) if file.name != "__init__.py"}
-    files = _with_imports(beside, [f"{ENGINE}/engine.py"])
-    files[f"{ENGINE}/__init__.py"] = files.pop(f"{ENGINE}/engine.py")
-    return {path: _FROM_TRAINER.sub(rb"from jobc_trainer.", file.read_bytes()) for path, file in files.items()}
+    """Return the backend's engine.py, or the modules of its engine/, as the module or package jobc_engine."""
+    files = {f"{ENGINE}.py": backend / "engine.py"}
+    if (backend / "engine").is_dir():
+        files = {f"{ENGINE}/{file.name}": file for file in sorted((backend / "engine").glob("*.py"))}
+    return {
+        path: _FROM_TRAINER.sub(rb"\1from jobc_trainer.", file.read_bytes())
+        for path, file in files.items()
+        if file.is_file()
+    }
 
 
 def is_library(path: str) -> bool:

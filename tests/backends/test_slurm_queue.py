@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.backends.slurm.submission import Queue, dependency, dependency_option, note_job, refusal, seconds
-from jobc.backends.slurm.trial import without_padding, words_beside, words_on_nodes
+from jobc.backends.slurm.engine.submission import Queue, dependency, dependency_option, note_job, refusal, seconds
+from jobc.backends.slurm.engine.trial import without_padding, words_beside, words_on_nodes
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import Request
 from jobc.trainer.rt.engines.engine import Answer, Engine, Failure, Job

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from jobc.backends.skypilot.engine import SkypilotEngine
+from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
 from jobc.trainer.checkpoint import store
 from jobc.trainer.rt import removal
 from jobc.trainer.rt.engines.engine import Answer, Engine, Job

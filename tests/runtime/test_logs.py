@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from jobc.backends.kubernetes.engine import KubernetesEngine, _shorter_prefix
-from jobc.backends.skypilot.engine import SkypilotEngine
-from jobc.backends.skypilot.engine_output import plain_bytes
+from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine, _shorter_prefix
+from jobc.backends.skypilot.engine.output import plain_bytes
+from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
 from jobc.trainer.rt.engines.engine import Engine, Failure, Job, State
 from jobc.trainer.rt.engines.log_files import LogRequest, Logs, first_failure, print_first_failure, tail_offset
 from jobc.trainer.rt.engines.run import Run

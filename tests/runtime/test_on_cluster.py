@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from jobc.backends.kubernetes import cluster, sending, storage_pod, trials
-from jobc.backends.kubernetes.engine import KubernetesEngine
+from jobc.backends.kubernetes.engine import cluster, sending, storage_pod, trials
+from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
 from jobc.trainer.rt.engines.engine import Answer, Failure
 from jobc.trainer.rt.engines.run import Run
 from jobc.trainer.rt.engines.values import read_keys

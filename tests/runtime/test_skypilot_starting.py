@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from jobc.backends.skypilot import engine_starting
-from jobc.backends.skypilot.engine import SkypilotEngine
-from jobc.backends.skypilot.engine_launch import Launch, launch_words, require_sent
-from jobc.backends.skypilot.engine_output import job_id_in
+from jobc.backends.skypilot.engine import starting
+from jobc.backends.skypilot.engine.launch import Launch, launch_words, require_sent
+from jobc.backends.skypilot.engine.output import job_id_in
+from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
 from jobc.trainer.rt.engines.engine import Answer, Failure, State
 from jobc.trainer.rt.engines.run import Run
 from jobc.trainer.rt.engines.streams import output_of
@@ -66,7 +66,7 @@ class Project:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Project]:
     def make(**settings: Any) -> Project:
         made = Project(tmp_path, **settings)
-        monkeypatch.setattr(engine_starting, "output_of", made.sky)
+        monkeypatch.setattr(starting, "output_of", made.sky)
         monkeypatch.setattr(SkypilotEngine, "ask_engine", lambda *_: "gone")
         return made
 
@@ -231,7 +231,7 @@ class Nodes:
 
         monkeypatch.setattr(SkypilotEngine, "require_client", lambda _: None)
         monkeypatch.setattr(SkypilotEngine, "state_now", lambda *_: State("done" if not code else "failed", "", code))
-        monkeypatch.setattr(engine_starting, "stream", stream)
+        monkeypatch.setattr(starting, "stream", stream)
         monkeypatch.setattr("os.urandom", lambda _: b"abcd")
 
 
@@ -310,7 +310,7 @@ def shell(
         return Answer(3, "", "")
 
     monkeypatch.setattr(SkypilotEngine, "ask", lambda *words, **text: ask(*words, **text)._replace(code=0))
-    monkeypatch.setattr(engine_starting, "attached", lambda words: ask(None, words).code)
+    monkeypatch.setattr(starting, "attached", lambda words: ask(None, words).code)
     return demo, calls
 
 
@@ -332,7 +332,7 @@ def test_the_secrets_are_forgotten_after_ctrl_c(
     def interrupted(_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine_starting, "attached", interrupted)
+    monkeypatch.setattr(starting, "attached", interrupted)
     with pytest.raises(KeyboardInterrupt):
         demo.engine.shell(demo.place, "a", 0, [])
     assert "forget_secrets" in calls[-1][0][-1]

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from jobc.backends.kubernetes.engine import KubernetesEngine
-from jobc.backends.skypilot.engine import SkypilotEngine
-from jobc.backends.slurm.engine import SlurmEngine, pending
+from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
+from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
+from jobc.backends.slurm.engine.slurm_engine import SlurmEngine, pending
 from jobc.compiler.plugins.registry import find_plugins
 from jobc.trainer.rt.engines.engine import Answer, Engine, Failure, Job
 from jobc.trainer.rt.engines.run import Run, last_progress, worst_code

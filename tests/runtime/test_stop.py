@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from jobc.backends.kubernetes import engine as kubernetes_engine
-from jobc.backends.skypilot import engine as skypilot_engine
-from jobc.backends.slurm.engine import SlurmEngine
+from jobc.backends.kubernetes.engine import kubernetes_engine
+from jobc.backends.skypilot.engine import skypilot_engine
+from jobc.backends.slurm.engine.slurm_engine import SlurmEngine
 from jobc.trainer.rt.engines.engine import Answer, Engine, Failure, Job
 from jobc.trainer.rt.engines.run import Run
 from jobc.trainer.rt.engines.stopping import signal_here, write_stop_mark

@@ -103,9 +103,13 @@ def _shares_machine(job: Job) -> bool:
 
 def _engine(job: Job) -> Iterator[tuple[str, list[str]]]:
     """Yield the path and the lines of each module of the engine that starts the job, if jobc brings its backend."""
-    settings = "\n".join(job.written.get(JOB, ()))
-    backend = json.loads(settings).get("backend", "") if settings else ""
-    for file in sorted((PACKAGE / "backends" / backend).glob("engine*.py")) if backend else ():
+    text = "\n".join(job.written.get(JOB, ()))
+    settings = json.loads(text) if text else {}
+    folder = PACKAGE / "backends" / settings.get("backend", "")
+    files = [*folder.glob("engine.py"), *sorted(folder.glob("engine/*.py"))]
+    if settings.get("nodes") == 1 and any("OneMachineEngine" in file.read_text(encoding="utf-8") for file in files):
+        files += [PACKAGE / f"trainer/rt/engines/{name}.py" for name in ("one_machine", "starting")]
+    for file in files:
         yield file.relative_to(PACKAGE).as_posix(), lines_of(file.read_text(encoding="utf-8"))
 
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from ...trainer.rt.engines.engine import Failure
+from ....trainer.rt.engines.engine import Failure
 from .cluster import Cluster
 from .sending import Purpose, Sender, documents
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...trainer.rt.engines.engine import Failure
-from ...trainer.rt.engines.run import Run
-from ...trainer.rt.exit_codes import DATA_BROKEN
-from ...trainer.rt.removal import remove_folder
+from ....trainer.rt.engines.engine import Failure
+from ....trainer.rt.engines.run import Run
+from ....trainer.rt.exit_codes import DATA_BROKEN
+from ....trainer.rt.removal import remove_folder
 
 
 class Launch(NamedTuple):

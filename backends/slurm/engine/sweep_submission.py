@@ -14,16 +14,16 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...trainer.rt.engines.engine import Failure
-from ...trainer.rt.engines.run import shell_word
-from ...trainer.rt.engines.starting import StartingEngine
-from ...trainer.rt.new_run import NewRun, create_run
-from ...trainer.rt.saved_secrets import saved_secrets
-from ...trainer.rt.verbs.command import Parser
-from ...trainer.rt.verbs.jobs import Place
-from ...trainer.rt.verbs.status import status
-from ...trainer.rt.verbs.submit import copy_user_code
-from ...trainer.rt.verbs.watch import Watch
+from ....trainer.rt.engines.engine import Failure
+from ....trainer.rt.engines.run import shell_word
+from ....trainer.rt.engines.starting import StartingEngine
+from ....trainer.rt.new_run import NewRun, create_run
+from ....trainer.rt.saved_secrets import saved_secrets
+from ....trainer.rt.verbs.command import Parser
+from ....trainer.rt.verbs.jobs import Place
+from ....trainer.rt.verbs.status import status
+from ....trainer.rt.verbs.submit import copy_user_code
+from ....trainer.rt.verbs.watch import Watch
 from .submission import Queue, dependency, dependency_option, note_job, require_client
 
 LOOK_S = 2  # pause between two checks whether all points have ended

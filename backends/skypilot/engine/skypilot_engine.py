@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from ...trainer.rt.engines.engine import Failure, Job, NodeLine, State
-from ...trainer.rt.engines.log_files import LogRequest
-from ...trainer.rt.engines.records import (
+from ....trainer.rt.engines.engine import Failure, Job, NodeLine, State
+from ....trainer.rt.engines.log_files import LogRequest
+from ....trainer.rt.engines.records import (
     ENDED,
     GONE,
     LIVE,
@@ -24,15 +24,15 @@ from ...trainer.rt.engines.records import (
     newest_record,
     write_evidence,
 )
-from ...trainer.rt.engines.run import Run, last_progress, shell_word, worst_code
-from ...trainer.rt.engines.streams import print_lines, stream
-from ...trainer.rt.engines.values import number
-from ...trainer.rt.exit_codes import PRIORITY
-from ...trainer.rt.untrusted_files import open_regular
-from ...trainer.rt.verbs.text import one_line, printable
-from .engine_output import first_failure, plain, plain_bytes, rows, worst_of_nodes
-from .engine_record import cluster_of, is_managed, log_file, log_lines, logs_words, name_of, ssh_words
-from .engine_starting import StartingSkypilot
+from ....trainer.rt.engines.run import Run, last_progress, shell_word, worst_code
+from ....trainer.rt.engines.streams import print_lines, stream
+from ....trainer.rt.engines.values import number
+from ....trainer.rt.exit_codes import PRIORITY
+from ....trainer.rt.untrusted_files import open_regular
+from ....trainer.rt.verbs.text import one_line, printable
+from .output import first_failure, plain, plain_bytes, rows, worst_of_nodes
+from .record import cluster_of, is_managed, log_file, log_lines, logs_words, name_of, ssh_words
+from .starting import StartingSkypilot
 
 _ENDED = re.compile("SUCCEEDED|FAILED.*|CANCELLED")
 
@@ -294,6 +294,3 @@ def _is_same(path: str, folder: Path) -> bool:
         return os.path.samefile(path, folder)
     except OSError:
         return False
-
-
-ENGINE = SkypilotEngine

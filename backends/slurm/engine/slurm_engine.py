@@ -15,22 +15,22 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ...trainer.rt.engines.checking import CheckingEngine
-from ...trainer.rt.engines.engine import Failure, Job, State, ended
-from ...trainer.rt.engines.log_files import LogRequest
-from ...trainer.rt.engines.run import Run, shell_word
-from ...trainer.rt.engines.streams import printed_lines
-from ...trainer.rt.engines.values import number, numbered, read_keys, read_text
-from ...trainer.rt.exit_codes import CRASHED
-from ...trainer.rt.new_run import NewRun, temporary_run
-from ...trainer.rt.node_start import become, run_program
-from ...trainer.rt.run_secrets import forget_secrets
-from ...trainer.rt.saved_secrets import saved_secrets
-from ...trainer.rt.verbs.command import print_failure
-from ...trainer.rt.verbs.jobs import Place, is_run
-from ...trainer.rt.verbs.logs import print_logs
-from ...trainer.rt.verbs.table import Table
-from ...trainer.rt.verbs.text import one_line, printable
+from ....trainer.rt.engines.checking import CheckingEngine
+from ....trainer.rt.engines.engine import Failure, Job, State, ended
+from ....trainer.rt.engines.log_files import LogRequest
+from ....trainer.rt.engines.run import Run, shell_word
+from ....trainer.rt.engines.streams import printed_lines
+from ....trainer.rt.engines.values import number, numbered, read_keys, read_text
+from ....trainer.rt.exit_codes import CRASHED
+from ....trainer.rt.new_run import NewRun, temporary_run
+from ....trainer.rt.node_start import become, run_program
+from ....trainer.rt.run_secrets import forget_secrets
+from ....trainer.rt.saved_secrets import saved_secrets
+from ....trainer.rt.verbs.command import print_failure
+from ....trainer.rt.verbs.jobs import Place, is_run
+from ....trainer.rt.verbs.logs import print_logs
+from ....trainer.rt.verbs.table import Table
+from ....trainer.rt.verbs.text import one_line, printable
 from .submission import Queue, clean_environment, dependency, dependency_option, note_job, require_client
 from .sweep_submission import submit_sweep
 from .trial import container_environment, without_padding, words_beside, words_on_nodes
@@ -383,6 +383,3 @@ def _links(folder: Path) -> list[tuple[int, Path]]:
         return []
     links = [folder / name for name in names if re.fullmatch("0|[1-9][0-9]{0,17}", name)]
     return sorted((int(link.name), link) for link in links if link.is_symlink())
-
-
-ENGINE = SlurmEngine

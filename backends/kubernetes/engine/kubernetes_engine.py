@@ -15,10 +15,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...trainer.rt.engines.checking import CheckingEngine
-from ...trainer.rt.engines.engine import Failure, Job, State
-from ...trainer.rt.engines.log_files import LogRequest
-from ...trainer.rt.engines.records import (
+from ....trainer.rt.engines.checking import CheckingEngine
+from ....trainer.rt.engines.engine import Failure, Job, State
+from ....trainer.rt.engines.log_files import LogRequest
+from ....trainer.rt.engines.records import (
     GONE,
     LIVE,
     MARK_ON_NODE,
@@ -26,16 +26,16 @@ from ...trainer.rt.engines.records import (
     newest_record,
     write_record,
 )
-from ...trainer.rt.engines.run import Run, shell_word
-from ...trainer.rt.engines.streams import LineMerger, attached, stream
-from ...trainer.rt.engines.values import number
-from ...trainer.rt.exit_codes import DATA_BROKEN
-from ...trainer.rt.new_run import NewRun, temporary_run
-from ...trainer.rt.verbs.command import print_failure
-from ...trainer.rt.verbs.jobs import Place
-from ...trainer.rt.verbs.submit import copy_user_code
-from ...trainer.rt.verbs.table import Table
-from ...trainer.rt.verbs.text import one_line, printable
+from ....trainer.rt.engines.run import Run, shell_word
+from ....trainer.rt.engines.streams import LineMerger, attached, stream
+from ....trainer.rt.engines.values import number
+from ....trainer.rt.exit_codes import DATA_BROKEN
+from ....trainer.rt.new_run import NewRun, temporary_run
+from ....trainer.rt.verbs.command import print_failure
+from ....trainer.rt.verbs.jobs import Place
+from ....trainer.rt.verbs.submit import copy_user_code
+from ....trainer.rt.verbs.table import Table
+from ....trainer.rt.verbs.text import one_line, printable
 from .cluster import DELETE_S, Cluster, chosen_namespace, running, target_of_artifact
 from .observing import ObservingEngine
 from .sending import Purpose, Sender, pack_code, packed_code, shortened
@@ -356,6 +356,3 @@ def _require_ended(cluster: Cluster, uid: str, may_replace: bool) -> None:
     if not may_replace and found.uid != uid:
         hint = "submit.sh --replace removes it, with the logs of its pods; those on the storage stay"
         raise Failure(f"{target.kind} {target.object} has ended in {target}, {owner}", hint)
-
-
-ENGINE = KubernetesEngine

@@ -6,10 +6,10 @@ import shutil
 import sys
 from typing import Any
 
-from ...trainer.rt.engines.engine import Failure
-from ...trainer.rt.engines.records import RecordEngine
-from ...trainer.rt.engines.run import Run
-from .engine_output import last_json, rows
+from ....trainer.rt.engines.engine import Failure
+from ....trainer.rt.engines.records import RecordEngine
+from ....trainer.rt.engines.run import Run
+from .output import last_json, rows
 
 SKY_S = 300  # timeout of a sky command, which may start its API server and query clouds
 

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ...trainer.rt.engines.engine import Answer, Failure
-from ...trainer.rt.exit_codes import DATA_BROKEN
+from ....trainer.rt.engines.engine import Answer, Failure
+from ....trainer.rt.exit_codes import DATA_BROKEN
 from .cluster import Cluster
 
 MOST_CODE_BYTES = 600 << 10  # packed: a ConfigMap holds 1 MiB, in base64

@@ -10,23 +10,23 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from ...trainer.rt.engines.checking import CheckingEngine
-from ...trainer.rt.engines.engine import Failure
-from ...trainer.rt.engines.log_files import LogRequest
-from ...trainer.rt.engines.records import Record, newest_record, write_record
-from ...trainer.rt.engines.run import Run, shell_word
-from ...trainer.rt.engines.streams import attached, output_of, stream
-from ...trainer.rt.exit_codes import CRASHED, DONE
-from ...trainer.rt.new_run import NewRun, temporary_run
-from ...trainer.rt.verbs.command import print_failure
-from ...trainer.rt.verbs.jobs import Place
-from ...trainer.rt.verbs.submit import copy_user_code
-from ...trainer.rt.verbs.table import Table
-from ...trainer.rt.verbs.text import printable
-from .engine_client import SkypilotClient
-from .engine_launch import Launch, launch_words, require_sent, secret_words, stage
-from .engine_output import check_line, estimate, job_id_in, last_words
-from .engine_record import cluster_of, logs_words, name_of, ssh_words
+from ....trainer.rt.engines.checking import CheckingEngine
+from ....trainer.rt.engines.engine import Failure
+from ....trainer.rt.engines.log_files import LogRequest
+from ....trainer.rt.engines.records import Record, newest_record, write_record
+from ....trainer.rt.engines.run import Run, shell_word
+from ....trainer.rt.engines.streams import attached, output_of, stream
+from ....trainer.rt.exit_codes import CRASHED, DONE
+from ....trainer.rt.new_run import NewRun, temporary_run
+from ....trainer.rt.verbs.command import print_failure
+from ....trainer.rt.verbs.jobs import Place
+from ....trainer.rt.verbs.submit import copy_user_code
+from ....trainer.rt.verbs.table import Table
+from ....trainer.rt.verbs.text import printable
+from .client import SkypilotClient
+from .launch import Launch, launch_words, require_sent, secret_words, stage
+from .output import check_line, estimate, job_id_in, last_words
+from .record import cluster_of, logs_words, name_of, ssh_words
 
 # for bash on a node; $1: run folder, $2: attempt, $3: secret or node
 _IN_RUN = 'cd && cd -- "$1" && run=$PWD && . "artifact/$2/lib/run.sh"'

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...trainer.rt.engines.engine import Engine, Failure
-from ...trainer.rt.engines.run import Run
+from ....trainer.rt.engines.engine import Engine, Failure
+from ....trainer.rt.engines.run import Run
 
 MINUTES = 10  # time limit of the allocation
 _OF_THE_JOB_ALONE = re.compile(
