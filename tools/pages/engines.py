@@ -8,7 +8,17 @@ from jobc.trainer.rt.engines import api
 
 from ._common import GENERATED, table
 
-CLASSES = ("StartingEngine", "CheckingEngine", "OneMachineEngine", "Engine", "NewRun", "Place", "Run", "Table")
+CLASSES = (
+    "StartingEngine",
+    "CheckingEngine",
+    "OneMachineEngine",
+    "HostsEngine",
+    "Engine",
+    "NewRun",
+    "Place",
+    "Run",
+    "Table",
+)
 VALUES = ("State", "NodeLine", "Answer", "Failure", "LogRequest")
 
 

@@ -88,6 +88,14 @@ prepare_attempt() {
   try "move it to $copy" mv -T -- "$unfinished_copy" "$copy"
 }
 
+# describe_run INIT_FROM: writes state/run, which makes the folder a run. Last step of its making.
+describe_run() {
+  try "create the folder $run/state" mkdir -p -- "$run/state" "$run/logs" "$run/control"
+  { printf '%s=%s\n' job "$job_name" created "$(date +%s)" project "$project" init_from "$1" >"$run/state/run"; } 2>/dev/null ||
+    die 1 "cannot write $run/state/run" 'is the disk full?'
+  rm -f -- "$run/.making"
+}
+
 # begin_next_attempt NODE SUBMISSION MOST_REQUEUES: this node has been in `attempt` before.
 begin_next_attempt() {
   local began final next=$((attempt + 1)) first=$run/exit/$attempt/first codes

@@ -1,7 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
 # run.sh: what the scripts of an artifact share: diagnostics, finding a run, is it alive. Sourced; does nothing by itself.
 # Needs bash 4.4, GNU coreutils, find, tar, awk and Linux's /proc. The parts beside it are sourced here as well.
-# After `this_job`: artifact (folder of the script), project (holds artifacts/), runs (RUN_ROOT/NAME), own_run (or '').
 
 # ---- diagnostics
 
@@ -20,11 +19,6 @@ show_help() {
 # bad_option WORD: ends the script with 2, for an option that it does not know.
 bad_option() {
   die 2 "unknown option: $1" "$(basename -- "$0") --help"
-}
-
-# need_value OPTION VALUE…: dies when the value is missing.
-need_value() {
-  (($# >= 2)) || die 2 "$1 needs a value" "$(basename -- "$0") --help"
 }
 
 # try WHAT COMMAND…: runs it; when it fails, dies with the reason that it gave last.
@@ -57,46 +51,15 @@ jobctl() {
 
 # ---- where things are
 
-# this_job NAME RUN_ROOT: called first by every script. RUN_ROOT is relative to the folder that holds artifacts/.
-this_job() {
-  job_name=$1
-  artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[1]}")" && pwd -P)
-  own_run='' run=''
-  find_project "$artifact"
-  if [[ -f $artifact/../../state/run ]]; then # this is RUN/artifact/ATTEMPT
-    own_run=$(cd -- "$artifact/../.." && pwd -P)
-    runs=$(dirname -- "$own_run")
-  else
-    local root=${JOBC_RUN_ROOT:-$2}
-    [[ $root == /* ]] || root=$([[ -n ${JOBC_RUN_ROOT:-} ]] && pwd || printf '%s' "$project")/$root
-    runs=$root/$job_name
-    if [[ -n $moved ]]; then printf 'this artifact was moved; its runs are in %q\n' "$runs" >&2; fi
-  fi
-  local folder
-  for folder in "$project" "$runs"; do # state/ and node_files have one path a line
-    if [[ $folder == *$'\n'* ]]; then die 2 "the folder's name holds a newline: ${folder@Q}" 'rename the folder'; fi
-    if [[ $folder == *[$control]* ]]; then die 2 "the folder's name has a control character: ${folder@Q}" 'rename the folder'; fi
-  done
-  resolve_runs
-  # shellcheck source=/dev/null
-  if [[ -f $artifact/engine.sh ]]; then source "$artifact/engine.sh"; fi
-}
-
-# resolve_runs: `runs` without symbolic links, once it is there: the path of a run is its identity.
-resolve_runs() {
-  if [[ -d $runs ]]; then runs=$(cd -- "$runs" && pwd -P); fi
-}
-
-# find_project ARTIFACT: sets `project`, which a run remembers, and `moved`. An artifact that no longer lies where
+# find_project ARTIFACT: sets `project`, which a run remembers. An artifact that no longer lies where
 # .jobc/place says, or has nothing above it but /, belongs to the current folder.
 find_project() {
-  moved=''
   if [[ -f $1/../../state/run ]]; then
     project=$(key "$1/../../state/run" project)
   elif [[ $1 == /*/*/*/* && $1 == */"$(cat -- "$1/.jobc/place" 2>/dev/null)" ]]; then
     project=${1%/*/*/*}
   else
-    cd -P . && project=$PWD moved=yes
+    cd -P . && project=$PWD
     if [[ $project == / ]]; then die 1 'this artifact was moved, and / is not a project folder' 'cd to the folder of your project'; fi
   fi
 }
@@ -104,33 +67,6 @@ find_project() {
 # under_project PATH: a relative PATH is one below the project.
 under_project() {
   if [[ $1 == /* ]]; then printf '%s' "$1"; else printf '%s' "$project/$1"; fi
-}
-
-# is_run FOLDER: made by jobc, and completely; clean.sh hides what it is about to remove.
-is_run() {
-  [[ -f $1/state/run && -d $1/artifact && ! -L $1 ]] && is_run_id "${1##*/}"
-}
-
-# is_run_id TEXT: may name a run; everything that lists folders one a line, or has one on a command line, relies on it.
-is_run_id() {
-  [[ $1 == [[:alnum:]]* && $1 != *[![:alnum:]._-]* ]]
-}
-
-# list_runs: all runs of this job, the one started last first, NUL-terminated.
-list_runs() {
-  local found
-  [[ -d $runs ]] || return 0
-  while IFS= read -r -d '' found; do
-    if is_run "${found#* }"; then printf '%s\0' "${found#* }"; fi
-  done < <(find "$runs" -mindepth 2 -maxdepth 2 -name artifact -printf '%T@ %h\0' 2>/dev/null | sort -znr)
-}
-
-# list_own_runs: those that this user made. A run of somebody else is never chosen unless it is named.
-list_own_runs() {
-  local found
-  while IFS= read -r -d '' found; do
-    if is_mine "$found"; then printf '%s\0' "$found"; fi
-  done < <(list_runs)
 }
 
 # is_mine PATH: it belongs to this user, or to the owner that the storage gives new files of this user. NFS with root_squash or
@@ -150,54 +86,6 @@ owner_of() {
   local name
   name=$(stat -c %U -- "$1") || return
   if [[ $name == UNKNOWN ]]; then stat -c 'uid %u' -- "$1"; else printf '%s\n' "$name"; fi
-}
-
-# refuse_others RUN: ends the script when another user owns the run.
-refuse_others() {
-  is_mine "$1" || die 1 "run ${1##*/} belongs to $(owner_of "$1"): only its owner starts, stops or removes it" \
-    'submit.sh makes a new run; with --fork it begins with the checkpoint of that one'
-}
-
-# choose_run [ID|FOLDER] [change]: sets `run`: the named one, else the one this script lies in, else the newest of this user.
-# With `change` it must belong to this user.
-choose_run() {
-  local candidate
-  run=$own_run
-  if [[ -n ${1:-} ]]; then
-    run=''
-    for candidate in "$runs/$1" "$1"; do
-      if [[ -z $run ]] && is_run "$candidate"; then run=$(cd -- "$candidate" && pwd -P); fi
-    done
-    if [[ -z $run && -f $runs/$1/.making ]] && is_mine "$runs/$1"; then
-      die 1 "run $1 was never completed: submit.sh was killed while it made the run, or is at work" "submit.sh --run-id $1 creates it again"
-    fi
-    [[ -n $run ]] || die 1 "job $job_name has no run $1 in $runs" 'status.sh --all lists them'
-  elif [[ -z $run ]]; then
-    IFS= read -r -d '' run < <(list_own_runs) || no_run
-  fi
-  if [[ -n ${2:-} ]]; then refuse_others "$run"; fi
-}
-
-# no_run: ends the script because this user has no run of the job.
-no_run() {
-  local other
-  if IFS= read -r -d '' other < <(list_runs); then
-    die 1 "job $job_name has no run of this user in $runs: the newest belongs to $(owner_of "$other")" \
-      "--run ${other##*/} names it; status.sh --all lists all of them"
-  fi
-  die 1 "job $job_name has no run in $runs" 'submit.sh creates one; JOBC_RUN_ROOT sets the run root'
-}
-
-# check_node NODE NODES: ends the script when there is no such node; the first is 0.
-check_node() {
-  if [[ ! $1 =~ ^(0|[1-9][0-9]{0,8})$ ]] || (($1 >= $2)); then
-    die 2 "there is no node $1" "nodes are 0 to $(($2 - 1)); a command comes after --"
-  fi
-}
-
-# last_attempt RUN: the number of its newest attempt.
-last_attempt() {
-  numbered_folders "$1/artifact" | tail -n 1
 }
 
 # ---- is it alive
@@ -318,20 +206,6 @@ node_files() {
   done
 }
 
-# is_live RUN: some node is up, or is on another host and has not ended.
-is_live() {
-  seems_live "$1"
-}
-
-# seems_live RUN: as far as its folder here tells.
-seems_live() {
-  local file
-  while IFS= read -r file; do
-    case $(node_status "$file") in up | elsewhere) return 0 ;; esac
-  done < <(node_files "$1")
-  return 1
-}
-
 # live_elsewhere RUN: `, node NN PLACE` of the first node that lives where it cannot be seen.
 live_elsewhere() {
   local file
@@ -345,14 +219,14 @@ live_elsewhere() {
 
 # refuse_live RUN
 refuse_live() {
-  if is_live "$1"; then
-    die 1 "run ${1##*/} is live$(live_elsewhere "$1")" 'stop.sh ends it; without --resume, submit.sh starts another one'
-  fi
-}
-
-# no_runs: this user has none of this job, and this script lies in none.
-no_runs() {
-  [[ -z $own_run && -z $(list_own_runs | tr '\0' '\n') ]]
+  local file
+  while IFS= read -r file; do
+    case $(node_status "$file") in
+      up | elsewhere)
+        die 1 "run ${1##*/} is live$(live_elsewhere "$1")" 'stop.sh ends it; without --resume, submit.sh starts another one'
+        ;;
+    esac
+  done < <(node_files "$1")
 }
 
 # ---- secrets of a run: in no run folder, for those are shared; removed when the run has ended
@@ -425,7 +299,7 @@ forget_secrets() {
 # ---- the other parts
 
 parts=$(dirname -- "${BASH_SOURCE[0]}")
-for part in values new_run join_run join_bucket code_checkout node_setup report; do
+for part in values join_run join_bucket code_checkout node_setup node_codes; do
   # shellcheck source=/dev/null
   source "$parts/$part.sh"
 done

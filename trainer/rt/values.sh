@@ -24,14 +24,6 @@ key_number() {
   number "$(key "$1" "$2")" "${3:-}"
 }
 
-# key_word FILE KEY: prints the value of KEY in FILE if it is a plain word, which no program takes for an option or a path
-# out of a folder: letters, digits and ._@:,+- with a letter or a digit first. Else nothing.
-key_word() {
-  local value
-  value=$(key "$1" "$2")
-  if [[ $value == [[:alnum:]]* && $value != *[![:alnum:]._@:,+-]* ]]; then printf '%s' "$value"; fi
-}
-
 # key FILE NAME: prints the value of the first `NAME=value` line of FILE.
 key() {
   local text
@@ -71,12 +63,3 @@ printable() {
   printf '%s' "$text"
 }
 
-# numbered_folders FOLDER, numbered_files FOLDER PREFIX: prints the numbers, in ascending order, of the folders N and of the
-# files PREFIXN in FOLDER. N has no leading zeros.
-numbered_folders() {
-  LC_ALL=C find "$1" -mindepth 1 -maxdepth 1 -type d -regextype posix-extended -regex '.*/(0|[1-9][0-9]{0,17})' -printf '%f\n' | sort -n
-}
-numbered_files() {
-  LC_ALL=C find "$1" -mindepth 1 -maxdepth 1 -type f -regextype posix-extended -regex ".*/$2(0|[1-9][0-9]{0,17})" -printf '%f\n' |
-    cut -c "$((${#2} + 1))-" | sort -n
-}

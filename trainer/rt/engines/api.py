@@ -10,6 +10,7 @@ from ..verbs.jobs import Place
 from ..verbs.table import Table
 from .checking import CheckingEngine
 from .engine import Answer, Engine, Failure, Job, NodeLine, State, ended
+from .hosts_engine import HostsEngine
 from .log_files import LogRequest
 from .one_machine import OneMachineEngine
 from .records import ENDED, GONE, LIVE, Record, RecordEngine
@@ -26,6 +27,7 @@ __all__ = [
     "CheckingEngine",
     "Engine",
     "Failure",
+    "HostsEngine",
     "Job",
     "LogRequest",
     "NewRun",

@@ -150,11 +150,10 @@ def _checkpoint_hosts(run: Run) -> list[str]:
 
 def _write_archive(folder: Path, names: Sequence[str], file: BinaryIO) -> None:
     """Write a tar archive; in it, the owner may write to everything."""
-    with contextlib.suppress(BrokenPipeError):
-        archive = tarfile.open(fileobj=file, mode="w|", format=tarfile.GNU_FORMAT)
-        with archive:
-            for name in names:
-                archive.add(str(folder / name), name, filter=_writable)
+    form = tarfile.GNU_FORMAT
+    with contextlib.suppress(BrokenPipeError), tarfile.open(fileobj=file, mode="w|", format=form) as archive:
+        for name in names:
+            archive.add(str(folder / name), name, filter=_writable)
 
 
 def _writable(member: tarfile.TarInfo) -> tarfile.TarInfo:

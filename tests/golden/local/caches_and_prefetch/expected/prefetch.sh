@@ -7,8 +7,8 @@
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job cached runs
+artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+source "$artifact/lib/run.sh"
 
 case ${1:-} in
   '') ;;

@@ -1,22 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
-# report.sh: part of run.sh. Status in words.
-
-# ---- what other machines know about it: nothing to do where the run folder is seen here. An engine may know better.
-# fetch_news RUN: what every node says about itself.
-fetch_news() {
-  :
-}
-
-# ---- how it is doing: jobctl knows (verbs/status.py)
-# run_status RUN: live, done, stopped, failed, …; in words.
-run_status() {
-  jobctl status --run "$1" --field text
-}
-
-# run_code RUN: the exit code of one that has ended; nothing when it is not known.
-run_code() {
-  jobctl status --run "$1" --field code
-}
+# node_codes.sh: part of run.sh. The exit codes of the nodes of a run.
 
 # worst_exit RUN ATTEMPT [STATUS NODES]: of all nodes the code that most deserves attention. The STATUS of what started
 # them counts only where one of the NODES has left none: a signal may have hit it on its way out.
