@@ -22,7 +22,6 @@ DISABLED = {  # by a comment in the script
     "SC2030": "a variable of a subshell, changed by a function that the subshell calls",
     "SC2031": "the function that changes it",
     "SC2154": "a variable that another part of run.sh sets",
-    "SC2329": "a function whose place another part of the artifact takes",
     "SC2016": "a command for the shell of another host, in single quotes on purpose",
 }
 MEANT = {  # excluded here, for they are about the user's own text, quoted on purpose
