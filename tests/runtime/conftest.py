@@ -7,7 +7,6 @@ Everything it starts is ended with the test.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -24,6 +23,7 @@ import jinja2
 import pytest
 
 from jobc.backends.local.backend import LocalBackend, LocalOptions
+from jobc.compiler.pipeline.common_files import JOB, job_file
 from jobc.compiler.plan.derive import sourced_file
 from jobc.compiler.plan.launch_plan import PATH_VARIABLES
 from jobc.compiler.plan.shell_quoting import comment, raw, sh
@@ -120,10 +120,7 @@ class Job:
         (self.artifact / ".jobc" / "identity.txt").write_text(identity)
         (self.artifact / ".jobc" / "spec.txt").write_text(free)
         (self.artifact / ".jobc" / "place").write_text(f"{self.plan.run.folder}/local\n")
-        settings = {"job": self.plan.run.folder, "runs": str(self.plan.run.root), "backend": "local", "nodes": 1}
-        settings |= {"keep_runs": self.plan.run.keep, "grace_s": self.plan.lifecycle.grace_s}
-        settings |= LocalBackend().engine_settings(self.plan, self.options)
-        (self.artifact / ".jobc" / "job.json").write_text(json.dumps(settings))
+        (self.artifact / JOB).write_text(job_file(self.plan, LocalBackend(), self.options).text)
 
     def environment(self, **extra: str) -> dict[str, str]:
         """The caller's, without what another run may have left in it, plus the folder for marks."""
