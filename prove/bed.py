@@ -91,11 +91,11 @@ class BedJob:
 
     def start(self, *words: str, env: Mapping[str, str] | None = None) -> None:
         """Submitted, and left alone."""
-        self("submit.sh", *([] if self.way == "slurm" else ["--detach"]), *words, check=True, env=env)
+        self("submit", *([] if self.way == "slurm" else ["--detach"]), *words, check=True, env=env)
 
     def follow(self) -> None:
         """Submitted in the foreground, as by a user who watches; Ctrl-C works, also when this runs with `&`."""
-        command = [str(self.artifact / "submit.sh")]
+        command = [str(self.artifact / "jobctl"), "submit"]
         self.follower = self.cluster.login.popen(
             ["env", "--default-signal=INT", *command], cwd=self.project, stdout=subprocess.DEVNULL
         )
@@ -125,7 +125,7 @@ class BedJob:
         return match[1] if match else ""
 
     def is_over(self) -> bool:
-        return self("status.sh")[1].count("live") == 0 and self.state() not in ("RUNNING", "COMPLETING", "PENDING")
+        return self("status")[1].count("live") == 0 and self.state() not in ("RUNNING", "COMPLETING", "PENDING")
 
     def steps(self) -> list[tuple[int, int]]:
         """(attempt, step) of each training step that rank 0 has done, in order of time."""
@@ -143,7 +143,7 @@ class BedJob:
         try:
             wait_for(condition, what, timeout_s)
         except Exception as error:
-            raise RuntimeError(f"{error}; {self('status.sh')[1]}{self.said()[-2500:]}") from error
+            raise RuntimeError(f"{error}; {self('jobctl status')[1]}{self.said()[-2500:]}") from error
 
     def wait_for_rank_words(self, ranks: int, word: str) -> None:
         """Until the log of each rank has it."""

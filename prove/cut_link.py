@@ -46,9 +46,9 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     job.wait(lambda: victim.hostname in text(first), f"a reason that names {victim.hostname}")
     victim.restore_link()  # not before: whether the other node answers is asked after a node has recorded its end
     job.wait(job.is_over, "the end of the job")
-    status = job("status.sh")[1]
+    status = job("status")[1]
     measured = {"kind": kind, "ended_s": ended_s, "said": re.findall(r"reason: (.*)", status)}
-    expect(f"({victim.hostname})" in status, f"status.sh does not name {victim.hostname}", **measured)
+    expect(f"({victim.hostname})" in status, f"jobctl status does not name {victim.hostname}", **measured)
     expect(ended_s <= END_S, f"the others ended after {ended_s} s", **measured)
     job.wait(
         lambda: not job.nodes_with_processes(), "the end of all processes", 30
@@ -61,7 +61,7 @@ def reference(folder: Path) -> str:
     cache = folder.parent / "whole.txt"
     if not cache.exists():
         job = BedJob.make(cluster(SHAPE, folder), folder.parent / "whole", "slurm", *TRAINING)
-        job("submit.sh", "--wait", check=True)
+        job("submit", "--wait", check=True)
         cache.write_text(job.weights())
     return cache.read_text()
 
@@ -69,7 +69,7 @@ def reference(folder: Path) -> str:
 CAMPAIGN = Campaign(
     name="cut_link",
     claim="A link that is cut for 5 s does no harm. When it is cut for good, the others end within"
-    f" {END_S} s, and status.sh names the node that is not reached.",
+    f" {END_S} s, and jobctl status names the node that is not reached.",
     trial=(
         f"trains a classifier on 2 hosts through Slurm or ssh, with process_group.step_timeout_s={STEP_TIMEOUT_S}."
         " After a step drawn by the trial's number a host's link is cut. For 5 s: the training must go on, without"

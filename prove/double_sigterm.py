@@ -33,7 +33,7 @@ def stop_stand_in(chance: random.Random, folder: Path, launcher: str) -> dict[st
         gap_ms = two_sigterms(job, chance)
         code = job.code()
         signals = [(job.marks / f"saved.{rank}").exists() for rank in (0, 1)]
-        expect(code == 75, f"submit.sh ended with {code} instead of 75", gap_ms=gap_ms, code=code)
+        expect(code == 75, f"jobctl submit ended with {code} instead of 75", gap_ms=gap_ms, code=code)
         expect(all(signals), f"ranks that saved: {signals}", gap_ms=gap_ms, code=code)
         saved = [(job.marks / f"saved.{rank}").read_text() for rank in (0, 1)]
         expect(saved == ["1", "1"], f"SIGTERMs that the ranks got: {saved}", gap_ms=gap_ms, code=code)
@@ -52,7 +52,7 @@ def stop_trainer(chance: random.Random, folder: Path) -> dict[str, Any]:
         checkpoints = store.newest_first(job.run_folder / "checkpoints")
         saved = [store.step_of(path) for path in checkpoints if store.problem(path) is None]
         measured = {"gap_ms": gap_ms, "code": code, "stopped_after_step": done, "saved_steps": saved}
-        expect(code == 75, f"submit.sh ended with {code} instead of 75", **measured)
+        expect(code == 75, f"jobctl submit ended with {code} instead of 75", **measured)
         expect(saved == [done], f"step {done} was the last, checkpoints are of {saved}", **measured)
         job.resume()
         expect(job.code() == 0, f"the resumed run ended with {job.code()}", **measured)
@@ -61,7 +61,7 @@ def stop_trainer(chance: random.Random, folder: Path) -> dict[str, Any]:
 
 
 def two_sigterms(job: Job, chance: random.Random) -> float:
-    """Send two SIGTERMs to submit.sh within 100 ms; return the measured interval in ms."""
+    """Send two SIGTERMs to jobctl submit within 100 ms; return the measured interval in ms."""
     gap_s = chance.uniform(0, 0.09)
     job.started[-1].send_signal(signal.SIGTERM)
     first = time.monotonic()
@@ -73,9 +73,9 @@ def two_sigterms(job: Job, chance: random.Random) -> float:
 
 CAMPAIGN = Campaign(
     name="double_sigterm",
-    claim="Two SIGTERMs within 100 ms count as one: every rank saves, and submit.sh returns 75 (start me again).",
+    claim="Two SIGTERMs within 100 ms count as one: every rank saves, and jobctl submit returns 75 (start me again).",
     trial=(
-        "sends two SIGTERMs, 0 to 90 ms apart, to a running submit.sh of 2 ranks. A program without torch, started by"
+        "sends two SIGTERMs, 0 to 90 ms apart, to a running jobctl submit of 2 ranks. A program without torch, started by"
         " spawn or by torchrun, must get one SIGTERM, and have the time to save. The trainer must leave a checkpoint of"
         f" the very step it stopped after, and the resumed run makes each of its {STEPS} steps exactly once."
     ),

@@ -25,7 +25,7 @@ def on_pods(bed: Cluster, folder: Path, *words: str) -> Path:
     folder.mkdir()
     with PodRunner(bed) as runner:
         job = Rack(runner, folder).make("code=image", *words)
-        ended, output = job("submit.sh", "--wait")
+        ended, output = job("submit", "--wait")
         if ended:
             raise RuntimeError(f"kubernetes ended with {ended}: {output[-1500:]}")
         return job.run
@@ -40,10 +40,10 @@ def on_skypilot(bed: Cluster, folder: Path, *words: str) -> Path:
     with SkyBed(bed) as sky:
         sky.seed("proof")
         try:
-            done = sky.run(f"{artifact}/submit.sh --wait", timeout_s=600)
+            done = sky.run(f"{artifact}/jobctl submit --wait", timeout_s=600)
             if done.returncode:
                 raise RuntimeError(f"skypilot ended with {done.returncode}: {(done.stdout + done.stderr)[-1500:]}")
         finally:
-            sky.run(f"{artifact}/stop.sh --down")
+            sky.run(f"{artifact}/jobctl stop --down")
     (run,) = storage.glob("*/*/exit")
     return run.parent

@@ -42,7 +42,7 @@ def run(number: int, folder: Path, nodes: int = 4, names: Collection[str] = tupl
             ended = ENGINES[way](bed, folder / name, *words)
         else:
             job = BedJob.make(bed, folder / name, way, *words)
-            job("submit.sh", *(["--wait"] if way == "slurm" else []), check=True, timeout_s=600)
+            job("submit", *(["--wait"] if way == "slurm" else []), check=True, timeout_s=600)
             ended = job.run
         results[name] = (losses(ended), weights(ended))
     first = results[tried[0]]

@@ -1,4 +1,4 @@
-"""The exit code of a rank, seen where a scheduler sees it: at submit.sh, through each launcher."""
+"""The exit code of a rank, seen where a scheduler sees it: at jobctl submit, through each launcher."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def run(number: int, folder: Path) -> dict[str, Any]:
         exit_code = job.code()
         measured = {"kind": f"through {launcher}", "code": code, "rank": rank, "seen": exit_code}
         expect(
-            exit_code == code, f"submit.sh ended with {exit_code} instead of {code}: {job.output()[-500:]}", **measured
+            exit_code == code,
+            f"jobctl submit ended with {exit_code} instead of {code}: {job.output()[-500:]}",
+            **measured,
         )
         recorded = (job.run_folder / "exit/0/node_00").read_text().split()[0]
         expect(recorded == str(code), f"exit/0/node_00 says {recorded}", **measured)
@@ -33,7 +35,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 CAMPAIGN = Campaign(
     name="exit_codes",
-    claim="The exit code that a rank chose is the exit code of submit.sh; no launcher turns it into 1.",
+    claim="The exit code that a rank chose is the exit code of jobctl submit; no launcher turns it into 1.",
     trial=(
         f"is one combination of launcher, exit code ({', '.join(map(str, sorted(PRIORITY)))}) and rank: 2 ranks of a"
         " program without torch come up, one ends with the code and the other waits (0 and 75: both end)."

@@ -1,4 +1,4 @@
-"""A job as its user has it: compiled by `jobc`, started by its submit.sh, watched through its run folder."""
+"""A job as its user has it: compiled by `jobc`, started by its jobctl submit, watched through its run folder."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ class Job:
     # ---- start, watch, end
 
     def submit(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """submit.sh in a session of its own; what it prints goes to a file."""
+        """jobctl submit in a session of its own; what it prints goes to a file."""
         with (self.folder / f"output_{len(self.started)}.log").open("wb") as output:
             process = subprocess.Popen(
-                [str(self.folder / "artifacts/proof/local/submit.sh"), *arguments],
+                [str(self.folder / "artifacts/proof/local/jobctl submit"), *arguments],
                 env=self.environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                 start_new_session=True,
             )  # fmt: skip
@@ -95,19 +95,19 @@ class Job:
         return self.submit("--resume", self.run_folder.name)
 
     def code(self) -> int:
-        """Exit code of the last submit.sh, waited for."""
+        """Exit code of the last jobctl submit, waited for."""
         return self.started[-1].wait(TIMEOUT_S)
 
     def output(self) -> str:
-        """Return the output of the last submit.sh."""
+        """Return the output of the last jobctl submit."""
         return (self.folder / f"output_{len(self.started) - 1}.log").read_text(errors="replace")
 
     def wait_for(self, condition: Callable[[], bool], what: str, pause_s: float = 0.02) -> None:
-        """Raises when submit.sh ends first, or after TIMEOUT_S."""
+        """Raises when jobctl submit ends first, or after TIMEOUT_S."""
         deadline = time.monotonic() + TIMEOUT_S
         while not condition():
             if self.started[-1].poll() is not None and not condition():
-                raise RuntimeError(f"submit.sh ended with {self.code()} before {what}: {self.output()[-2000:]}")
+                raise RuntimeError(f"jobctl submit ended with {self.code()} before {what}: {self.output()[-2000:]}")
             if time.monotonic() > deadline:
                 raise RuntimeError(f"waited {TIMEOUT_S} s for {what}: {self.output()[-2000:]}")
             time.sleep(pause_s)
@@ -149,7 +149,7 @@ class Job:
         """Train without interruption; the result."""
         self.submit()
         if self.code():
-            raise RuntimeError(f"submit.sh ended with {self.code()}: {self.output()[-2000:]}")
+            raise RuntimeError(f"jobctl submit ended with {self.code()}: {self.output()[-2000:]}")
         return self.result()
 
 

@@ -104,7 +104,7 @@ CAMPAIGN = Campaign(
         f"trains a small GPT with dropout for {STEPS} steps. In {ANY} trials, on 2 ranks, SIGKILL strikes one to three"
         " times rank 0, rank 1, the supervisor, or all processes of the run in random order; in the others, on 2 or 4"
         " ranks, one rank, once. It comes somewhere in or after a step drawn by the trial's number. No process may be"
-        " left, and `submit.sh --resume` goes on. All ranks' losses of all"
+        " left, and `jobctl submit --resume` goes on. All ranks' losses of all"
         " steps, bit for bit, and the sha256 of the final weights must equal those of a run without a kill."
     ),
     count=ANY + ONE * len(WORLDS),

@@ -42,7 +42,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     measured["after_step"] = job.steps()[-1][1]
     job.wait(job.is_over, "the end of the job", PATIENCE_S)
     expect(struck and not (job.run / "final").exists(), "it was over before it could be killed", **measured)
-    job("submit.sh", "--wait", "--resume", job.run.name, check=True, timeout_s=PATIENCE_S)
+    job("submit", "--wait", "--resume", job.run.name, check=True, timeout_s=PATIENCE_S)
     measured["attempts"] = sorted({attempt for attempt, _ in job.steps()})
     got = result(job)
     measured["sha256"] = got["sha256"]
@@ -62,7 +62,7 @@ def uninterrupted(folder: Path, procs: int) -> dict[str, Any]:
     if not cache.exists():
         job_folder = folder.parent / f"uninterrupted_{procs}"
         job = BedJob.make(cluster(SHAPE, folder), job_folder, "slurm", *OVERRIDES, f"procs={procs}")
-        job("submit.sh", "--wait", check=True, timeout_s=PATIENCE_S)
+        job("submit", "--wait", check=True, timeout_s=PATIENCE_S)
         cache.write_text(json.dumps(result(job)))
     return dict(json.loads(cache.read_text()))
 
@@ -83,7 +83,7 @@ CAMPAIGN = Campaign(
     trial=(
         f"trains a small GPT with dropout for {STEPS} steps on 2 hosts of the test bed, with 1 or 2 ranks each, started"
         " by Slurm and torchrun. In or after a step drawn by the trial's number SIGKILL strikes one rank. Both nodes"
-        " must end, and `submit.sh --resume` goes on as the next attempt. The losses of all steps, bit for bit, and"
+        " must end, and `jobctl submit --resume` goes on as the next attempt. The losses of all steps, bit for bit, and"
         " the sha256 of the final weights must equal those of a job without a kill."
     ),
     count=100,

@@ -60,7 +60,7 @@ def reference(folder: Path) -> str:
     cache = folder.parent / "undisturbed.txt"
     if not cache.exists():
         job = BedJob.make(cluster(SHAPE, folder), folder.parent / "undisturbed", "slurm", *OVERRIDES)
-        job("submit.sh", "--wait", check=True)
+        job("submit", "--wait", check=True)
         cache.write_text(job.weights())
     return cache.read_text()
 

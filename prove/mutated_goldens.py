@@ -18,7 +18,7 @@ CAMPAIGN = Campaign(
     claim="A wrong line in an emitted file is noticed before anything is started; how often is the figure.",
     trial=(
         "is one of mutations, for each golden, without execution: bash -n, the schemas and ShellCheck alone."
-        " What only a start can notice, a message or how long stop.sh waits, counts as a survivor."
+        " What only a start can notice, a message or how long jobctl stop waits, counts as a survivor."
     ),
     count=len(cases()),
     run=checked,

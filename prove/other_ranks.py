@@ -86,7 +86,7 @@ CAMPAIGN = Campaign(
     name="other_ranks",
     claim="A run that resumes with a different world size trains on the same samples in the same steps.",
     trial=(
-        f"trains a small GPT for {STEPS} steps, on 2 ranks, then 4, then 1: SIGTERM, `jobc procs=…`, `submit.sh"
+        f"trains a small GPT for {STEPS} steps, on 2 ranks, then 4, then 1: SIGTERM, `jobc procs=…`, `jobctl submit"
         " --resume`, twice, after steps drawn by the trial's number. A recipe notes which samples each rank reads. In"
         " every step they must be, as a multiset, those of a run on 2 ranks that nobody stopped, none twice; the"
         f" trainer's own proof must say so of all steps; and no loss may differ by more than {MOST_OFF:.0e}, relative."

@@ -40,7 +40,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     output = " | ".join(job.output()[-300:] for job in jobs)
     ports = sorted(map(int, re.findall(r"up at port (\d+)", output)))
     measured = {"kind": kind, "derived": derived, "ports": ports, "codes": codes}
-    expect(not any(codes), f"submit.sh ended with {codes}: {output}", **measured)
+    expect(not any(codes), f"jobctl submit ended with {codes}: {output}", **measured)
     expect(derived in ports if kind == KINDS[0] else derived not in ports, "another port was derived", **measured)
     expect(len(set(ports)) == len(jobs), f"ports {ports}", **measured)
     return measured

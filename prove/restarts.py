@@ -53,7 +53,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
             job.submit()
             code, output = job.code(), job.output()
     measured = {"kind": kind, "recovered": code == 0, "seconds": round(time.monotonic() - started, 1)}
-    expect(code == 0, f"submit.sh ended with {code}: {output[-800:]}", **measured)
+    expect(code == 0, f"jobctl submit ended with {code}: {output[-800:]}", **measured)
     expect("restart 1 of 1" in output, f"nothing was started again: {output[-800:]}", **measured)
     return measured
 
@@ -98,7 +98,7 @@ def on_hosts(words: Sequence[str], folder: Path) -> tuple[int, str]:
     bed = cluster(Shape(nodes=2, gpus_per_node=0), folder)
     overrides = ("nodes=2", "procs=1", "hosts=node[1-2]", "lifecycle.max_restarts=1", "env.GLOO_SOCKET_IFNAME=eth0")
     job = BedJob.make(bed, folder, "ssh", *overrides, f"env.MARKS={folder}", command=("gloo_program.py", *words))
-    return job("submit.sh")
+    return job("submit")
 
 
 def figure(lines: Sequence[Line]) -> str:

@@ -55,7 +55,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     saved = [store.step_of(path) for path in store.newest_first(job.run / "checkpoints")]
     done, resumed = ([step for attempt, step in job.steps() if attempt == a] for a in (0, 1))
     codes = [(job.run / f"exit/0/node_{node:02}").read_text().split()[0] for node in (0, 1)]
-    job("stop.sh", check=True)
+    job("stop", check=True)
     step_and_save_s = slowest_step_and_save(job)
     measured = {
         "kind": kind,
@@ -87,7 +87,7 @@ CAMPAIGN = Campaign(
         f"trains a classifier on 2 hosts that are {DELAY_MS} ms apart, and never saves by itself. After a step drawn by"
         " the trial's number, one node's supervisor gets SIGTERM, or the job's time is over, or a job of another"
         " partition takes its nodes. All ranks must save the same step and exit with 75; Slurm's next attempt, or"
-        f" `submit.sh --resume`, goes on. The grace, {GRACE_S} s, must be at least twice the slowest step and save."
+        f" `jobctl submit --resume`, goes on. The grace, {GRACE_S} s, must be at least twice the slowest step and save."
     ),
     count=60,
     run=run,

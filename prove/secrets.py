@@ -34,7 +34,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     ranks = [process for host in bed.nodes for process in host.processes("bed_program")]
     recipients = [process for process in ranks if process.environment.get("TOKEN") == canary]
     places = found(bed, folder, canary)
-    job("stop.sh", check=True)
+    job("stop", check=True)
     places += found(bed, folder, canary)
     measured = {"kind": f"{kind} through {way}", "places": sorted(set(places))}
     expect(len(recipients) >= 2, f"{len(recipients)} processes of ranks got it", **measured)
@@ -72,7 +72,7 @@ CAMPAIGN = Campaign(
     claim="A secret is in no artifact, log, command line, spool or environment of a daemon, nor in what Slurm tells.",
     trial=(
         "starts 2 ranks on 2 hosts with a secret, from the submitter's environment or from a file; both ranks must get"
-        " it. While they run, and after stop.sh, the value is searched in all files of the project and the run, in /tmp"
+        " it. While they run, and after jobctl stop, the value is searched in all files of the project and the run, in /tmp"
         " and /var/spool of every host, in all command lines, and in what scontrol shows and stores of the job."
     ),
     count=len(KINDS),

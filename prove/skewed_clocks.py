@@ -59,7 +59,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     for age, checkpoint in enumerate(sorted(checkpoints, key=store.step_of)):
         make_older(checkpoint, HOUR_S * (age + 1))  # the newest has the oldest files
     set_skews(folder, bed.nodes, -first_skew)
-    job("submit.sh", *waits(way), "--resume", job.run.name, check=True, timeout_s=PATIENCE_S)
+    job("submit", *waits(way), "--resume", job.run.name, check=True, timeout_s=PATIENCE_S)
     lines = [line for line in read(job.run / "metrics" / "rank_00.jsonl") if "loss" in line]
     times = {attempt: [float(str(line["time"])) for line in lines if line["attempt"] == attempt] for attempt in (0, 1)}
     resumed = next(step for attempt, step in job.steps() if attempt == 1)
@@ -77,13 +77,13 @@ def reference(folder: Path, way: str) -> list[object]:
     if not cache.exists():
         job_folder = folder.parent / f"undisturbed_{way}"
         job = BedJob.make(cluster(SHAPE, folder), job_folder, way, *OVERRIDES, *hosts_of(way))
-        job("submit.sh", *waits(way), check=True, timeout_s=PATIENCE_S)
+        job("submit", *waits(way), check=True, timeout_s=PATIENCE_S)
         cache.write_text(json.dumps(losses(job.run)))
     return list(json.loads(cache.read_text()))
 
 
 def waits(way: str) -> list[str]:
-    """submit.sh of ssh waits by itself."""
+    """jobctl submit of ssh waits by itself."""
     return ["--wait"] if way == "slurm" else []
 
 
@@ -120,7 +120,7 @@ CAMPAIGN = Campaign(
     trial=(
         f"trains a classifier for {STEPS} steps on 2 hosts, through ssh or Slurm, whose programs see wall clocks an"
         " hour ahead and an hour behind (a preloaded library). After a step drawn by the trial's number one rank is"
-        " killed; the clocks change sides, each checkpoint's files are made older the newer its step is, and `submit.sh"
+        " killed; the clocks change sides, each checkpoint's files are made older the newer its step is, and `jobctl submit"
         " --resume` goes on. It must begin after the last saved step, and end with the losses of a run with right"
         " clocks, bit for bit."
     ),

@@ -49,7 +49,7 @@ def during_a_save(chance: random.Random, folder: Path) -> dict[str, Any]:
         checkpoints = store.newest_first(job.run_folder / "checkpoints")
         saved = [store.step_of(path) for path in checkpoints if store.problem(path) is None]
         measured |= {"last_step": job.steps()[-1], "saved": saved}
-    expect(measured["code"] == 75, f"submit.sh ended with {measured['code']}", **measured)
+    expect(measured["code"] == 75, f"jobctl submit ended with {measured['code']}", **measured)
     expect(
         saved[:1] == [measured["last_step"]], f"step {measured['last_step']} was the last, saved {saved}", **measured
     )
@@ -89,7 +89,7 @@ def during_rendezvous(chance: random.Random, folder: Path) -> dict[str, Any]:
         measured = end(job)
         awake.wait()
         measured |= {"steps": len(job.steps())}
-    expect(measured["code"] == 75, f"submit.sh ended with {measured['code']}: {job.output()[-800:]}", **measured)
+    expect(measured["code"] == 75, f"jobctl submit ended with {measured['code']}: {job.output()[-800:]}", **measured)
     expect(measured["seconds"] <= 1 + ENDS_WITHIN_S, f"it took {measured['seconds']} s", **measured)
     expect(measured["steps"] == 0, "it had begun to train", **measured)
     return measured
@@ -107,13 +107,13 @@ def during_compile(chance: random.Random, folder: Path) -> dict[str, Any]:
         measured = end(job)
         measured |= {"steps": len(job.steps())}
     expect(not had_begun, "it was compiled before the signal", **measured)
-    expect(measured["code"] == 75, f"submit.sh ended with {measured['code']}: {job.output()[-800:]}", **measured)
+    expect(measured["code"] == 75, f"jobctl submit ended with {measured['code']}: {job.output()[-800:]}", **measured)
     expect(measured["seconds"] <= ENDS_WITHIN_S, f"it took {measured['seconds']} s", **measured)
     return measured
 
 
 def end(job: Job) -> dict[str, Any]:
-    """SIGTERM to submit.sh; its code, and the seconds that it took, which must be within the grace."""
+    """SIGTERM to jobctl submit; its code, and the seconds that it took, which must be within the grace."""
     stop_time = time.monotonic()
     job.started[-1].send_signal(signal.SIGTERM)
     code, seconds = job.code(), round(time.monotonic() - stop_time, 2)

@@ -1,4 +1,4 @@
-"""stop.sh --now over ssh on a loaded machine: every node records its end, and the run can be removed at once."""
+"""jobctl stop --now over ssh on a loaded machine: every node records its end, and the run can be removed at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NODES = 3
 SHAPE = Shape(nodes=NODES, gpus_per_node=0)
 KINDS = ("just started", "in training")
 BUSY = 4  # processes, each of which would fill a core
-ENDS_WITHIN_S = 15  # stop.sh kills the supervisors that have not ended by then
+ENDS_WITHIN_S = 15  # jobctl stop kills the supervisors that have not ended by then
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
@@ -36,17 +36,19 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     with busy():
         time.sleep(random.Random(number).uniform(0, 1))
         stop_time = time.monotonic()
-        code, output = job("stop.sh", "--now")
+        code, output = job("stop", "--now")
         measured: dict[str, Any] = {"kind": kind, "code": code, "stop_s": round(time.monotonic() - stop_time, 1)}
         states = [keys(job.run / f"state/node_{node:02}") for node in range(NODES)]
-        _, status = job("status.sh")
-        _, cleaned = job("clean.sh", "--keep", "0", "--yes")
+        _, status = job("status")
+        _, cleaned = job("clean", "--keep", "0", "--yes")
     measured["recorded"] = sum("ended" in state for state in states)
-    expect(code == 0, f"stop.sh --now ended with {code}: {output[-500:]}", **measured)
+    expect(code == 0, f"jobctl stop --now ended with {code}: {output[-500:]}", **measured)
     expect(measured["recorded"] == NODES, f"{measured['recorded']} of {NODES} nodes recorded their end", **measured)
-    expect(measured["stop_s"] < ENDS_WITHIN_S, f"stop.sh --now took {measured['stop_s']} s", **measured)
-    expect("stopped by stop.sh" in status, f"status.sh: {status[-500:]}", **measured)
-    expect("removed" in cleaned and not list(folder.glob("runs/*/*/state")), f"clean.sh: {cleaned[-500:]}", **measured)
+    expect(measured["stop_s"] < ENDS_WITHIN_S, f"jobctl stop --now took {measured['stop_s']} s", **measured)
+    expect("stopped by jobctl stop" in status, f"jobctl status: {status[-500:]}", **measured)
+    expect(
+        "removed" in cleaned and not list(folder.glob("runs/*/*/state")), f"jobctl clean: {cleaned[-500:]}", **measured
+    )
     job.wait(lambda: not job.nodes_with_processes(), "the end of all processes", 60)
     measured["last_process_s"] = round(time.monotonic() - stop_time, 1)
     return measured
@@ -66,17 +68,17 @@ def busy() -> Iterator[None]:
 
 def figure(lines: Sequence[Line]) -> str:
     longest = max((line.get("stop_s", 0) for line in lines), default=0)
-    return f"{k_of_n_by('kind')(lines)}; stop.sh --now took at most {longest} s"
+    return f"{k_of_n_by('kind')(lines)}; jobctl stop --now took at most {longest} s"
 
 
 CAMPAIGN = Campaign(
     name="stop_now",
-    claim="stop.sh --now over ssh ends a run on all its nodes in seconds, also on a loaded machine: each node has"
-    " recorded its end, status.sh reports the run as stopped, and clean.sh removes it.",
+    claim="jobctl stop --now over ssh ends a run on all its nodes in seconds, also on a loaded machine: each node has"
+    " recorded its end, jobctl status reports the run as stopped, and jobctl clean removes it.",
     trial=(
-        f"starts {NODES} nodes over ssh with a program that ignores SIGTERM, and calls stop.sh --now when the nodes"
-        f" have just started, or when all ranks have met, while {BUSY} other processes keep the machine busy. stop.sh"
-        f" must exit with 0 within {ENDS_WITHIN_S} s, each node's state must have `ended`, and clean.sh must remove"
+        f"starts {NODES} nodes over ssh with a program that ignores SIGTERM, and calls jobctl stop --now when the nodes"
+        f" have just started, or when all ranks have met, while {BUSY} other processes keep the machine busy. jobctl stop"
+        f" must exit with 0 within {ENDS_WITHIN_S} s, each node's state must have `ended`, and jobctl clean must remove"
         " the run at once."
     ),
     count=200,

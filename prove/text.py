@@ -30,7 +30,9 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     overrides = ["launcher=spawn", *(f"env.{name}={quoted(text)}" for name, text in env.items())]
     with Job(folder, overrides, ["python3", str(STAND_IN), "record", *texts]) as job:
         job.submit()
-        expect(job.code() == 0, f"submit.sh ended with {job.code()}: {job.output()[-500:]}", num_texts=BATCH, arrived=0)
+        expect(
+            job.code() == 0, f"jobctl submit ended with {job.code()}: {job.output()[-500:]}", num_texts=BATCH, arrived=0
+        )
         wrong: dict[str, str] = {}
         for rank in (0, 1):
             arguments = (job.marks / f"arguments.{rank}").read_bytes().split(b"\0")

@@ -18,7 +18,7 @@ RUNS = Path(os.environ.get("JOBC_RUN_ROOT", "runs")) / "demo"
 
 
 def main() -> int:
-    for command in (["jobc", "name=demo", "procs=2"], [f"{ARTIFACT}/submit.sh"]):
+    for command in (["jobc", "name=demo", "procs=2"], [f"{ARTIFACT}/jobctl submit"]):
         print(f"\n$ {' '.join(command)}", flush=True)
         status = subprocess.run(command, check=False).returncode
         if status:
@@ -31,7 +31,7 @@ def main() -> int:
     print(f"""
 loss {first:.3f} at step {min(steps)}, {last:.3f} at step {max(steps)}
 
-what jobc made   {ARTIFACT}/    plain files; read submit.sh and node.sh
+what jobc made   {ARTIFACT}/    plain files; read jobctl submit and node.sh
 this run         {run}/
   its logs       {run}/logs/
   its losses     {run}/metrics/rank_00.jsonl

@@ -12,7 +12,7 @@ codes.
         if stop or rt.save_asked or (step + 1) % 100 == 0:
             rt.save(step + 1, {"model": model.state_dict(), "optimizer": optimizer.state_dict()}, wait=stop)
         if stop:
-            rt.leave()                         # 75, to be resumed; 0 after stop.sh
+            rt.leave()                         # 75, to be resumed; 0 after jobctl stop
     rt.finish()
 
 docs/your-script.md explains it. A script without it runs as well; this gives it what the bundled trainer has.
@@ -154,7 +154,7 @@ class Runtime:
         self._metrics = MetricsFile(run_dir, self.rank, flush_interval(FLUSH_S, env.local_world_size), FILE_BYTES)
 
     def preempted(self) -> bool:
-        """Return whether any rank was asked to stop (signal or stop.sh). One small message; call it once per step."""
+        """Return whether any rank was asked to stop (signal or jobctl stop). One small message; call it once per step."""
         self._refuse_when_over("preempted()")
         self._saver.look()
         self._metrics.flush_if_due()
@@ -241,7 +241,7 @@ class Runtime:
         return dict(state)
 
     def log(self, step: int, **values: float) -> None:
-        """A line for metrics/rank_NN.jsonl, which status.sh and jobc watch read; rank 0 prints it as well.
+        """A line for metrics/rank_NN.jsonl, which jobctl status and jobc watch read; rank 0 prints it as well.
 
         Lines are written together, at most twice a second for a node, before every checkpoint, and at every end but a
         kill. A disk that does not take them costs these lines only, and a warning is printed.

@@ -14,7 +14,7 @@ from ...compiler.emit.artifact import Artifact
 from ...compiler.emit.render import Render
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
-from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS
 from ...compiler.rules import findings, run_all
 from . import containers
 
@@ -44,7 +44,6 @@ FILES: Mapping[str, str] = {
     "hosts.txt": "the hosts, one per line; the first is node 0",
     "task.sh": "runs on each host; starts `node.sh`",
 }
-LIKE_ANY = ("status.sh", "logs.sh", "stop.sh", "clean.sh")  # same as on backends without hosts
 
 
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
@@ -86,12 +85,10 @@ def engine_settings(plan: LaunchPlan, client: Mapping[str, Any] | None) -> Mappi
 
 
 def emit(render: Render, plan: LaunchPlan, is_here: bool = False) -> Iterator[Artifact]:
-    """Yield hosts.txt, task.sh and the verbs. is_here: whether all nodes are on this machine"""
+    """Yield hosts.txt and task.sh. is_here: whether all nodes are on this machine"""
     key = "resources.hosts" if plan.resources.hosts else "queue.nodelist"
     if is_here:
         yield render.table("hosts.txt", own_addresses(plan.topology.nodes), "topology.groups.0.nodes")
     else:
         yield render.table("hosts.txt", used_hosts(plan), key)
-    for script in ("task.sh", *VERBS):
-        folder = "" if script in LIKE_ANY else "hosts/"
-        yield render.template(f"{folder}{script}.j2", script, executable=True)
+    yield render.template("hosts/task.sh.j2", "task.sh", executable=True)

@@ -1,7 +1,7 @@
 """accelerate: runs `accelerate launch` over ssh on each host of a list, or on this machine without hosts (one node).
 
 Emits  accelerate.yaml, deepspeed.json with parallel=deepspeed, and what backend ssh emits
-Launch ./submit.sh
+Launch ./jobctl submit
 Source accelerate 1.15.0 (docs huggingface.co/docs/accelerate, `accelerate launch`), DeepSpeed 0.19.8
 """
 
@@ -25,7 +25,7 @@ from .options import AccelerateOptions
 class AccelerateBackend:
     name = "accelerate"
     Options = AccelerateOptions
-    launch = "./submit.sh"
+    launch = "./jobctl submit"
     spellings = hosts.SPELLINGS
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {**hosts.HONOURS, "launcher": ("accelerate",)}
 

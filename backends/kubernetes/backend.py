@@ -2,7 +2,7 @@
 
 Emits  job.yaml, kustomization.yaml (puts the artifact into a ConfigMap), pod.yaml (one pod beside the job), task.sh
        (what a pod runs) and the verbs
-Launch ./submit.sh, or kubectl create -k .
+Launch ./jobctl submit, or kubectl create -k .
 Source Kubernetes API 1.32 to 1.37, kubectl 1.32; observed on Kubernetes v1.36.2
 """
 
@@ -20,7 +20,7 @@ from ...compiler.launchers.accelerate.files import engine_paths
 from ...compiler.pipeline.library import library
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
-from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS, Filled
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Filled
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
 from .._shared import kubernetes_fields as fields
@@ -38,7 +38,7 @@ BUCKET = "bucket.sh"  # with storage.run=object
 class KubernetesBackend:
     name = "kubernetes"
     Options = KubernetesOptions
-    launch = "./submit.sh"
+    launch = "./jobctl submit"
     spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {
         RuntimeVar.JOB_ID: Spelling(Scope.NODE, "the object's name"),
         RuntimeVar.RUN_ID: Spelling(Scope.NODE, "$JOBC_RUN_ID, or from the object's uid"),
@@ -99,8 +99,7 @@ class KubernetesBackend:
             "has_preflight": pod.has_preflight,
             "host_list": host_list,
         }
-        for script in ("task.sh", *VERBS):
-            yield render.template(f"{script}.j2", script, executable=True, **variables)
+        yield render.template("task.sh.j2", "task.sh", executable=True, **variables)
         if plan.run.storage == "object":
             yield render.chosen(render.template(f"{BUCKET}.j2", BUCKET), of.plan.run.storage)
 

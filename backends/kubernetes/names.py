@@ -17,7 +17,7 @@ from ...compiler.emit.render import Whole
 from ...compiler.plan.launch_plan import LaunchPlan
 
 LONGEST = 63
-PAYLOAD_SUFFIX = "-preflight"  # the longest suffix that preflight.sh, smoke.sh and shell.sh append
+PAYLOAD_SUFFIX = "-preflight"  # the longest suffix that jobctl preflight, jobctl smoke and jobctl shell append
 
 
 def object_name(plan: LaunchPlan, whole: Whole) -> str:

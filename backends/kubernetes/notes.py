@@ -15,7 +15,7 @@ At = tuple[str | int, ...]
 
 USAGE = """\
 job.yaml: job {name} on Kubernetes; kustomization.yaml adds its scripts, as a ConfigMap.
-usage: kubectl create -k .     in this folder (not apply); ./submit.sh also runs checks and records the run
+usage: kubectl create -k .     in this folder (not apply); ./jobctl submit also runs checks and records the run
 The name ends with a digest of the plan, so that different plans have different names."""
 AGAIN = {
     "job": "total pod failures allowed, nodes x lifecycle.max_requeues: one lost rank fails the pods of all nodes",
@@ -27,7 +27,7 @@ NOTES = {
     "podFailurePolicy": "69: lost a peer, 75: saved and stopped early; these restart the pods. Other codes end the job",
     "podReplacementPolicy": "replace a pod only after it has ended (on a powered-off node: after the Node is deleted)",
     "terminationGracePeriodSeconds": "time for the ranks to save (lifecycle.grace) plus some seconds to exit",
-    "env": "submit.sh writes the first three; the variables from `env` are in node.sh",
+    "env": "jobctl submit writes the first three; the variables from `env` are in node.sh",
 }
 
 WITHOUT_VOLUME = {

@@ -101,7 +101,7 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "securityContext": Given(
             lambda v: {"capabilities": {"add": ["IPC_LOCK"]}} if v.plan.network.profile in RDMA_PROFILES else None
         ),
-        # status.sh shows the end of the log even if the log itself is gone.
+        # jobctl status shows the end of the log even if the log itself is gone.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "files", "mountPath": FILES, "readOnly": True},
@@ -132,7 +132,7 @@ def has_preflight(plan: LaunchPlan, options: KubernetesOptions) -> bool:
 
 def preflight(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """Return the init container that waits until node 0's name resolves; a restarted pod can pass it alone.
-    It does not check devices: preflight.sh and the ranks do.
+    It does not check devices: jobctl preflight and the ranks do.
     """
     node_container = container(plan, options)
     secrets = {*plan.secrets}
@@ -154,7 +154,7 @@ def _plain(resources: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
-    """Return the environment of task.sh. submit.sh writes the first three; the variables from `env` are in node.sh."""
+    """Return the environment of task.sh. jobctl submit writes the first three; the variables from `env` are in node.sh."""
     return [
         {"name": "JOBC_PAYLOAD", "value": "train"},
         {"name": "JOBC_RUN_ID", "value": ""},
@@ -313,7 +313,7 @@ def volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
 
 
 def _code_volume() -> dict[str, Any]:
-    """Return the volume of the code that submit.sh sends. It is optional, so that task.sh can report missing code."""
+    """Return the volume of the code that jobctl submit sends. It is optional, so that task.sh can report missing code."""
     return {"name": "code", "configMap": {"name": lambda v: f"{own_name(v)}-code", "optional": True}}
 
 

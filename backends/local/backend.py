@@ -1,8 +1,8 @@
-"""Local: this machine, without a scheduler. submit.sh itself starts the ranks of one node, or several nodes here.
+"""Local: this machine, without a scheduler. jobctl submit itself starts the ranks of one node, or several nodes here.
 
-Emits  submit.sh and the other verbs; node.sh starts the ranks. For several nodes the files of backend ssh, with
+Emits  jobctl submit and the other verbs; node.sh starts the ranks. For several nodes the files of backend ssh, with
        addresses of this machine as hosts
-Launch ./submit.sh
+Launch ./jobctl submit
 Source torchrun manual, PyTorch 2.13 (docs.pytorch.org/docs/stable/elastic/run.html)
 """
 
@@ -19,14 +19,14 @@ from ...compiler.emit.render import Render, of
 from ...compiler.emit.source_map import SpecValue
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
-from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS, Filled
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Filled
 from ...compiler.spec.job_spec import JobSpec
 from .._shared import containers, hosts
 
 
 @dataclass(frozen=True)
 class LocalOptions:
-    """Options of backend local. detach: whether submit.sh returns at once and the run continues without a terminal."""
+    """Options of backend local. detach: whether jobctl submit returns at once and the run continues without a terminal."""
 
     detach: bool
 
@@ -34,8 +34,8 @@ class LocalOptions:
 class LocalBackend:
     name = "local"
     Options = LocalOptions
-    launch = "./submit.sh"
-    spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {  # submit.sh makes the run, so it knows everything
+    launch = "./jobctl submit"
+    spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {  # jobctl submit makes the run, so it knows everything
         RuntimeVar.JOB_ID: Spelling(Scope.SUBMIT, "$run_id"),
         RuntimeVar.RUN_ID: Spelling(Scope.SUBMIT, "$run_id"),
         RuntimeVar.RUN_DIR: Spelling(Scope.SUBMIT, "$run"),
@@ -77,16 +77,9 @@ class LocalBackend:
         return {"detach": detach}
 
     def emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:
-        for artifact in self._emit(plan, options, render):
-            alike = artifact.path in hosts.LIKE_ANY
-            yield artifact if alike else render.chosen(artifact, of.plan.topology.nodes)
-
-    def _emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:
         if plan.topology.nodes > 1:
-            yield from hosts.emit(render, plan, is_here=True)
-        else:
-            for verb in VERBS:
-                yield render.template(f"{verb}.j2", verb, executable=True)
+            for artifact in hosts.emit(render, plan, is_here=True):
+                yield render.chosen(artifact, of.plan.topology.nodes)
 
 
 BACKEND = LocalBackend()

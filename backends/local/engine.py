@@ -12,7 +12,7 @@ from ...trainer.rt.engines.checking import CheckingEngine
 from ...trainer.rt.engines.engine import Job
 from ...trainer.rt.engines.hosts_engine import HostsEngine
 from ...trainer.rt.engines.one_machine import OneMachineEngine
-from ...trainer.rt.engines.run import shell_word
+from ...trainer.rt.engines.run import shell_word, verb_words
 from ...trainer.rt.new_run import NewRun
 from ...trainer.rt.node_start import become_node, start_in_background
 
@@ -21,14 +21,16 @@ class LocalEngine(OneMachineEngine):
     """One node, which is this machine."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--detach", action="store_true", default=self.job.settings.get("detach") is True)
+        text = "start it in the background and return; without it, wait, and exit with the job's exit code"
+        is_detached = self.job.settings.get("detach") is True
+        parser.add_argument("--detach", action="store_true", default=is_detached, help=text)
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
         """Become the node, or start it in the background and wait until it is up."""
         copy, run = new.artifact, new.run
         print(f"run {run.id} in {shell_word(str(run.path))}")
-        print(f"  follow: {shell_word(str(copy / 'logs.sh'))} --follow")
-        print(f"  stop:   {shell_word(str(copy / 'stop.sh'))}", flush=True)
+        print(f"  follow: {verb_words(copy, 'logs')} --follow")
+        print(f"  stop:   {verb_words(copy, 'stop')}", flush=True)
         environ = self.node_environ(new, init_from)
         new.keep()
         if not options.detach:

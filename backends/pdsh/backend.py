@@ -1,7 +1,7 @@
 """pdsh or clush: one command starts all nodes, each under a supervisor that does not need the connection.
 
 Emits  hosts.txt, task.sh and the verbs
-Launch ./submit.sh
+Launch ./jobctl submit
 Source pdsh(1) 2.34, clush(1) of ClusterShell 1.9
 """
 
@@ -34,7 +34,7 @@ class PdshOptions:
 class PdshBackend:
     name = "pdsh"
     Options = PdshOptions
-    launch = "./submit.sh"
+    launch = "./jobctl submit"
     spellings = hosts.SPELLINGS
     honours: ClassVar = hosts.HONOURS
     files = hosts.FILES

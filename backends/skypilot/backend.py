@@ -1,7 +1,7 @@
 """SkyPilot: one task, for `sky launch` or `sky jobs launch`; on each node its `run` becomes task.sh, then node.sh.
 
 Emits  task.sky.yaml, task.sh (one node) and the verbs
-Launch ./submit.sh, or sky launch task.sky.yaml
+Launch ./jobctl submit, or sky launch task.sky.yaml
 Source SkyPilot 0.14.1: docs.skypilot.co, its schema, and real launches on Slurm 22.05
 """
 
@@ -16,7 +16,7 @@ from ...compiler.emit.artifact import Artifact
 from ...compiler.emit.render import Render, of
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
-from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
 from . import pod_config, protected, task
@@ -29,7 +29,7 @@ from .options import SkypilotOptions
 class SkypilotBackend:
     name = "skypilot"
     Options = SkypilotOptions
-    launch = "./submit.sh"
+    launch = "./jobctl submit"
     spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {
         RuntimeVar.JOB_ID: Spelling(Scope.NODE, "$SKYPILOT_TASK_ID"),
         RuntimeVar.RUN_ID: Spelling(Scope.NODE, "$JOBC_RUN_ID, or $SKYPILOT_TASK_ID"),
@@ -80,8 +80,7 @@ class SkypilotBackend:
         render = render.digested(task.digest(plan))
         yield render.yaml([task.document(plan, options)], "task.sky.yaml", NOTES)
         variables = {"run_root": task.run_root, "cloud": cloud}
-        for script in ("task.sh", *VERBS):
-            yield render.template(f"{script}.j2", script, executable=True, **variables)
+        yield render.template("task.sh.j2", "task.sh", executable=True, **variables)
         if plan.run.storage == "object":
             yield render.chosen(render.template("bucket.sh.j2", "bucket.sh"), of.plan.run.storage)
 

@@ -12,10 +12,10 @@ USAGE = """\
 task.sky.yaml: job {name} on SkyPilot; `run` starts once on each node.
 usage: {verb} task.sky.yaml{secrets}     in this folder, or in the one that holds artifacts/
 Fits the schema of SkyPilot 0.14.1. Prices, clusters, contexts, partitions and files are known to
-SkyPilot alone: ./preflight.sh --queue-only asks it."""
+SkyPilot alone: ./jobctl preflight --queue-only asks it."""
 COLLECTION = """
 SkyPilot sends its developers facts about a task, unless SKYPILOT_DISABLE_USAGE_COLLECTION=1 is exported,
-as submit.sh does."""
+as jobctl submit does."""
 
 
 def usage(v: Any) -> str:
@@ -43,5 +43,5 @@ NOTES: Mapping[tuple[str | int, ...], str | Leaf] = {
     (0, "name"): usage,
     (0, "resources", "autostop"): idle_note,
     (0, "resources", "job_recovery"): restart_note,
-    (0, "envs"): "submit.sh fills the empty ones; without it they stay empty",
+    (0, "envs"): "jobctl submit fills the empty ones; without it they stay empty",
 }

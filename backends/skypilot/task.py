@@ -201,7 +201,7 @@ def run_root(plan: Any) -> str:
 def result_location(plan: Any) -> str:
     """Return where to find the result of a run that SkyPilot no longer knows."""
     if plan.run.storage == "object":
-        return "see exit/ and logs/ of the run in the bucket; logs.sh --rank 0 reads them"
+        return "see exit/ and logs/ of the run in the bucket; jobctl logs --rank 0 reads them"
     if plan.run.storage == "node":
         up = "check while the cluster is up, or keep it up with backend.autostop=null"
         return f"the disks were deleted with the nodes: {up}"
@@ -221,7 +221,7 @@ def setup(v: Any) -> str | None:
     if code.kind == "snapshot":
         enter = (
             "sent=''\n"
-            "if [[ -n $JOBC_RUN_ID && -d $JOBC_RUN_ID/code ]]; then # what submit.sh sent; by hand the code is here\n"
+            "if [[ -n $JOBC_RUN_ID && -d $JOBC_RUN_ID/code ]]; then # what jobctl submit sent; by hand the code is here\n"
             '  cd -- "$JOBC_RUN_ID/code"\n'
             "  sent=$(find . -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum | sha256sum | cut -c 1-8)\n"
             "fi\n"
@@ -251,7 +251,7 @@ def run(v: Any) -> str:
     launch = verb(v.options)
     hint = f"run {launch} in the folder of task.sky.yaml or of artifacts/, and do not list that in .gitignore"
     return (
-        f"{enter}# The artifact: where submit.sh put it, or in the folder where `{launch}` was called by hand.\n"
+        f"{enter}# The artifact: where jobctl submit put it, or in the folder where `{launch}` was called by hand.\n"
         f"for artifact in {places}; do\n"
         '  if grep -qsx "plan=$JOBC_PLAN" "$artifact/task.sh"; then exec bash "$artifact/task.sh"; fi\n'
         "done\n"

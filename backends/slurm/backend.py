@@ -1,7 +1,7 @@
 """Slurm: one batch job that starts node.sh once per node, or once per rank with launcher=srun.
 
 Emits  job.sbatch, task.sh (one node), in_job.sh (for job.sbatch), pyxis.sh if Pyxis is the container, and the verbs
-Launch ./submit.sh, or sbatch job.sbatch
+Launch ./jobctl submit, or sbatch job.sbatch
 Source Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.11 (slurm.schedmd.com/archive)
 """
 
@@ -17,7 +17,7 @@ from ...compiler.emit.source_map import SpecValue
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.read_tracking import watch
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
-from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS, Filled, Point
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Filled, Point
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
 from ...compiler.spec.site_facts import share_of_cores
@@ -40,7 +40,7 @@ from .spelling import (
 class SlurmBackend:
     name = "slurm"
     Options = SlurmOptions
-    launch = "./submit.sh"
+    launch = "./jobctl submit"
     spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {
         RuntimeVar.RUN_DIR: Spelling(Scope.BATCH, "$run"),
         RuntimeVar.RUN_ID: Spelling(Scope.BATCH, '$(basename -- "$run")'),
@@ -95,7 +95,7 @@ class SlurmBackend:
             )
         }
         sourced = ["in_job.sh", *(["pyxis.sh"] if plan.container.kind == "pyxis" else [])]
-        for script in ("job.sbatch", "task.sh", *sourced, *VERBS):
+        for script in ("job.sbatch", "task.sh", *sourced):
             artifact = render.template(f"{script}.j2", script, executable=script not in sourced, **spelt)
             yield render.chosen(artifact, of.plan.container.kind) if script == "pyxis.sh" else artifact
 

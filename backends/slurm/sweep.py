@@ -38,10 +38,7 @@ def emit(points: Sequence[Point], render: Render) -> Iterator[Artifact]:
     lines, last = directives(points[0]), len(points) - 1
     yield render.template("array.sbatch.j2", "array.sbatch", executable=True, directives=lines, last=last)
     yield render.table("points", [point.place for point in points], "point")
-    for script in ("stop.sh", "clean.sh"):
-        yield render.template(f"{script}.j2", script, executable=True, sweep=True)
-    for script in ("submit.sh", "status.sh", "logs.sh", "README.md"):
-        yield render.template(f"sweep/{script}.j2", script, executable=script != "README.md", last=last)
+    yield render.template("sweep/README.md.j2", "README.md", last=last)
 
 
 def directives(point: Point) -> list[str]:

@@ -1,7 +1,7 @@
 """ssh: one connection per host starts its node under a supervisor that does not need the connection.
 
 Emits  hosts.txt, task.sh and the verbs
-Launch ./submit.sh
+Launch ./jobctl submit
 Source ssh(1) and ssh_config(5) of OpenSSH 9.2
 """
 
@@ -22,7 +22,7 @@ from .._shared.ssh import SshOptions, check_user, ssh_settings
 class SshBackend:
     name = "ssh"
     Options = SshOptions
-    launch = "./submit.sh"
+    launch = "./jobctl submit"
     spellings = hosts.SPELLINGS
     honours: ClassVar = hosts.HONOURS
     files = hosts.FILES

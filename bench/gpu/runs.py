@@ -6,7 +6,7 @@
 Two jobs of the same steps begin with one empty folder for compiled kernels. The first fills it; the second is killed by
 SIGKILL after a save, and resumed. Two more, of which the second is killed as well, run with loop.deterministic.
 
-    G5  s from submit.sh to the end of the first step: at most 120, and 40 with kernels that are there
+    G5  s from jobctl submit to the end of the first step: at most 120, and 40 with kernels that are there
     G6  share of a step that it waits for data: at most 1 %
     G7  steps that could have been made in the time that a save in the background costs: at most 1
     G8  relative distance of the losses after the resume from those of the job that was not killed: at most 1e-3;
@@ -38,7 +38,7 @@ WARM_STEPS = 3  # not counted: they find their memory
 
 
 class Steps(NamedTuple):
-    """One job. first_s: from submit.sh to its first step; the others in order of steps, `times` those of their ends"""
+    """One job. first_s: from jobctl submit to its first step; the others in order of steps, `times` those of their ends"""
 
     first_s: float
     times: list[float]
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def trained(folder: Path, words: Sequence[str], killed_after: int = 0) -> Steps:
-    """A job from submit.sh to its end. killed_after: resumed then, from the save of that step or a later one"""
+    """A job from jobctl submit to its end. killed_after: resumed then, from the save of that step or a later one"""
     with Job(folder, words, procs=1) as job:
         began = time.time()
         job.submit()
@@ -80,7 +80,7 @@ def trained(folder: Path, words: Sequence[str], killed_after: int = 0) -> Steps:
                 raise SystemExit("the job was over before it was killed: more --saves")
             job.resume()
         if job.code():
-            raise SystemExit(f"submit.sh ended with {job.code()}: {job.output()[-1500:]}")
+            raise SystemExit(f"jobctl submit ended with {job.code()}: {job.output()[-1500:]}")
         lines = [line for _, line in sorted(training_steps(job.metrics()).items())]
     times, step_s, data_s = ([float(str(line[key])) for line in lines] for key in ("time", "step_s", "data_s"))
     return Steps(times[0] - began, times, step_s, data_s, [float.fromhex(str(line["loss_hex"])) for line in lines])

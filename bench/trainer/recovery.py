@@ -2,9 +2,9 @@
 
     python bench/trainer/recovery.py [--trials 30]
 
-A trial is a job of two ranks on this machine with lifecycle.max_restarts=1, from submit.sh on. Once it trains, SIGKILL
+A trial is a job of two ranks on this machine with lifecycle.max_restarts=1, from jobctl submit on. Once it trains, SIGKILL
 strikes a rank; the ranks are started again in place. T8 is the time from the kill to the first step after it, less the
-time from submit.sh to the first step of the same job; and the steps that are done again. T9 is the time until the other
+time from jobctl submit to the first step of the same job; and the steps that are done again. T9 is the time until the other
 rank has ended, and the message that names the killed one; with SIGSTOP, time beyond process_group.step_timeout_s.
 Wall time: other load on the machine counts. Goals by the upper bound: T8 2 s, T9 5 s.
 """
@@ -80,7 +80,7 @@ def kill_one(number: int, folder: Path) -> Recovery:
         code, said = job.code(), job.output()
         lines = [line for line in read(job.metrics()) if "loss" in line]
     if code or f"rank {victim} failed first" not in said or "restart 1 of 1" not in said:
-        raise SystemExit(f"submit.sh ended with {code}, rank {victim} was killed: {said[-1500:]}")
+        raise SystemExit(f"jobctl submit ended with {code}, rank {victim} was killed: {said[-1500:]}")
     times, steps = ([float(str(line[key])) for line in lines] for key in ("time", "step"))
     again = next(index for index, moment in enumerate(times) if moment > ended_at)
     cold_s, again_s = times[0] - began, times[again] - killed_at

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..untrusted_files import Unreadable
-from .arguments import SCRIPTS, Arguments, parse, parse_leniently
+from .arguments import VERBS, Arguments, parse, parse_leniently
 from .reporting import DIAGNOSTICS, INTERRUPTED, OK, OUR_BUG, TROUBLE, of_system, report, too_large
 from .streams import ignore_broken_pipes
 from .terminal import put
@@ -78,7 +78,7 @@ def _dispatch(arguments: Arguments) -> int:
         from . import inspect
 
         return inspect.COMMANDS[command](arguments)
-    if command in ("run", "watch", *SCRIPTS):
+    if command in ("run", "watch", *VERBS):
         from . import runs
 
         return runs.COMMANDS[command](arguments)

@@ -24,7 +24,7 @@ COMMANDS = {
     "verify": "find hand edits and inputs that changed since the compile: jobc verify DIR",
     "explain": "explain a diagnostic: jobc explain JC3011, jobc explain taken-port",
     "backends": "list the installed backends and what each one supports",
-    "submit": "run DIR/submit.sh; status, logs, stop, preflight, smoke, shell and clean run theirs",
+    "submit": "run DIR/jobctl submit; status, logs, stop, preflight, smoke, shell and clean run theirs",
     "status": "",
     "logs": "",
     "stop": "",
@@ -33,7 +33,7 @@ COMMANDS = {
     "shell": "",
     "clean": "",
     "ls": "list the runs of all jobs, newest first: jobc ls --state failed --limit 20",
-    "watch": "show live progress of a run, with DIR/logs.sh: jobc watch DIR",
+    "watch": "show live progress of a run, with DIR/jobctl logs: jobc watch DIR",
     "init": "write a cluster profile from what it detects and your answers: jobc init lab",
     "completion": 'print shell completion: eval "$(jobc completion bash)"',
     "help": "",
@@ -48,9 +48,9 @@ FORMATS = {  # command -> output formats, the default first
     "plan": _OF_FIGURES,
     "diff": ("text", "json"),
 }
-SCRIPTS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # each runs DIR/VERB.sh
+VERBS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # each runs DIR/jobctl VERB
 USAGE = {
-    **dict.fromkeys((*SCRIPTS, "watch"), "DIR [OPTION …]"),
+    **dict.fromkeys((*VERBS, "watch"), "DIR [OPTION …]"),
     **dict.fromkeys(("status", "logs"), "DIR|RUN|NAME … [OPTION …]"),
     **dict.fromkeys(("compile", "check", "plan", "run"), "[OPTION …] [KEY=VALUE …] [-- COMMAND ARGUMENT …]"),
     "shell": "DIR [OPTION …] [-- COMMAND ARGUMENT …]",
@@ -62,7 +62,7 @@ USAGE = {
     "ls": "[FOLDER …] [--name PATTERN] [--state STATE[,STATE …]] [--limit N] [--format json]",
     "init": "[NAME] [--project] [--yes] [--force] [KEY=VALUE …]",
 }
-TAKES_ARGUMENTS = {"why", "verify", "explain", "backends", "completion", "_complete", "init", "ls", "watch", *SCRIPTS}
+TAKES_ARGUMENTS = {"why", "verify", "explain", "backends", "completion", "_complete", "init", "ls", "watch", *VERBS}
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def parse(argv: Sequence[str]) -> Arguments:
             _refuse_own_program(command, words)
         raise
     if options["detach"] and command != "run":
-        raise _no_effect("--detach", "only jobc run starts a job", "jobc run --detach …, or submit.sh --detach")
+        raise _no_effect("--detach", "only jobc run starts a job", "jobc run --detach …, or jobctl submit --detach")
     if options["format"] not in (None, *FORMATS.get(command, ())):
         raise _no_format(command, options["format"])
     if options["plot"] and command != "plan":
@@ -256,7 +256,7 @@ class _Parser(argparse.ArgumentParser):
         hint = f"did you mean {close[0]}?" if close else "jobc --help lists the options; your program's go after --"
         if any(name == f"--{printed}" for formats in FORMATS.values() for printed in formats):
             hint = f"--format {name[2:]}"
-        elif script := _script_with(name):
+        elif script := _verb_with(name):
             hint = script
         elif key := _key_like(name):
             after = [*self.words, name][[*self.words, name].index(name) + 1 :]
@@ -265,11 +265,11 @@ class _Parser(argparse.ArgumentParser):
         raise CompileError([Diagnostic("JC1110", f"unknown option {word}", because, hint)])
 
 
-def _script_with(name: str) -> str:
-    """Return `jobc logs DIR --rank N` for --rank; "" if no script of an artifact has that option."""
-    from .scripts import options_of
+def _verb_with(name: str) -> str:
+    """Return `jobc logs DIR --rank N` for --rank; "" if no verb has that option."""
+    from .verb_options import options_of
 
-    matches = ((verb, option) for verb in SCRIPTS for option in options_of(verb) if option.split()[0] == name)
+    matches = ((verb, option) for verb in VERBS for option in options_of(verb) if option.split()[0] == name)
     return next((f"jobc {verb} DIR {option}" for verb, option in matches), "")
 
 

@@ -13,6 +13,7 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity, has_err
 from ..frontend.compose import compose_config, hydra_ready
 from ..frontend.overrides import read_overrides
 from ..pipeline.compile import compile_job, known_keys, search_path, write_job
+from ..pipeline.library import PROGRAM
 from ..pipeline.sweeps import compile_sweep, sweep_folders
 from ..pipeline.types import Compiled, Request, SweepFolder
 from ..plugins.backend import SendingBackend
@@ -43,7 +44,8 @@ def compile_command(arguments: Arguments) -> int:
         put(*table(written))
     else:
         ((folder, target),) = written
-        put(f"{display_path(target)}  {len(folder.artifacts)} files, start with {display_path(target / 'submit.sh')}")
+        files = len(folder.artifacts)
+        put(f"{display_path(target)}  {files} files, start with {display_path(target / PROGRAM)} submit")
     return OK
 
 
@@ -55,7 +57,7 @@ def table(written: Sequence[tuple[Compiled | SweepFolder, Path]]) -> list[str]:
         if isinstance(folder, Compiled):
             topology = folder.plan.topology
             size = (str(topology.nodes), str(topology.world_size), str(topology.gpus))
-        rows.append((target.name, *size, str(len(folder.artifacts)), display_path(target / "submit.sh")))
+        rows.append((target.name, *size, str(len(folder.artifacts)), f"{display_path(target / PROGRAM)} submit"))
     backend = max(len(row[0]) for row in rows)
     return [
         f"{name:<{backend}}  {f'{nodes:>5}  {ranks:>5}  {gpus:>4}':<18}  {files:>5}  {start}"
@@ -120,7 +122,7 @@ def check_output_folder(compiled: Compiled, out: Path) -> list[Diagnostic]:
 
 
 def missing_inputs(compiled: Compiled, out: Path) -> list[Diagnostic]:
-    """Return JC5010 for missing files that submit.sh sends. A warning, because another machine may submit."""
+    """Return JC5010 for missing files that jobctl submit sends. A warning, because another machine may submit."""
     plan, backend, values = compiled.plan, compiled.backend, compiled.source_map.spec
     sent = dict(backend.sends(plan, compiled.options)) if isinstance(backend, SendingBackend) else {}
     if plan.code.kind in ("snapshot", "rsync"):
@@ -129,7 +131,7 @@ def missing_inputs(compiled: Compiled, out: Path) -> list[Diagnostic]:
     diagnostics = []
     for key, path in sent.items():
         if not Path(path).expanduser().exists():
-            because = "submit.sh sends it from the machine on which you call it, and fails without it"
+            because = "jobctl submit sends it from the machine on which you call it, and fails without it"
             origin = values[key].origin if key in values else None
             hint = f"set {key} to an existing path, or submit on the machine that has it"
             title = f"{path} does not exist on this machine"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 
 from ..plugins.registry import PACKAGE
-from .arguments import COMMANDS, SCRIPTS, USAGE, Arguments, option_lines
+from .arguments import COMMANDS, USAGE, VERBS, Arguments, option_lines
 from .completion import groups
-from .scripts import options_of
 from .terminal import put_text
+from .verb_options import options_of
 
 _INTRO = """\
 jobc compiles one job spec into launch files for a backend. The job then runs without jobc.
 
   jobc name=hello procs=2                        compile for this machine, into artifacts/hello/local/
-  artifacts/hello/local/submit.sh                start it
+  artifacts/hello/local/jobctl submit                start it
   jobc run name=hello procs=2                    compile, start and follow
   jobc procs=2 time=12h -- train.py --lr 0.1     your own program
   jobc -m procs=1,2 optim.lr=1e-3,3e-3           every combination, one directory each
@@ -53,9 +53,9 @@ def show_help(arguments: Arguments) -> int:
 def _show_command(command: str) -> int:
     """Print `jobc VERB --help`."""
     put_text(f"usage: jobc {command} {USAGE.get(command, '')}".rstrip())
-    if command in SCRIPTS:
-        put_text(f"\nruns DIR/{command}.sh")
-        _show_script_options(command)
+    if command in VERBS:
+        put_text(f"\nruns DIR/jobctl {command}")
+        _show_verb_options(command)
     else:
         put_text(f"\n{COMMANDS[command].partition(': jobc')[0]}")
     if command == "init":
@@ -63,7 +63,7 @@ def _show_command(command: str) -> int:
     if command == "ls":
         _show_ls_options()
     if command == "watch":
-        _show_script_options("logs")
+        _show_verb_options("logs")
     if command in ("check", "run"):
         put_text("\noptions:")
         _show_options()
@@ -71,8 +71,8 @@ def _show_command(command: str) -> int:
     return 0
 
 
-def _show_script_options(verb: str) -> None:
-    """Print the script options of all backends, because no artifact is given."""
+def _show_verb_options(verb: str) -> None:
+    """Print the options on all backends, because no artifact is given."""
     if options := options_of(verb):
         put_text(f"\noptions, if the backend supports them; `jobc {verb} DIR --help` shows those of one artifact:")
     for option, text in options.items():

@@ -86,7 +86,7 @@ def no_artifact(folder: Path, command: str) -> CompileError:
     hint = f"{command} artifacts/hello/local, which jobc name=hello writes"
     if around:
         hint = shlex.join([*command.split(), str(around[0])])
-    elif (folder / ".jobc").is_dir() or all((folder / name).is_file() for name in ("spec.yaml", "submit.sh")):
+    elif (folder / ".jobc").is_dir() or all((folder / name).is_file() for name in ("spec.yaml", "jobctl")):
         because = f"its {MANIFEST}, which lists the files that jobc wrote, is missing"
         hint = "move it away and compile the job again"
         hint += "; its spec.yaml shows what the job was" * (folder / "spec.yaml").is_file()

@@ -18,17 +18,18 @@ from types import FrameType
 from typing import Any
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..emit.artifact_dir import text_of
 from ..pipeline.compile import compile_job, write_job
+from ..pipeline.library import PROGRAM
+from ..plugins.registry import plugin
 from ..untrusted_files import parsed
-from .arguments import SCRIPTS, Arguments
+from .arguments import VERBS, Arguments
 from .compiling import check_output_folder, display_path
 from .reporting import NO_READER, report
 from .request import request
-from .scripts import options_in
 from .streams import has_reader
 from .targets import artifacts_of
 from .terminal import put, put_json
+from .verb_options import options_with
 
 STEP = re.compile(r"^step (?P<step>[0-9]{1,15})/(?P<total>[0-9]{1,15})  (?P<rest>.*?)(?:  eta (?P<eta>\S+))?$")
 
@@ -37,15 +38,15 @@ def run_command(arguments: Arguments) -> int:
     """Compile, submit and follow. Returns the run's exit code (D13)."""
     if arguments.multirun:
         because = "it starts and follows a single run"
-        hint = "jobc -m … compiles all points; start each with its submit.sh"
+        hint = "jobc -m … compiles all points; start each with its jobctl submit"
         raise CompileError([Diagnostic("JC1110", "jobc run does not accept -m", because, hint)])
     compiled = compile_job(request(arguments))
     report([*compiled.diagnostics, *check_output_folder(compiled, arguments.out)])
     target = write_job(compiled, arguments.out, arguments.force)
     put(f"compiled {display_path(target)}", flush=True)
-    script = target.absolute() / "submit.sh"
-    options = options_in(text_of(script))  # some backends always wait, some never do
-    words = [str(script), *(option for option in ["--detach" if arguments.detach else "--wait"] if option in options)]
+    options = options_with(plugin(compiled.backend.name), "submit")  # some backends always wait, some never do
+    wait = "--detach" if arguments.detach else "--wait"
+    words = [str(target.absolute() / PROGRAM), "submit", *([wait] if wait in options else [])]
     return subprocess.run(words, check=False).returncode if arguments.detach else follow(words)
 
 
@@ -54,34 +55,34 @@ def watch_command(arguments: Arguments) -> int:
     directories, words = artifacts_of("watch", arguments.words)
     if len(directories) > 1:
         raise _only_one("jobc watch follows", "watch", directories[0])
-    return follow([str(directories[0] / "logs.sh"), *words, "--follow"])
+    return follow([str(directories[0] / PROGRAM), "logs", *words, "--follow"])
 
 
 def verb_command(arguments: Arguments) -> int:
-    """Run jobc VERB DIR …, that is DIR/VERB.sh with the remaining words. Replaces this process if there is one DIR."""
+    """Run jobc VERB DIR …, that is DIR/jobctl VERB with the remaining words. Replaces this process if there is one DIR."""
     directories, words = artifacts_of(arguments.command, arguments.words)
     words += ("--", *arguments.rest) if arguments.rest is not None else ()
-    scripts = [directory / f"{arguments.command}.sh" for directory in directories]
-    if len(scripts) == 1:
-        os.execv(scripts[0], [str(scripts[0]), *words])
+    commands = [[str(directory / PROGRAM), arguments.command, *words] for directory in directories]
+    if len(commands) == 1:
+        os.execv(commands[0][0], commands[0])
     if {"--follow", "-f"} & {*words}:
         raise _only_one("--follow follows", "logs --follow", directories[0])
     if "--format=json" in words or ("--format", "json") in pairwise(words):
-        return _print_one_document(scripts, words)
+        return _print_one_document(commands)
     code = 0
-    for word, script in zip(arguments.words, scripts, strict=False):
+    for word, command in zip(arguments.words, commands, strict=False):
         put(f"==> {word} <==", flush=True)
-        code = max(code, subprocess.run([str(script), *words], check=False).returncode)
+        code = max(code, subprocess.run(command, check=False).returncode)
     return code
 
 
-def _print_one_document(scripts: Sequence[Path], words: Sequence[str]) -> int:
-    """Print the JSON of several scripts as one document, with `runs`. Return the largest exit code."""
+def _print_one_document(commands: Sequence[Sequence[str]]) -> int:
+    """Print the JSON of several commands as one document, with `runs`. Return the largest exit code."""
     code, schema, runs = 0, None, []
-    for script in scripts:
-        done = subprocess.run([str(script), *words], stdout=subprocess.PIPE, check=False)
+    for command in commands:
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
         code = max(code, done.returncode)
-        document = parsed(script, done.stdout) if done.stdout else {"runs": []}
+        document = parsed(Path(command[0]), done.stdout) if done.stdout else {"runs": []}
         schema = document.pop("schema", schema)
         runs += document.get("runs", [document])
     put_json({"schema": schema, "runs": runs})
@@ -141,5 +142,5 @@ def _show_live(lines: Iterable[str]) -> None:
 COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "run": run_command,
     "watch": watch_command,
-    **dict.fromkeys(SCRIPTS, verb_command),
+    **dict.fromkeys(VERBS, verb_command),
 }

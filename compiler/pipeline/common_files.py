@@ -23,7 +23,7 @@ from ..plan.derive import sourced_file
 from ..plan.launch_plan import PATH_VARIABLES, LaunchPlan, thaw
 from ..plan.plan_text import plan_text
 from ..plan.read_tracking import WatchedFields
-from ..plugins.backend import VERBS, Backend, DescribedBackend, EngineBackend
+from ..plugins.backend import Backend, DescribedBackend, EngineBackend
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import type_at, value_type
 
@@ -58,7 +58,7 @@ def neutral_files(
 def _own_files(backend: Backend, emitted: Iterable[Artifact]) -> list[tuple[str, str, tuple[str, ...]]]:
     """Return (path, description, plan keys that chose it) of the files that only this backend has."""
     descriptions = backend.files if isinstance(backend, DescribedBackend) else {}
-    return [(a.path, descriptions.get(a.path, "the backend's own"), a.chosen) for a in emitted if a.path not in VERBS]
+    return [(a.path, descriptions.get(a.path, "the backend's own"), a.chosen) for a in emitted]
 
 
 def _said(text: str, plan: Any, keys: Iterable[str]) -> str:

@@ -12,22 +12,20 @@ from ..emit.artifact import Artifact
 from ..emit.line_trace import TextRefused
 from ..emit.render import Render
 from ..plan.launch_plan import BackendRequirement, LaunchPlan
-from ..plugins.backend import VERBS, Backend
+from ..plugins.backend import Backend
 from ..plugins.registry import PACKAGE, Plugin, find_plugins
 from ..spec.job_spec import JobSpec
 from .library import is_library
 
 
 def emit_files(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, render: Render) -> list[Artifact]:
-    """Return the backend's files. Raises CompileError JC9003 if a file is not allowed or missing, and TextRefused."""
+    """Return the backend's files. Raises CompileError JC9003 if a file is not allowed, and TextRefused."""
     with plugin_step(chosen, "emit", TextRefused):
         files = list(backend.emit(plan, options, render))
     paths = [file.path for file in files]
     wrong = [path for path in paths if _is_outside(path) or is_library(path) or paths.count(path) > 1]
-    lacking = [verb for verb in VERBS if verb not in paths]
-    if wrong or lacking:
-        because = f"not allowed: {', '.join(wrong)}" if wrong else f"not emitted: {', '.join(lacking)}"
-        hint = "see jobc.compiler.plugins.backend.Backend.emit"
+    if wrong:
+        because, hint = f"not allowed: {', '.join(wrong)}", "see jobc.compiler.plugins.backend.Backend.emit"
         raise CompileError([Diagnostic("JC9003", f"backend {chosen.name} emits the wrong files", because, hint)])
     return files
 

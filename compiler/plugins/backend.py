@@ -27,7 +27,7 @@ NODE_LAUNCHERS: Final = (
     "torch_distributed_launch",
     "mpirun",
 )  # launchers that node.sh starts by itself
-VERBS = ("submit.sh", "status.sh", "logs.sh", "stop.sh", "preflight.sh", "smoke.sh", "shell.sh", "clean.sh")
+VERBS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # of jobctl
 
 
 @runtime_checkable
@@ -57,14 +57,12 @@ class Backend(Protocol):
         return ()
 
     def emit(self, plan: LaunchPlan, options: Any, render: Render) -> Iterable[Artifact]:
-        """Return the engine's files and the verbs (VERBS). Pure: reads its arguments and nothing else.
+        """Return the engine's files. Pure: reads its arguments and nothing else.
 
         node.sh, spec.yaml, train.json, README.md, jobctl and lib/ are added for every backend and must not be emitted.
-        Templates that the backend's folder lacks come from compiler/templates/. It has every verb except submit.sh, for
-        engines whose run folder the submit host sees and whose processes it may signal. A subclass of Backend that
-        emits only the verbs inherits this method.
+        A subclass of Backend that emits nothing else inherits this method.
         """
-        return [render.template(f"{verb}.j2", verb, executable=True) for verb in VERBS]
+        return ()
 
 
 @runtime_checkable
@@ -101,7 +99,7 @@ class SweepingBackend(Backend, Protocol):
         """Yield why these points cannot be started together; their own folders remain. Nothing = they can."""
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterable[Artifact]:
-        """Return the files of that folder with its submit.sh; jobctl and lib/ are added. render: of the first point"""
+        """Return the files of that folder with its jobctl submit; jobctl and lib/ are added. render: of the first point"""
 
 
 @runtime_checkable
@@ -163,7 +161,7 @@ class FillingBackend(Backend, Protocol):
 
 @runtime_checkable
 class SendingBackend(Backend, Protocol):
-    """A backend whose submit.sh sends files of the submitting machine besides the code."""
+    """A backend whose jobctl submit sends files of the submitting machine besides the code."""
 
     def sends(self, plan: LaunchPlan, options: Any) -> Mapping[str, str]:
         """Return key -> path (absolute, or from ~) of a file or folder on the submitting machine."""

@@ -154,8 +154,8 @@ IN_WORDS: Mapping[str, str] = {  # names whose value has another form in jobc
     "node_rank": "remove node_rank; jobc gives each node its rank",
     "machine_rank": "remove machine_rank; jobc gives each node its rank",
     "world_size": "remove world_size; it is nodes x procs",
-    "resume": "submit.sh --resume ID, or jobc submit DIR --resume ID",
-    "resume_from_checkpoint": "submit.sh --resume ID, or jobc submit DIR --resume ID",
+    "resume": "jobctl submit --resume ID, or jobc submit DIR --resume ID",
+    "resume_from_checkpoint": "jobctl submit --resume ID, or jobc submit DIR --resume ID",
     "pvc": "'mounts=[{kind: claim, source: shared-data, target: /shared, read_only: false}]'",
     "volumes": "'mounts=[{kind: claim, source: shared-data, target: /shared, read_only: false}]'",
 }

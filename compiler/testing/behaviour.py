@@ -1,4 +1,4 @@
-"""Test the scripts of a job: status.sh shows its state, preflight.sh checks the nodes, not the submit host.
+"""Test the scripts of a job: jobctl status shows its state, jobctl preflight checks the nodes, not the submit host.
 
 In   artifacts of a backend, run with stand-ins for its engine
 Out  problems as sentences; none if everything works
@@ -41,16 +41,16 @@ class Trial:
         self.compiled, self.project, self.environment = compiled, project, environment
         self.artifact = write_job(compiled, project / "artifacts")
         self.output = project / "submit.log"
-        self.submit: Process = start(self.artifact / "submit.sh", project, environment, self.output)
+        self.submit: Process = start(self.artifact, "submit", project, environment, self.output)
 
     @property
     def submit_returned(self) -> bool:
-        """Return whether submit.sh has returned. True with a queue, while the job waits or runs."""
+        """Return whether jobctl submit has returned. True with a queue, while the job waits or runs."""
         return self.submit.poll() is not None
 
     def status(self) -> str:
-        """Return the first line of status.sh, without names and numbers, which differ between jobs in one state."""
-        done = call(self.artifact / "status.sh", self.project, self.environment)
+        """Return the first line of jobctl status, without names and numbers, which differ between jobs in one state."""
+        done = call(self.artifact, "status", self.project, self.environment)
         line = (done.stdout or done.stderr).partition("\n")[0]
         for run in self.runs():
             line = line.replace(run.name, "RUN")
@@ -75,7 +75,7 @@ class Trial:
         self._wait(lambda: len([*self.project.glob("runs/*/*/started_*")]) == ranks, "its ranks did not start")
 
     def wait_until_submitted(self) -> None:
-        self._wait(lambda: self.submit_returned, "submit.sh did not return for a job that stays in the queue")
+        self._wait(lambda: self.submit_returned, "jobctl submit did not return for a job that stays in the queue")
 
     def release(self) -> None:
         """Let the ranks exit with 0, and wait until all nodes have ended."""
@@ -88,7 +88,7 @@ class Trial:
         self._wait(lambda: sum("\nended=" in text for text in self._node_files()) == nodes, "its nodes did not end")
 
     def stop(self) -> None:
-        call(self.artifact / "stop.sh", self.project, self.environment)
+        call(self.artifact, "stop", self.project, self.environment)
 
     def _node_files(self) -> Iterator[str]:
         for file in self.project.glob("runs/*/*/state/node_*"):
@@ -99,7 +99,7 @@ class Trial:
         until = time.monotonic() + PATIENCE_S
         while not condition():
             printed = self.output.read_text(encoding="utf-8", errors="replace")
-            assert time.monotonic() < until, f"{problem} within {PATIENCE_S:g} s; submit.sh printed: {printed}"
+            assert time.monotonic() < until, f"{problem} within {PATIENCE_S:g} s; jobctl submit printed: {printed}"
             time.sleep(0.1)
 
 
@@ -117,21 +117,21 @@ def submitted(compiled: Compiled, project: Path, environment: Mapping[str, str])
 
 
 def alike_states(states: Mapping[str, str]) -> list[str]:
-    """Return a problem for each pair of states with the same output of status.sh. states: state -> its line"""
+    """Return a problem for each pair of states with the same output of jobctl status. states: state -> its line"""
     told_apart = [pair for pair in combinations(states, 2) if set(pair) != {"stopped", "stopped in the queue"}]
     return [
-        f"status.sh prints the same for {first} and {second}: {states[first]!r}"
+        f"jobctl status prints the same for {first} and {second}: {states[first]!r}"
         for first, second in told_apart
         if states[first] == states[second]
     ]
 
 
-# ---- preflight.sh --------------------------------------------------------------------------------------------------
+# ---- jobctl preflight --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Look:
-    """One node checked by preflight.sh. variables: names in the environment of the checks."""
+    """One node checked by jobctl preflight. variables: names in the environment of the checks."""
 
     node: int
     host: str
@@ -169,19 +169,19 @@ class Witness:
 def problems_of_preflight(
     compiled: Compiled, looks: Sequence[Look], received: Sequence[Received], here: str
 ) -> list[str]:
-    """Return signs that preflight.sh checked the submit host. here: its name; received: the ranks of the same job"""
+    """Return signs that jobctl preflight checked the submit host. here: its name; received: the ranks of the same job"""
     nodes = range(compiled.plan.topology.nodes)
     unseen = [node for node in nodes if node not in {look.node for look in looks}]
     if unseen:
-        return [f"preflight.sh ran no checks for node {', '.join(map(str, unseen))} of {len(nodes)}"]
+        return [f"jobctl preflight ran no checks for node {', '.join(map(str, unseen))} of {len(nodes)}"]
     problems = []
     if here in {look.host for look in looks} and here not in {rank.host for rank in received}:
-        problems.append(f"preflight.sh ran its checks on the submit host {here}, where no rank runs")
+        problems.append(f"jobctl preflight ran its checks on the submit host {here}, where no rank runs")
     engine = engine_variables(compiled) & {name for rank in received for name in rank.env}
     for look in looks:
         if engine and not engine & look.variables:
             problems.append(
-                f"preflight.sh ran the checks of node {look.node} outside a job of the engine: "
+                f"jobctl preflight ran the checks of node {look.node} outside a job of the engine: "
                 f"the ranks have {', '.join(sorted(engine))}, and the checks had not"
             )
     return problems

@@ -36,17 +36,17 @@ class Received:
 
 
 def submit(compiled: Compiled, project: Path, environment: Mapping[str, str], timeout_s: float = 180) -> list[Received]:
-    """Write the artifact into a project folder, run submit.sh, and return what each rank of `record.py` received.
+    """Write the artifact into a project folder, run jobctl submit, and return what each rank of `record.py` received.
 
-    If submit.sh returns when the job is queued, wait until state/ of the run shows that all nodes have ended.
+    If jobctl submit returns when the job is queued, wait until state/ of the run shows that all nodes have ended.
     """
     until = time.monotonic() + timeout_s
     (project / "record.py").write_text(RECORD, encoding="utf-8")
-    script = write_job(compiled, project / "artifacts") / "submit.sh"
-    done = call(script, project, environment, timeout_s=timeout_s)
-    assert done.returncode == 0, f"submit.sh exited with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    artifact = write_job(compiled, project / "artifacts")
+    done = call(artifact, "submit", project, environment, timeout_s=timeout_s)
+    assert done.returncode == 0, f"jobctl submit exited with {done.returncode}\n{done.stdout}\n{done.stderr}"
     runs = [file.parents[1] for file in project.glob("runs/*/*/state/run")]
-    assert runs, "submit.sh exited with 0 and left no run; a backend that queues jobs must call keep_run"
+    assert runs, "jobctl submit exited with 0 and left no run; a backend that queues jobs must call keep_run"
     for run in runs:
         wait_for_end(run, compiled.plan.topology.nodes, until)
     files = sorted(project.glob("runs/*/*/received_*.json"), key=lambda file: int(file.stem.rpartition("_")[2]))
@@ -54,11 +54,11 @@ def submit(compiled: Compiled, project: Path, environment: Mapping[str, str], ti
 
 
 def call(
-    script: Path, project: Path, environment: Mapping[str, str], *words: str, timeout_s: float = 180
+    artifact: Path, verb: str, project: Path, environment: Mapping[str, str], *words: str, timeout_s: float = 180
 ) -> subprocess.CompletedProcess[str]:
-    """Run one script of an artifact in its project folder, which is also HOME."""
+    """Run a verb of an artifact in its project folder, which is also HOME."""
     return subprocess.run(
-        [str(script.absolute()), *words],
+        [str(artifact.absolute() / "jobctl"), verb, *words],
         cwd=project,
         env=_variables(project, environment),
         stdin=subprocess.DEVNULL,
@@ -70,11 +70,11 @@ def call(
     )
 
 
-def start(script: Path, project: Path, environment: Mapping[str, str], output: Path) -> Process:
-    """Start one script as call() does, without waiting. output: file for stdout and stderr"""
+def start(artifact: Path, verb: str, project: Path, environment: Mapping[str, str], output: Path) -> Process:
+    """Start a verb as call() does, without waiting. output: file for stdout and stderr"""
     with output.open("wb") as file:
         return subprocess.Popen(
-            [str(script.absolute())],
+            [str(artifact.absolute() / "jobctl"), verb],
             cwd=project,
             env=_variables(project, environment),
             stdin=subprocess.DEVNULL,
@@ -97,7 +97,7 @@ def wait_for_end(run: Path, nodes: int, until: float) -> None:
         if not going:
             break
         assert time.monotonic() < until, (
-            f"submit.sh exited with 0, but {', '.join(going)} did not end in time: {states}"
+            f"jobctl submit exited with 0, but {', '.join(going)} did not end in time: {states}"
         )
         time.sleep(0.1)
     assert all("\nexit=0\n" in text for text in states.values()), f"the nodes of {run} ended with: {states}"

@@ -14,7 +14,7 @@ and in tests/test_acme.py:
         stand_ins = Path(__file__).parent / "bin"
 
 golden.py explains golden cases. Text equality is not enough: each case whose command is `record.py …` is also submitted
-(execute.py), and every rank must receive what the case specifies. behaviour.py checks what status.sh and preflight.sh
+(execute.py), and every rank must receive what the case specifies. behaviour.py checks what jobctl status and jobctl preflight
 print. The tests of a plugin import from this file alone, and its code from jobc.compiler.api.
 """
 
@@ -82,7 +82,7 @@ class BackendSuite:
     neutral_files: goldens also contain the files that jobc adds to every artifact (not for plugins: jobc changes them)
     stand_ins:     folder of programs in place of the engine's, first on PATH when an artifact is run
     queued:        overrides for a job that stays in the engine's queue; for an engine that has a queue
-    several_nodes: overrides for a job on two nodes, for the test of preflight.sh; if rejected, it uses one node
+    several_nodes: overrides for a job on two nodes, for the test of jobctl preflight; if rejected, it uses one node
     """
 
     backend: ClassVar[str]
@@ -98,7 +98,7 @@ class BackendSuite:
         return compile_job(Request((f"backend={self.backend}", *self.overrides, *words), command))
 
     def environment(self, project: Path) -> dict[str, str]:
-        """Return additional variables for the shell that calls submit.sh; a subclass may add more."""
+        """Return additional variables for the shell that calls jobctl submit; a subclass may add more."""
         python_folder = os.path.dirname(sys.executable)
         return {
             "PATH": os.pathsep.join(
@@ -139,7 +139,7 @@ class BackendSuite:
     def _silent_verbs(self, artifact: Path) -> list[str]:
         """Return problems of verbs that fail or print nothing for a finished run."""
         problems = []
-        for verb in ("status.sh", "logs.sh"):
+        for verb in ("jobctl status", "jobctl logs"):
             command = [str((artifact / verb).absolute())]
             environment = {**os.environ, **self.environment(artifact)}
             done = subprocess.run(command, env=environment, capture_output=True, check=False)
@@ -177,7 +177,7 @@ class BackendSuite:
         before = sorted(tmp_path.rglob("*"))
         for verb in VERBS:
             for option, status in (("--no-such-option", 2), ("--help", 0)):
-                done = call(artifact / verb, tmp_path, self.environment(tmp_path), option)
+                done = call(artifact, verb, tmp_path, self.environment(tmp_path), option)
                 problem = f"{verb} {option} ended with {done.returncode}, not {status}\n{done.stdout}\n{done.stderr}"
                 assert done.returncode == status and done.stdout + done.stderr, problem
                 assert sorted(tmp_path.rglob("*")) == before, f"{verb} {option} does more than answer"
@@ -186,18 +186,18 @@ class BackendSuite:
         """The help explains every option in its usage line; options with a value require it, and a number for `N`."""
         artifact = write_job(self.compile(f"launcher={self.launcher}", command=("true",)), tmp_path / "artifacts")
         for verb in VERBS:
-            help_text = call(artifact / verb, tmp_path, self.environment(tmp_path), "--help").stdout
+            help_text = call(artifact, verb, tmp_path, self.environment(tmp_path), "--help").stdout
             usage, _, explained = help_text.partition("\n")[2].partition("\n")
-            assert usage.startswith(f"usage: {verb}"), f"{verb} --help begins otherwise: {help_text!r}"
+            assert usage.startswith(f"usage: jobctl {verb}"), f"{verb} --help begins otherwise: {help_text!r}"
             for option, value in re.findall(r"(--[a-z][\w-]*)(?: ([A-Z]+))?", usage):
                 assert f"  {option}" in explained, f"{verb} --help does not explain {option}"
                 for words in ([[option]] if value else []) + ([[option, "one"]] if value == "N" else []):
-                    done = call(artifact / verb, tmp_path, self.environment(tmp_path), *words)
+                    done = call(artifact, verb, tmp_path, self.environment(tmp_path), *words)
                     problem = f"{verb} {' '.join(words)} ended with {done.returncode}, not 2: {done.stderr}"
                     assert done.returncode == 2 and (option in done.stderr or len(words) == 2), problem
 
     def test_status_tells_the_states_of_a_job_apart(self, tmp_path: Path) -> None:
-        """The first line of status.sh differs between a queued, running, ended and stopped job."""
+        """The first line of jobctl status differs between a queued, running, ended and stopped job."""
         states = {}
 
         def trial(name: str, *words: str) -> AbstractContextManager[Trial]:
@@ -218,7 +218,7 @@ class BackendSuite:
             states["stopped"] = job.settled_status(states["running"])
         if has_queue:
             assert self.queued is not None, (
-                "submit.sh returns while the job runs: name in `queued` how a job stays queued"
+                "jobctl submit returns while the job runs: name in `queued` how a job stays queued"
             )
             with trial("trial-c", *self.queued) as job:
                 job.wait_until_submitted()
@@ -229,14 +229,14 @@ class BackendSuite:
         assert not problems, "\n".join([*problems, *(f"{state}: {line}" for state, line in states.items())])
 
     def test_preflight_looks_at_the_nodes(self, tmp_path: Path) -> None:
-        """The checks of preflight.sh run where the ranks run: on every node, started by the engine."""
+        """The checks of jobctl preflight run where the ranks run: on every node, started by the engine."""
         project = tmp_path / "project"
         witness = Witness(project, self.seen_by_nodes(project))
         compiled = self._on_several_nodes(f"launcher={self.launcher}", f"python.interpreter={witness.command}")
         received = submit(compiled, project, self.environment(project))
         artifact = project / "artifacts" / compiled.place
-        done = call(artifact / "preflight.sh", project, self.environment(project))
-        outcome = f"preflight.sh exited with {done.returncode}\n{done.stdout}\n{done.stderr}"
+        done = call(artifact, "preflight", project, self.environment(project))
+        outcome = f"jobctl preflight exited with {done.returncode}\n{done.stdout}\n{done.stderr}"
         problems = problems_of_preflight(compiled, witness.looks(), received, os.uname().nodename)
         assert not problems and done.returncode in (0, 1), "\n".join([*problems, outcome])
 
@@ -267,12 +267,6 @@ class BackendSuite:
     def test_every_code_has_a_name_of_its_own(self) -> None:
         problems = list(broken_headings(plugin(self.backend).folder / "codes"))
         assert not problems, "\n".join(problems)
-
-    def test_every_verb_is_emitted_and_executable(self) -> None:
-        files = {a.path: a for a in self.compile().artifacts}
-        for verb in (*VERBS, "node.sh"):
-            assert files[verb].executable, f"{verb} cannot be executed"
-            assert files[verb].text.startswith("#!"), f"{verb} has no interpreter line"
 
     def test_the_readme_says_what_every_file_is(self) -> None:
         """A backend that describes its own files describes all of them."""

@@ -56,7 +56,7 @@ def in_yaml(text: str) -> str:
 
 
 def received(project: Path, out: str, words: list[str], command: list[str]) -> dict[str, object]:
-    """Compile in `project` into its folder `out` as the command line does, run submit.sh: what rank 0 got."""
+    """Compile in `project` into its folder `out` as the command line does, run jobctl submit: what rank 0 got."""
     (project / "record.py").write_text(RECORD)
     home = os.getcwd()
     os.chdir(project)
@@ -66,7 +66,7 @@ def received(project: Path, out: str, words: list[str], command: list[str]) -> d
         os.chdir(home)
     path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("JOBC_")} | {"PATH": path}
-    script = project / out / "text" / "local" / "submit.sh"
+    script = project / out / "text" / "local" / "jobctl submit"
     done = subprocess.run([script], env=environment, capture_output=True, stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr).decode(errors="backslashreplace")
     (file,) = project.glob("runs/text/*/received_0.json")

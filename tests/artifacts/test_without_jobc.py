@@ -54,7 +54,9 @@ def test_the_trainer_trains_without_jobc(bare_python: Path, tmp_path: Path) -> N
     moved = tmp_path / "another cluster" / "artifacts" / "bare" / "local"
     shutil.copytree(artifact, moved)
     shutil.rmtree(tmp_path / "artifacts")
-    done = subprocess.run([moved / "submit.sh"], env=environment, cwd="/", capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [moved / "jobctl", "submit"], env=environment, cwd="/", capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
     (run,) = (tmp_path / "another cluster" / "runs" / "bare").iterdir()

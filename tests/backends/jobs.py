@@ -99,7 +99,7 @@ def write_programs(project: Path) -> None:
 
 
 def start(job: Job, way: str, **env: str) -> None:
-    code, said = job("submit.sh", *([] if "backend=slurm" in WAYS[way] else ["--detach"]), **env)
+    code, said = job("submit", *([] if "backend=slurm" in WAYS[way] else ["--detach"]), **env)
     assert code == 0, said
     ranks = [f"logs/rank_{rank:02}.log" for rank in range(6)]
     wait_for(lambda: all("up" in read(job.run / path) for path in ranks), "six ranks")
@@ -115,7 +115,7 @@ def steps(cluster: Cluster, project: Path, way: str, *words: str, last: int = 10
 
 def submitted(job: Job, **env: str) -> str:
     """The id of its Slurm job, which has done two steps on every rank."""
-    code, said = job("submit.sh", **env)
+    code, said = job("submit", **env)
     assert code == 0, said
     wait_for(lambda: all(len(done(job, rank)) > 2 for rank in range(4)), "steps")
     return read(job.run / "state" / "job_0").splitlines()[0].removeprefix("job_id=")

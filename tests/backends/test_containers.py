@@ -151,11 +151,11 @@ def make(cluster: Cluster, root: Path, tmp_path: Path, request: pytest.FixtureRe
 
 
 def submit(job: Job, way: str, **env: str) -> tuple[int, str]:
-    return job("submit.sh", *(["--wait"] if "slurm" in way else []), **env)
+    return job("submit", *(["--wait"] if "slurm" in way else []), **env)
 
 
 def start(job: Job, way: str, **env: str) -> None:
-    code, said = job("submit.sh", *([] if "slurm" in way else ["--detach"]), **env)
+    code, said = job("submit", *([] if "slurm" in way else ["--detach"]), **env)
     assert code == 0, said
     job.wait_until_up(2 if "local" in way else 4)
 
@@ -164,7 +164,7 @@ def test_ranks_run_in_the_image_and_see_what_they_should(make: Make, way: str) -
     job = make(way)
     code, said = submit(job, way)
     assert code == 0, said
-    assert "done (exit 0)" in job("status.sh")[1]
+    assert "done (exit 0)" in job("status")[1]
     ranks = job.seen()
     assert [rank["rank"] for rank in ranks] == list(range(2 if "local" in way else 4))
     for rank in ranks:
@@ -190,8 +190,8 @@ def test_stop_ends_the_container_on_every_node(cluster: Cluster, dockers: list[D
     assert "program.py" in shown and SECRET not in shown
     written = [file for file in job.project.rglob("*") if file.is_file() and not file.name.startswith("seen_")]
     assert not [file for file in written if SECRET.encode() in file.read_bytes()]
-    code, said = job("stop.sh")
-    assert code == 0 and "stopped by stop.sh" in said, said
+    code, said = job("stop")
+    assert code == 0 and "stopped by jobctl stop" in said, said
     wait_for(lambda: all_ended(cluster, dockers), "an end of all")
     cluster.wait_idle()
 
@@ -207,7 +207,7 @@ def test_a_signal_to_submit_reaches_the_ranks(
     cluster: Cluster, dockers: list[Docker], make: Make, way: str, number: str, code: int
 ) -> None:
     job = make(way, command=("program.py", "300"))
-    submitted = job.host.popen([job.artifact / "submit.sh"], cwd=job.project)
+    submitted = job.host.popen([job.artifact / "jobctl", "submit"], cwd=job.project)
     job.wait_until_up(2)
     submitter = next(seen for seen in job.host.processes("^docker run|apptainer exec") if "node.sh" in seen.command)
     os.kill(submitter.pid, getattr(signal, f"SIG{number}"))
@@ -233,14 +233,14 @@ def test_stop_now_and_a_supervisor_that_is_killed_leave_no_container(
     job = make("local docker", command=("program.py", "300"))
     start(job, "local docker")
     assert dockers[0].containers()
-    code, said = job("stop.sh", "--now")
+    code, said = job("stop", "--now")
     assert code == 0, said
     wait_for(lambda: all_ended(cluster, dockers), "an end of all")
-    assert job("submit.sh", "--resume", job.run.name, "--detach")[0] == 0
+    assert job("submit", "--resume", job.run.name, "--detach")[0] == 0
     supervisor = (job.run / "state" / "node_00").read_text().split("pid=")[1].split()[0]
     job.host.run(["kill", "-KILL", supervisor], check=True)
     wait_for(lambda: all_ended(cluster, dockers), "an end of all")
-    assert "failed: its supervisor was killed" in job("status.sh")[1]
+    assert "failed: its supervisor was killed" in job("status")[1]
 
 
 def test_files_belong_to_the_user_who_submits(dockers: list[Docker], make: Make, tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_files_belong_to_the_user_who_submits(dockers: list[Docker], make: Make,
     job.host.run(["chown", "-R", "1234:1234", job.project], check=True)
     job.host.run("chmod 666 /run/docker.sock", check=True)
     user = ["setpriv", "--reuid=1234", "--regid=1234", "--clear-groups", "env", f"HOME={job.project}/none"]
-    done = job.host.run([*user, job.artifact / "submit.sh"], cwd=job.project)
+    done = job.host.run([*user, job.artifact / "jobctl", "submit"], cwd=job.project)
     assert done.returncode == 0, done.stderr
     for rank in job.seen():
         assert (rank["uid"], rank["home"], rank["shm"]) == (1234, True, 64 * 1024**2)
@@ -262,19 +262,19 @@ def test_a_shell_is_in_the_container(make: Make, way: str) -> None:
     job = make(way, "container.workdir=/in/the/image", command=("sleep", "0"))
     assert submit(job, way)[0] == 0
     command = 'pwd; echo "$GREETING"; type -P perl || echo none; exit 7'
-    code, said = job("shell.sh", "--", "bash", "-c", command)
+    code, said = job("shell", "--", "bash", "-c", command)
     assert (code, said.splitlines()[:3]) == (7, ["/in/the/image", GREETING, "none"])  # then what srun says
 
 
 @pytest.mark.parametrize("way", ["ssh docker", "local apptainer", "slurm pyxis"])
 def test_preflight_checks_inside(make: Make, way: str) -> None:
-    code, said = make(way)("preflight.sh")
+    code, said = make(way)("preflight")
     assert code == 0, said
     assert ("ok    python 3" if "local" in way else "ok    node[1-2]  python 3") in said, said
 
 
 def test_preflight_goes_on_inside_after_what_is_missing_outside(dockers: list[Docker], make: Make) -> None:
-    code, said = make("local docker", "secrets.TOKEN=env:TOKEN")("preflight.sh")
+    code, said = make("local docker", "secrets.TOKEN=env:TOKEN")("preflight")
     assert code == 1 and "FAIL  secret TOKEN" in said and "ok    python 3" in said, said
 
 
@@ -294,9 +294,9 @@ def test_what_is_missing_is_one_clear_line(
     cluster: Cluster, dockers: list[Docker], make: Make, lesser_images: None, word: str, reason: str
 ) -> None:
     job = make("local docker", *word.split(" "))
-    for script in ("preflight.sh", "submit.sh"):
+    for script in ("preflight", "submit"):
         code, said = job(script)
-        assert code == (1 if script == "preflight.sh" else 65), said
+        assert code == (1 if script == "jobctl preflight" else 65), said
         assert reason in said, said
     assert all_ended(cluster, dockers)
 
@@ -310,9 +310,9 @@ def lesser_images(dockers: list[Docker], tmp_path_factory: pytest.TempPathFactor
 
 def test_a_host_without_docker_says_so(cluster: Cluster, dockers: list[Docker], make: Make) -> None:
     job = make("ssh docker", "hosts=node[1-3]", "nodes=3")
-    code, said = job("preflight.sh")
+    code, said = job("preflight")
     assert code == 1 and "FAIL  node3      no answer: docker does not answer on node3: Cannot connect" in said, said
-    code, said = job("submit.sh")
+    code, said = job("submit")
     assert code == 65 and "not all of the 3 nodes could be started" in said, said
     wait_for(lambda: all_ended(cluster, dockers), "an end of all")
 

@@ -22,7 +22,7 @@ def run(cluster: Cluster, project: Path, *words: str) -> str:
     """Compile in a project that all hosts see and submit on the login host; what its node 0 said."""
     job = write_job(compile_job(Request((*words, *ON_CPUS))), project / "artifacts")
     wait = ["--wait"] if "backend=slurm" in words else []
-    done = cluster.login.run([str(job / "submit.sh"), *wait], cwd=project, timeout_s=180)
+    done = cluster.login.run([str(job / "jobctl"), "submit", *wait], cwd=project, timeout_s=180)
     assert done.returncode == 0, done.stdout + done.stderr
     (log,) = project.glob("runs/*/*/logs/node_00.log")
     return log.read_text()

@@ -21,7 +21,7 @@ class TestLocal(BackendSuite):
     neutral_files = True
 
     def environment(self, project: Path) -> dict[str, str]:
-        gpus = {"CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}  # submit.sh counts them
+        gpus = {"CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}  # jobctl submit counts them
         here = {"MODULESHOME": str(project / "modules"), "MY_TOKEN": "s3cret", **gpus}
         return {**super().environment(project), **here}
 

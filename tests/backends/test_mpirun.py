@@ -18,11 +18,11 @@ pytestmark = pytest.mark.engine
 def test_a_stop_of_slurm_reaches_the_ranks_and_not_mpirun(cluster: Cluster, tmp_path: Path) -> None:
     words = ("nodes=2", "procs=2", "launcher=mpirun", *AS_ROOT)
     job = make(cluster, tmp_path / "my, project", "slurm", *words, command=("program.py", "-", "300"))
-    code, said = job("submit.sh")
+    code, said = job("submit")
     assert code == 0, said
     wait_for(lambda: all("up" in read(job.run / f"logs/rank_{rank:02}.log") for rank in range(4)), "four ranks")
-    code, said = job("stop.sh")  # scancel signals every process of the step
-    assert code == 0 and "stopped by stop.sh" in said, said
+    code, said = job("stop")  # scancel signals every process of the step
+    assert code == 0 and "stopped by jobctl stop" in said, said
     wait_for(lambda: not cluster.processes("program.py|jobctl supervise|orted|mpirun"), "an end of all", 20)
     assert read(job.run / "exit/0/rank_03").splitlines()[0] == "0"
 
@@ -32,7 +32,7 @@ def test_one_mpirun_spans_pods_which_have_no_sshd(cluster: Cluster, tmp_path: Pa
     with PodRunner(cluster) as runner:
         rack = Rack(runner, tmp_path)
         job = rack.make("launcher=mpirun", *AS_ROOT, program="0 0")
-        code, said = job("submit.sh", "--wait")
+        code, said = job("submit", "--wait")
         told = [read(job.run / f"logs/rank_{rank:02}.log").splitlines()[-1] for rank in range(4)]
         ended = [read(job.run / f"exit/0/rank_{rank:02}").splitlines()[0] for rank in range(4)]
         rack.clear()
@@ -42,7 +42,7 @@ def test_one_mpirun_spans_pods_which_have_no_sshd(cluster: Cluster, tmp_path: Pa
 def test_root_is_told_what_mpirun_asks_of_root(cluster: Cluster, tmp_path: Path) -> None:
     words = ("nodes=2", "launcher=mpirun")
     job = make(cluster, tmp_path / "root", "ssh", *words, command=("true",))
-    code, said = job("submit.sh")
+    code, said = job("submit")
     assert code == 65 and "mpirun refuses to run as root" in said and "env.OMPI_ALLOW_RUN_AS_ROOT=1" in said, said
 
 

@@ -36,8 +36,7 @@ def run(project: Path, script: str, *words: str, command: tuple[str, ...] | None
 def test_two_nodes_here_train_to_the_weights_of_one(tmp_path: Path) -> None:
     train = ("task=digits", "loop.epochs=null", "loop.steps=3")
     two, one = (
-        run(tmp_path, "submit.sh", *train, *size)
-        for size in (("nodes=2", "procs=1"), ("nodes=1", "procs=2", "name=one"))
+        run(tmp_path, "submit", *train, *size) for size in (("nodes=2", "procs=1"), ("nodes=1", "procs=2", "name=one"))
     )
     assert "2 ranks on 2 nodes" in two[1], two[1]
     sums = [re.findall(r"sha256 (\w{64})", said) for _, said in (two, one)]
@@ -49,14 +48,14 @@ def test_nodes_have_gpus_of_their_own_and_of_the_type_that_is_asked(tmp_path: Pa
     (tmp_path / "nvidia-smi").chmod(0o755)
     size = ("nodes=2", "gpus=2", "procs=1", "code=none")
     program = ("bash", "-c", "echo sees $CUDA_VISIBLE_DEVICES")
-    code, said = run(tmp_path, "submit.sh", *size, "gpu_type=H100", command=program)
+    code, said = run(tmp_path, "submit", *size, "gpu_type=H100", command=program)
     assert code == 0, said
     logs = [(log.name, log.read_text()) for log in tmp_path.glob("runs/*/*/logs/rank_*.log")]
     seen = {(name, found) for name, text in logs for found in re.findall(r"^sees (.*)$", text, re.MULTILINE)}
     assert seen == {("rank_00.log", "0,1"), ("rank_01.log", "2,3")}
-    code, said = run(tmp_path, "submit.sh", *size, "gpu_type=A100", command=program)
+    code, said = run(tmp_path, "submit", *size, "gpu_type=A100", command=program)
     assert code == 65 and "NVIDIA H100 80GB HBM3; wanted: A100" in said, said
-    code, said = run(tmp_path, "preflight.sh", *size, "gpu_type=A100", command=program)
+    code, said = run(tmp_path, "preflight", *size, "gpu_type=A100", command=program)
     assert code == 1 and re.search(r"^FAIL .*NVIDIA H100 80GB HBM3; wanted: A100$", said, re.MULTILINE), said
-    code, said = run(tmp_path, "submit.sh", "nodes=1", *size[1:], "gpu_type=A100", command=program)
+    code, said = run(tmp_path, "submit", "nodes=1", *size[1:], "gpu_type=A100", command=program)
     assert code == 65 and "wanted: A100" in said, said

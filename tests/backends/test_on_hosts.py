@@ -23,7 +23,7 @@ def way(request: pytest.FixtureRequest) -> str:
 
 
 def submit(job: Job, way: str, **env: str) -> tuple[int, str]:
-    return job("submit.sh", *(["--wait"] if "backend=slurm" in WAYS[way] else []), **env)
+    return job("submit", *(["--wait"] if "backend=slurm" in WAYS[way] else []), **env)
 
 
 def test_a_rank_that_fails_ends_all_nodes_and_is_shown(cluster: Cluster, tmp_path: Path, way: str) -> None:
@@ -45,7 +45,7 @@ def test_a_rank_that_fails_below_torchrun_is_shown_first_too(cluster: Cluster, t
 
 
 def check_what_is_shown(said: str, job: Job, rank: int = 4) -> None:
-    """To whoever waits, by status.sh and by logs.sh: the node that failed first and its traceback, then the rest."""
+    """To whoever waits, by jobctl status and by jobctl logs: the node that failed first and its traceback, then the rest."""
     why = f"rank {rank}: RuntimeError: the disk is broken (program.py:4)"
     told = f"jobc: node 2 failed first: {why}; the end of logs/rank_{rank:02}.log:\n"
     shown = (
@@ -53,12 +53,12 @@ def check_what_is_shown(said: str, job: Job, rank: int = 4) -> None:
         + r"(\[rank\d\]: )?Traceback \(most recent call last\):\n(.*\n)+?RuntimeError: the disk is broken\n"
     )
     assert re.search(f"^{shown}", said, re.MULTILINE) and said.index(told) < said.index("| jobc: node 2 failed"), said
-    status = job("status.sh")[1].splitlines()
+    status = job("status")[1].splitlines()
     assert status[1] == f"  reason: node 2: {why}", status
     assert status[2].startswith("  node 00  ended on node1 at ") and re.search("node 02 .*, exit 1", status[4]), status
-    logs = job("logs.sh")[1]
+    logs = job("logs")[1]
     assert re.match(shown, logs) and "\nnode 1  | === jobc: attempt 0, node 1 on node2" in logs, logs
-    assert job("logs.sh", "--node", "2")[1].startswith("=== jobc: attempt 0, node 2 on node3")
+    assert job("logs", "--node", "2")[1].startswith("=== jobc: attempt 0, node 2 on node3")
 
 
 def test_status_and_logs_of_a_live_run_are_of_all_its_nodes(cluster: Cluster, tmp_path: Path, way: str) -> None:
@@ -67,26 +67,26 @@ def test_status_and_logs_of_a_live_run_are_of_all_its_nodes(cluster: Cluster, tm
     start(job, way)
     (job.run / "metrics").mkdir()
     (job.run / "metrics/rank_02.jsonl").write_text('{"step": 40, "loss": 3.083304286003113}\n{"step": 41, "lo')
-    status = job("status.sh")[1].splitlines()
+    status = job("status")[1].splitlines()
     assert re.fullmatch(r"  node 00  up on node1 since .* UTC, last seen \d s ago", status[1]), status
     assert re.fullmatch(r"  node 01  up on node2 since .* UTC, last seen \d s ago, step 40, loss 3.083", status[2]), (
         status
     )
-    logs = job("logs.sh")[1]
+    logs = job("logs")[1]
     assert all(f"node {node}  | === jobc: attempt 0, node {node} on node{node + 1}" in logs for node in range(3)), logs
     assert "node 0  | up\n" in logs
-    assert job("stop.sh")[0] == 0
+    assert job("stop")[0] == 0
 
 
 def test_stop_ends_every_process_and_nothing_starts_again(cluster: Cluster, tmp_path: Path, way: str) -> None:
     words = ("nodes=3", "procs=2")
     job = make(cluster, tmp_path / "project", way, *words, command=("program.py", "-", "300"))
     start(job, way)
-    code, said = job("stop.sh")
-    assert code == 0 and "stopped by stop.sh" in said, said
+    code, said = job("stop")
+    assert code == 0 and "stopped by jobctl stop" in said, said
     wait_for(lambda: not cluster.processes("program.py|jobctl supervise"), "an end of all", 20)
     cluster.wait_idle()
-    assert "stopped" in job("status.sh")[1]
+    assert "stopped" in job("status")[1]
 
 
 def test_a_secret_reaches_the_ranks_and_nothing_else(cluster: Cluster, tmp_path: Path, way: str) -> None:
@@ -99,7 +99,7 @@ def test_a_secret_reaches_the_ranks_and_nothing_else(cluster: Cluster, tmp_path:
     shown += "".join(seen.command for found in cluster.processes().values() for seen in found)
     assert SECRET not in shown
     assert f"token of {len(SECRET)}" in read(job.run / "logs" / "rank_05.log")
-    assert job("stop.sh")[0] == 0
+    assert job("stop")[0] == 0
     for folder in (tmp_path, *(host.outside("/var/spool") for host in cluster.hosts)):
         assert not [f for f in folder.rglob("*") if f.is_file() and SECRET.encode() in f.read_bytes()]
 
@@ -110,9 +110,9 @@ def test_a_host_that_does_not_answer_leaves_nothing_started(cluster: Cluster, tm
     for way in ("ssh", "pdsh", "clush"):
         words = ("nodes=3", f"hosts={hosts}")
         job = make(cluster, tmp_path / way, way, *words, command=("program.py", "-", "300"))
-        code, said = job("submit.sh")
+        code, said = job("submit")
         assert code != 0 and "node9" in said and "not all of the 3 nodes could be started" in said, said
-        code, said = job("smoke.sh")
+        code, said = job("smoke")
         assert code == 1 and "node9" in said and "not all of the 3 hosts answer" in said, said
         wait_for(lambda: not cluster.processes("program.py|jobctl supervise|jobctl head_port"), "an end of all")
 
@@ -132,7 +132,7 @@ def test_a_node_that_cannot_start_is_named_and_no_other_waits(
     finally:
         has.unlink()
     assert code == 65 and "python not found: /tmp/python" in said, said
-    assert job("status.sh")[1].splitlines()[1] == f"  reason: node {lacking}: python not found: /tmp/python"
+    assert job("status")[1].splitlines()[1] == f"  reason: node {lacking}: python not found: /tmp/python"
     started = "program.py|jobctl supervise|jobctl head_port|torch.distributed.run"
     wait_for(lambda: not cluster.processes(started), "an end of all", 20)
 
@@ -158,14 +158,14 @@ def test_slurm_names_the_nodes_that_do_not_see_the_run(cluster: Cluster, tmp_pat
 
 def test_slurm_says_why_a_job_waits_and_what_it_would_refuse(cluster: Cluster, tmp_path: Path) -> None:
     job = make(cluster, tmp_path / "big", "slurm", "nodes=9", command=("program.py", "-", "1"))
-    code, said = job("preflight.sh", "--queue-only")
+    code, said = job("preflight", "--queue-only")
     assert code == 1 and "Slurm refuses the job" in said
     busy = cluster.login.popen("srun --nodes=4 --exclusive sleep 100")
     wait_for(lambda: "RUNNING" in cluster.login.run("squeue --noheader --format=%T").stdout, "the other job")
     job = make(cluster, tmp_path / "next", "slurm", "nodes=4", command=("program.py", "-", "1"))
-    assert job("submit.sh")[0] == 0
-    wait_for(lambda: "waits for free nodes" in job("status.sh")[1], "the reason")
-    assert "stopped by stop.sh before it had started" in job("stop.sh")[1]
+    assert job("submit")[0] == 0
+    wait_for(lambda: "waits for free nodes" in job("status")[1], "the reason")
+    assert "stopped by jobctl stop before it had started" in job("stop")[1]
     busy.kill()
 
 
@@ -173,20 +173,20 @@ def test_sbatch_by_hand_makes_its_own_run(cluster: Cluster, tmp_path: Path) -> N
     job = make(cluster, tmp_path / "hand", "slurm", "nodes=2", command=("program.py", "-", "0"))
     out = f"--output={tmp_path}/hand.log"
     cluster.login.run(["sbatch", "--wait", out, str(job.artifact / "job.sbatch")], cwd=job.project, check=True)
-    assert "done (exit 0)" in job("status.sh")[1]
+    assert "done (exit 0)" in job("status")[1]
 
 
 def test_nodes_start_by_hand_in_any_order(cluster: Cluster, tmp_path: Path) -> None:
     words = ("nodes=3", "procs=2", "launcher=spawn")
     job = make(cluster, tmp_path / "hand", "ssh", *words, command=("program.py", "-", "1"))
-    code, said = job("submit.sh", "--only-prepare")
+    code, said = job("submit", "--only-prepare")
     assert code == 0 and said.splitlines()[0] == str(job.run)
     node_sh = job.run / "artifact" / "0" / "node.sh"
     started = [cluster.nodes[rank].popen([node_sh, str(rank)], stdout=subprocess.PIPE) for rank in (2, 0, 1)]
     said = "".join(process.communicate(timeout=60)[0] for process in started)
     assert [process.returncode for process in started] == [0, 0, 0], said
     assert "world size 6, on node1,node2,node3" in said
-    assert "done (exit 0)" in job("status.sh")[1]
+    assert "done (exit 0)" in job("status")[1]
 
 
 MEET = """
@@ -228,18 +228,18 @@ def test_a_shell_does_without_the_secret_of_a_run(cluster: Cluster, tmp_path: Pa
     """On ssh it is removed when all nodes are up; and without a run there is none."""
     command = ("program.py", "-", "300")
     job = make(cluster, tmp_path / "project", way, "nodes=2", "secrets.TOKEN=env:TOKEN", command=command)
-    code, said = job("shell.sh", "--", "bash", "-c", "echo in $JOBC_JOB_NAME: ${TOKEN-nothing}")
+    code, said = job("shell", "--", "bash", "-c", "echo in $JOBC_JOB_NAME: ${TOKEN-nothing}")
     assert code == 0 and "warning: secret TOKEN is not in this shell" in said and "in job: nothing" in said, said
 
 
 def test_a_detached_run_survives_the_host_it_was_submitted_from(cluster: Cluster, tmp_path: Path) -> None:
     job = make(cluster, tmp_path / "project", "ssh", "nodes=2", command=("program.py", "-", "4"))
-    code, said = job("submit.sh", "--detach")
+    code, said = job("submit", "--detach")
     assert code == 0, said
     cluster.login.power_off()
     wait_for(lambda: len(list((job.run / "exit/0").glob("node_*"))) == 2, "the end of both nodes")
     cluster.login.power_on()
-    wait_for(lambda: "done (exit 0)" in job("status.sh")[1], "the end, in words")
+    wait_for(lambda: "done (exit 0)" in job("status")[1], "the end, in words")
 
 
 def test_two_runs_that_derive_one_port_start_on_the_same_hosts(cluster: Cluster, tmp_path: Path) -> None:
@@ -248,12 +248,12 @@ def test_two_runs_that_derive_one_port_start_on_the_same_hosts(cluster: Cluster,
         make(cluster, tmp_path / name, "ssh", "nodes=2", command=("program.py", "-", "5")) for name in ("one", "two")
     ]
     for job in jobs:
-        code, said = job("submit.sh", "--detach", "--run-id", "same")
+        code, said = job("submit", "--detach", "--run-id", "same")
         assert code == 0, said
     ports = {int(re.findall(r"^port=(\d+)$", read(job.run / "state/head"), re.MULTILINE)[0]) for job in jobs}
     assert len(ports) == 2 and all(f"at node1:{port}" in "".join(map(shown, jobs)) for port in ports)
     for job in jobs:
-        wait_for(lambda job=job: "done (exit 0)" in job("status.sh")[1], "the end")
+        wait_for(lambda job=job: "done (exit 0)" in job("status")[1], "the end")
 
 
 def shown(job: Job) -> str:

@@ -1,6 +1,6 @@
 """Backend kubernetes on the pod runner: the conformance suite, and what happens when pods fail, go or are stopped.
 
-The scripts call a real kubectl; submit.sh runs on this machine, which sees the storage of the pods only in the suite.
+The scripts call a real kubectl; jobctl submit runs on this machine, which sees the storage of the pods only in the suite.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ def test_pods_of_each_flavor_train_to_the_weights_of_local(make: Make, tmp_path:
     """Whatever starts the ranks; `accelerate launch` does from the accelerate.yaml in the ConfigMap."""
     train = ("task=digits", "loop.epochs=null", "loop.steps=15")
     local = compile_job(Request(("backend=local", "procs=2", "launcher=spawn", *train)))
-    script = write_job(local, tmp_path / "local" / "artifacts") / "submit.sh"
+    script = write_job(local, tmp_path / "local" / "artifacts") / "jobctl submit"
     done = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=170)
     wanted = re.findall(r"sha256 (\w{64})", done.stdout)
     assert len(wanted) == 1
     for flavor, launcher in (("job", "torchrun"), ("jobset", "accelerate"), ("trainjob", "spawn")):
         words = ("code=image", "procs=1", f"backend.flavor={flavor}", f"name={flavor}", f"launcher={launcher}")
         job = make(*train, *words)
-        code, said = job("submit.sh", "--wait")
+        code, said = job("submit", "--wait")
         assert code == 0, said
         (log,) = job.storage.glob(f"runs/{flavor}/*/logs/node_00.log")
         assert re.findall(r"sha256 (\w{64})", log.read_text()) == wanted, flavor
@@ -91,21 +91,21 @@ def test_a_jobset_makes_all_pods_again_for_75_and_69_and_none_for_65(make: Make,
         return reason, made["status"]["restarts"]
 
     once = make(f"backend.flavor={flavor}", program=f"{75 if flavor == 'jobset' else 69} 3 0")
-    code, said = once("submit.sh", "--wait")
+    code, said = once("submit", "--wait")
     assert code == 0, said
     assert ended(once) == ("AllJobsCompleted", 1)
     assert len(once.pods("Succeeded")) == len(once.pods()) == 2, "those of the first attempt are gone"
     once.wait_until_up(4, attempt=1)
 
     never = make(f"backend.flavor={flavor}", "name=broken", program="65 60 0")
-    code, said = never("submit.sh", "--wait")
+    code, said = never("submit", "--wait")
     assert code == 65, said
     assert ended(never)[0] == "FailJobSetFailurePolicyAction"
     logs = never.storage.glob("runs/broken/*/logs/rank_*.log")
     assert not any("up 1" in log.read_text() for log in logs), "a peer that ends first may have the JobSet start again"
 
     often = make(f"backend.flavor={flavor}", "name=often", "lifecycle.max_requeues=1", program="69 60 0 1 2 3")
-    code, said = often("submit.sh", "--wait")
+    code, said = often("submit", "--wait")
     assert code in (69, 75), said  # 75: of the peer, which ended first, and whose end took the other pod away
     assert ended(often) == ("ReachedMaxRestarts", 1)
 
@@ -113,8 +113,8 @@ def test_a_jobset_makes_all_pods_again_for_75_and_69_and_none_for_65(make: Make,
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_a_deadline_is_the_end_of_all_attempts(make: Make, flavor: str) -> None:
     job = make(f"backend.flavor={flavor}", "backend.deadline=4s", program="0 200")
-    code, said = job("submit.sh", "--wait")
-    assert code == 75 and "Failed DeadlineExceeded" in job("status.sh")[1], said
+    code, said = job("submit", "--wait")
+    assert code == 75 and "Failed DeadlineExceeded" in job("status")[1], said
     made = job.runner.store.get("jobsets", job.name)
     assert made is None or made["status"]["restarts"] == 0
     wait_for(lambda: not job.pods(), "no pods")
@@ -122,14 +122,14 @@ def test_a_deadline_is_the_end_of_all_attempts(make: Make, flavor: str) -> None:
 
 def test_stop_ends_a_trainjob_with_0_and_a_resume_goes_on(make: Make) -> None:
     job = make("backend.flavor=trainjob", program="0 200")
-    assert job("submit.sh")[0] == 0
+    assert job("submit")[0] == 0
     job.wait_until_up(4, attempt=0)
-    code, said = job("stop.sh")
-    assert code == 0 and "stopped by stop.sh" in said, said
-    code, said = job("submit.sh", "--resume", job.run.name)
+    code, said = job("stop")
+    assert code == 0 and "stopped by jobctl stop" in said, said
+    code, said = job("submit", "--resume", job.run.name)
     assert code == 0, said
     job.wait_until_up(4, attempt=1)
-    assert job("stop.sh", "--now")[0] == 0
+    assert job("stop", "--now")[0] == 0
 
 
 def test_code_of_a_commit_is_checked_out_and_must_exist(make: Make, tmp_path: Path) -> None:
@@ -143,14 +143,14 @@ def test_code_of_a_commit_is_checked_out_and_must_exist(make: Make, tmp_path: Pa
     (repository / "src" / "program.py").write_text("raise SystemExit('not this one')\n")
     words = ("code=git", "code.repository=/shared/repository", "code.root=src")
     job = make(*words, f"code.commit={head}", program="0")
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     assert code == 0, said
     code_folder = f"/shared/{job.run.relative_to(job.storage)}/code/src"
     assert f"from {code_folder}" in (job.run / "logs" / "rank_03.log").read_text()
     other = make(*words, f"code.commit={'0' * 40}", "name=other", program="0")
-    code, said = other("submit.sh", "--wait")
+    code, said = other("submit", "--wait")
     assert code == 65, said
-    assert "is not in /shared/repository" in other("logs.sh", "--follow", "--node", "0")[1]
+    assert "is not in /shared/repository" in other("logs", "--follow", "--node", "0")[1]
 
 
 # A sidecar, and an init container that ends as it is told: items of extra by their names, for the pods bring none.
@@ -173,14 +173,14 @@ def test_a_sidecar_and_an_init_container_of_extra_run_and_what_fails_is_told(mak
     (storage / "fetch.sh").write_text(FETCH)
     side = ITEM.format("side", "side.sh", "restartPolicy: Always, ")
     job = make(side, ITEM.format("fetch", "fetch.sh, 0", ""), program="0 1")
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     assert code == 0, said
     for node in range(2):
         assert (job.storage / f"said_{node}").read_text().splitlines() == ["side", "fetched", "end of side"]
     job = make(side, ITEM.format("fetch", "fetch.sh, 7", ""), "name=other", "lifecycle.max_requeues=0", program="0 1")
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     assert code == 1, said
-    said = job("status.sh")[1]
+    said = job("status")[1]
     assert "reason: node" in said and said.count("init container fetch exited with 7") >= 2, said
     (record,) = job.artifact.parents[2].glob("runs/other/*/logs/first_failure.txt")
     assert "/fetch] fetched" in record.read_text()
@@ -188,19 +188,19 @@ def test_a_sidecar_and_an_init_container_of_extra_run_and_what_fails_is_told(mak
 
 def test_broken_data_ends_the_job_at_once_and_its_first_failure_is_kept(make: Make) -> None:
     job = make(program="65 60 0")
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     assert code == 65, said
     left = job.pods()  # node 0 may have ended by itself before Kubernetes deleted it
     assert left == job.pods("Failed") and any(f"{job.name}-1-" in pod for pod in left), "the one that failed stays"
-    said = job("status.sh")[1]
+    said = job("status")[1]
     assert "failed (exit 65" in said and "rank 3 failed first" in said, said
-    assert "up 0" in job("logs.sh", "--rank", "0")[1], "the storage has what a deleted pod said"
+    assert "up 0" in job("logs", "--rank", "0")[1], "the storage has what a deleted pod said"
 
 
 @pytest.mark.parametrize("seen", [1, 71])
 def test_a_code_that_cannot_be_mended_ends_the_job_by_its_policy(make: Make, seen: int) -> None:
     job = make(program=f"{seen} 60 0")
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     assert code == seen, said
     made = job.runner.store.get("jobs", job.name)
     (failed,) = (each for each in made["status"]["conditions"] if each["type"] == "Failed")
@@ -210,7 +210,7 @@ def test_a_code_that_cannot_be_mended_ends_the_job_by_its_policy(make: Make, see
 @pytest.mark.parametrize("seen", [69, 75])
 def test_a_lost_peer_or_a_preemption_starts_all_nodes_again_together(make: Make, seen: int) -> None:
     job = make(program=f"{seen} 3 0")
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     assert code == 0, said
     job.wait_until_up(4, attempt=1)
     assert sorted(len(job.pods(phase)) for phase in ("Failed", "Succeeded")) == [2, 2]
@@ -218,69 +218,69 @@ def test_a_lost_peer_or_a_preemption_starts_all_nodes_again_together(make: Make,
 
 def test_restarts_are_counted_in_attempts_and_end(make: Make) -> None:
     job = make("lifecycle.max_requeues=1", program="69 60 0 1 2 3")
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     assert code == 69, said
     assert sorted(folder.name.split(".")[0] for folder in (job.run / "starts").iterdir()) == ["0", "1"]
 
 
 def test_an_evicted_pod_brings_all_into_the_next_attempt(make: Make) -> None:
     job = make(program="0 6")
-    assert job("submit.sh")[0] == 0
+    assert job("submit")[0] == 0
     job.wait_until_up(4, attempt=0)
     job.runner.evict(job.pods("Running")[1])
     job.wait_until_up(4, attempt=1)
-    wait_for(lambda: "done (exit 0)" in job("status.sh")[1], "the end")
+    wait_for(lambda: "done (exit 0)" in job("status")[1], "the end")
 
 
 def test_stop_ends_all_with_0_and_a_resume_goes_on(make: Make) -> None:
     job = make(program="0 200")
-    assert job("submit.sh")[0] == 0
+    assert job("submit")[0] == 0
     job.wait_until_up(4, attempt=0)
-    code, said = job("submit.sh")
+    code, said = job("submit")
     assert code == 1 and "is live in namespace testbed of context testbed, started by" in said
-    code, said = job("stop.sh")
-    assert code == 0 and "stopped by stop.sh" in said, said
+    code, said = job("stop")
+    assert code == 0 and "stopped by jobctl stop" in said, said
     assert len(job.pods("Succeeded")) == len(job.pods()) == 2
     assert (job.run / "control" / "STOP").exists()
-    code, said = job("submit.sh", "--resume", job.run.name)
+    code, said = job("submit", "--resume", job.run.name)
     assert code == 0, said
     job.wait_until_up(4, attempt=1)
     assert not (job.run / "control" / "STOP").exists()
-    assert job("stop.sh", "--now")[0] == 0
+    assert job("stop", "--now")[0] == 0
 
 
 def test_a_job_deleted_by_hand_stays_deleted_and_can_go_on(make: Make) -> None:
     job = make(program="0 200")
-    assert job("submit.sh")[0] == 0
+    assert job("submit")[0] == 0
     job.wait_until_up(4, attempt=0)
     environment = {**os.environ, "KUBECONFIG": str(job.runner.kubeconfig)}
     command = [KUBECTL, "delete", "job", job.name, "--cascade=foreground"]
     subprocess.run(command, env=environment, check=True, capture_output=True)
     assert not job.pods()
-    said = job("status.sh", "--all")[1]
+    said = job("status", "--all")[1]
     assert "is gone, deleted by hand" in said and "only in the run's storage" in said and "failed" not in said, said
-    said = job("status.sh")[1]
+    said = job("status")[1]
     assert "stopped early (exit 75)" in said and "deleted by hand" in said, "as its nodes have said on the storage"
-    code, said = job("submit.sh", "--resume", job.run.name)
+    code, said = job("submit", "--resume", job.run.name)
     assert code == 0, said
     job.wait_until_up(4, attempt=1)
-    assert job("stop.sh", "--now")[0] == 0
+    assert job("stop", "--now")[0] == 0
 
 
 def test_a_job_that_ended_and_went_unseen_is_told_by_its_storage(make: Make) -> None:
     """As lifecycle.keep does; the pod runner has no TTL."""
     ended = "failed (exit 65"
     job = make(program="65 60 0")
-    assert job("submit.sh")[0] == 0
+    assert job("submit")[0] == 0
     wait_for(lambda: bool({"Complete", "Failed"} & {*conditions(job)}), "the end")
     environment = {**os.environ, "KUBECONFIG": str(job.runner.kubeconfig)}
     command = [KUBECTL, "delete", "job", job.name, "--cascade=foreground"]
     subprocess.run(command, env=environment, check=True, capture_output=True)
-    said = job("status.sh", "--all")[1]
+    said = job("status", "--all")[1]
     assert "only in the run's storage" in said and "failed" not in said, said
-    said = job("status.sh")[1]
+    said = job("status")[1]
     assert ended in said, said
-    assert ended in job("status.sh", "--all")[1], "it is in the record now"
+    assert ended in job("status", "--all")[1], "it is in the record now"
     wait_for(lambda: not job.runner.pods(), "no pods")
 
 
@@ -291,9 +291,9 @@ def conditions(job: Job) -> list[str]:
 
 def test_pods_that_no_node_can_hold_are_explained_and_removed(make: Make) -> None:
     job = make("gpus=4", program="0 1")
-    assert job("submit.sh")[0] == 0
-    wait_for(lambda: "Insufficient nvidia.com/gpu" in job("status.sh")[1], "the reason")
-    assert "stopped by stop.sh; its object was deleted" in job("stop.sh")[1]
+    assert job("submit")[0] == 0
+    wait_for(lambda: "Insufficient nvidia.com/gpu" in job("status")[1], "the reason")
+    assert "stopped by jobctl stop; its object was deleted" in job("stop")[1]
     assert not job.pods()
 
 
@@ -304,7 +304,7 @@ def test_kubectl_create_by_hand_makes_its_own_run(make: Make) -> None:
     wait_for(lambda: len(job.pods("Succeeded")) == 2, "the end")
     assert job.run.name.startswith("kubernetes-")
     subprocess.run([KUBECTL, "delete", "job", job.name], env=environment, check=True, capture_output=True)
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     assert code == 0, said  # the ConfigMap and the Service were still there
 
 
@@ -312,16 +312,16 @@ def test_a_pod_that_comes_late_is_waited_for(make: Make, cluster: Cluster) -> No
     late = cluster.nodes[-1]
     late.power_off()
     job = make("nodes=4", program="0 0")
-    assert job("submit.sh")[0] == 0
+    assert job("submit")[0] == 0
     wait_for(lambda: len(job.pods("Running")) == 3, "three pods")
     time.sleep(2)
     assert not list(job.run.glob("logs/rank_*")), "no rank has started"
-    assert "1 of 4 pods are pending" in job("status.sh")[1]
+    assert "1 of 4 pods are pending" in job("status")[1]
     late.power_on()
     said: list[str] = []
 
     def has_ended() -> bool:
-        said.append(job("status.sh")[1])
+        said.append(job("status")[1])
         return "(exit " in said[-1]
 
     wait_for(has_ended, "the end")
@@ -330,9 +330,9 @@ def test_a_pod_that_comes_late_is_waited_for(make: Make, cluster: Cluster) -> No
 
 def test_preflight_and_smoke_run_on_every_node_and_leave_nothing(make: Make) -> None:
     job = make("task=digits", "code=image")
-    code, said = job("preflight.sh")
+    code, said = job("preflight")
     assert code == 0 and "the cluster takes the job" in said and "torch" in said, said
-    code, said = job("smoke.sh")
+    code, said = job("smoke")
     assert code == 0 and "all-reduce" in said, said
     assert not list(job.storage.glob("runs/.checks/*")) and not job.runner.pods()
 
@@ -340,15 +340,15 @@ def test_preflight_and_smoke_run_on_every_node_and_leave_nothing(make: Make) -> 
 def test_the_preflight_of_a_pod_names_what_is_wrong_before_a_rank_starts(make: Make) -> None:
     on = ("backend.preflight=true", "lifecycle.max_requeues=0")
     good = make(*on, program="0 0")
-    code, said = good("submit.sh", "--wait")
+    code, said = good("submit", "--wait")
     assert code == 0, said
     for pod in good.runner.pods("Succeeded"):
         assert "ready: 1 node" in good.runner.log(pod, "preflight")
 
     bad = make(*on, "storage.data=/shared/nowhere", "name=bad", program="0 0")
-    code, said = bad("submit.sh", "--wait")
+    code, said = bad("submit", "--wait")
     assert code == 1, said
-    said = bad("status.sh")[1]
+    said = bad("status")[1]
     assert "reason: node" in said and "data folder /shared/nowhere: No such file or directory" in said, said
     made = bad.runner.store.get("jobs", bad.name)
     assert "Container preflight" in made["status"]["conditions"][0]["message"], "no retries"
@@ -357,21 +357,21 @@ def test_the_preflight_of_a_pod_names_what_is_wrong_before_a_rank_starts(make: M
     lost = make(*on, "backend.start_timeout=3s", "name=lost", program="0 0")
     text = (lost.artifact / "job.yaml").read_text()  # edited by hand, so that the Service knows no pod
     (lost.artifact / "job.yaml").write_text(text.replace("  selector:\n", "  selector:\n    a: b\n", 1))
-    assert lost("submit.sh")[0] == 0
-    wait_for(lambda: "failed (exit 71" in lost("status.sh")[1], "the end")
-    assert "the name of node 0 is not found" in lost("status.sh")[1]
+    assert lost("submit")[0] == 0
+    wait_for(lambda: "failed (exit 71" in lost("status")[1], "the end")
+    assert "the name of node 0 is not found" in lost("status")[1]
 
 
 def test_a_shell_beside_a_live_run_and_without_one(make: Make) -> None:
     job = make(program="0 200")
     ask = ("--", "bash", "-c", 'echo "node $JOBC_NODE_RANK in $PWD"; exit 3')
-    code, said = job("shell.sh", *ask)
+    code, said = job("shell", *ask)
     assert code == 3 and "node 0 in /shared" in said, said
-    assert job("submit.sh")[0] == 0
+    assert job("submit")[0] == 0
     job.wait_until_up(4, attempt=0)
-    code, said = job("shell.sh", "--node", "1", *ask)
+    code, said = job("shell", "--node", "1", *ask)
     assert code == 3 and "node 1 in /shared" in said, said
-    assert job("stop.sh", "--now")[0] == 0
+    assert job("stop", "--now")[0] == 0
 
 
 def test_opensora_runs_as_its_team_starts_it(runner: PodRunner, tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def test_opensora_runs_as_its_team_starts_it(runner: PodRunner, tmp_path: Path) 
     small = ("nodes=2", "gpus=2", "shm=16MiB", "launcher=spawn", "backend.preflight=false")
     words = ("backend=kubernetes", "+experiment=opensora_k8s", f"container.workdir={image}", mount, *small)
     artifact = write_job(compile_job(Request(words)), tmp_path / "project" / "artifacts")
-    code, said = Job(runner, disk, artifact)("submit.sh", "--wait")
+    code, said = Job(runner, disk, artifact)("submit", "--wait")
     assert code == 0, said
     logs = sorted(disk.glob("runs/opensora_k8s/*/logs/rank_*.log"))
     line = "configs/diffusion/train/demo.py --dataset.data-path modified_data.csv 1800 4\n"

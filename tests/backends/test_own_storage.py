@@ -97,7 +97,7 @@ def make(rack: Cluster, name: str, client: str, *words: str, command: tuple[str,
 
 
 def start(job: Job, *words: str, **env: str) -> None:
-    code, said = job("submit.sh", "--detach", *words, **env)
+    code, said = job("submit", "--detach", *words, **env)
     assert code == 0, said
     for rank, node in enumerate(job.rack.nodes):
         wait_for(lambda node=node, rank=rank: "up" in job.read(node, f"logs/rank_{rank:02}.log"), f"rank {rank}")
@@ -106,11 +106,11 @@ def start(job: Job, *words: str, **env: str) -> None:
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_run_is_sent_started_followed_and_told(rack: Cluster, client: str) -> None:
     job = make(rack, f"done {client}", client, "launcher=spawn", command=("program.py", "-", "1"))
-    code, said = job("submit.sh")
+    code, said = job("submit")
     assert code == 0 and "up good morning" in said and "done (exit 0)" in said, said
-    status = job("status.sh")[1]
+    status = job("status")[1]
     assert status.count(", exit 0") == 3 and "node 02  ended on node3" in status, status
-    assert "up good morning" in job("logs.sh", "--rank", "2")[1]
+    assert "up good morning" in job("logs", "--rank", "2")[1]
     assert not list(rack.login.outside(job.run).glob(".*"))
     assert not [f for node in rack.nodes for f in node.outside(job.run).glob(".*")]
 
@@ -119,17 +119,17 @@ def test_a_run_is_sent_started_followed_and_told(rack: Cluster, client: str) -> 
 def test_stop_reaches_every_node_and_a_rank_that_fails_ends_all(rack: Cluster, client: str) -> None:
     job = make(rack, f"stop {client}", client, "launcher=spawn", command=("program.py", "-", "300"))
     start(job)
-    assert "live" in job("status.sh")[1]
-    code, said = job("stop.sh")
-    assert code == 0 and "stopped by stop.sh" in said, said
+    assert "live" in job("status")[1]
+    code, said = job("stop")
+    assert code == 0 and "stopped by jobctl stop" in said, said
     wait_for(lambda: not rack.processes("program.py|jobctl supervise"), "an end of all", 20)
-    assert "stopped" in job("status.sh", "--all")[1]
+    assert "stopped" in job("status", "--all")[1]
 
     job = make(rack, f"fails {client}", client, "launcher=spawn", command=("program.py", "2", "300"))
-    code, said = job("submit.sh")
+    code, said = job("submit")
     assert code == 1 and "failed (exit 1: crashed)" in said and "the disk is broken" in said, said
     assert not rack.processes("program.py|jobctl supervise")
-    assert "reason: node 2: rank 2" in job("status.sh")[1]
+    assert "reason: node 2: rank 2" in job("status")[1]
 
 
 TRAINING = ("task=digits", "loop.epochs=null", "loop.steps=60", "checkpoint.every_steps=10")
@@ -138,24 +138,24 @@ TRAINING = ("task=digits", "loop.epochs=null", "loop.steps=60", "checkpoint.ever
 def test_resumed_it_ends_with_the_weights_of_an_undisturbed_run(rack: Cluster) -> None:
     words = ("nodes=2", "launcher=spawn", *TRAINING)
     whole = make(rack, "whole", "ssh", *words)
-    code, said = whole("submit.sh")
+    code, said = whole("submit")
     assert code == 0, said
     wanted = re.findall(r"sha256 (\w{64})", said)
 
     job = make(rack, "resumed", "ssh", *words)
-    code, said = job("submit.sh", "--detach")
+    code, said = job("submit", "--detach")
     assert code == 0, said
     wait_for(lambda: "step_00000010" in job.read(rack.nodes[0], "logs/node_00.log"), "a checkpoint")
     rack.nodes[1].run("pkill -KILL -f jobc_trainer")
-    wait_for(lambda: "failed" in job("status.sh")[1], "the end")
+    wait_for(lambda: "failed" in job("status")[1], "the end")
     refused = make(rack, "resumed", "ssh", *words, "hosts=node[2-3]")
-    code, said = refused("submit.sh", "--resume", job.run.name)
+    code, said = refused("submit", "--resume", job.run.name)
     assert code == 1 and "may have checkpoints on node1, which is not a host of this start" in said, said
     moved = make(rack, "resumed", "ssh", *words, "hosts=node3,node1")
-    code, said = moved("submit.sh", "--resume", job.run.name)
+    code, said = moved("submit", "--resume", job.run.name)
     assert code == 0 and re.search(r"checkpoints/step_\d+ of rank 1", said), said
     assert re.findall(r"sha256 (\w{64})", said) == wanted
-    assert "done (exit 0)" in moved("status.sh")[1] and moved("logs.sh", "--rank", "1")[0] == 0
+    assert "done (exit 0)" in moved("status")[1] and moved("logs", "--rank", "1")[0] == 0
 
 
 def test_what_a_host_cannot_take_stays_on_none(rack: Cluster) -> None:
@@ -163,14 +163,14 @@ def test_what_a_host_cannot_take_stays_on_none(rack: Cluster) -> None:
     foreign = rack.nodes[1].outside(job.runs / "mine")
     foreign.mkdir(parents=True)
     (foreign / "thesis.txt").write_text("the only copy")
-    code, said = job("submit.sh", "--run-id", "mine")
+    code, said = job("submit", "--run-id", "mine")
     assert code == 65 and "node2: FAIL" in said and "is here already, and is not of this run" in said, said
     assert [file.name for file in foreign.iterdir()] == ["thesis.txt"]
     assert not [host for host in rack.hosts if host is not rack.nodes[1] and host.outside(job.runs / "mine").exists()]
 
     for place, mounts in {"read-only": "-o ro", "full": "-o size=64k"}.items():
         rack.nodes[2].run(f"mkdir -p {job.runs.parent} && mount -t tmpfs {mounts} tmpfs {job.runs.parent}", check=True)
-        code, said = job("submit.sh", "--run-id", place)
+        code, said = job("submit", "--run-id", place)
         rack.nodes[2].run(["umount", job.runs.parent], check=True)
         assert code == 1 and "node3: FAIL  cannot" in said and "it is started on none" in said, said
         assert "Read-only file system" in said or "is the disk full?" in said, said
@@ -183,7 +183,7 @@ def test_a_secret_is_on_the_hosts_only_until_they_are_up(rack: Cluster) -> None:
     start(job, TOKEN=SECRET)
     assert f"token of {len(SECRET)}" in job.read(rack.nodes[2], "logs/rank_02.log")
     assert SECRET not in "".join(seen.command for found in rack.processes().values() for seen in found)
-    assert job("stop.sh")[0] == 0
+    assert job("stop")[0] == 0
     for host in rack.hosts:
         folder = host.outside(rack.shared)
         assert not [f for f in folder.rglob("*") if f.is_file() and SECRET.encode() in f.read_bytes()]
@@ -194,17 +194,17 @@ def test_rsync_sends_what_the_last_run_did_not_have(rack: Cluster) -> None:
     here = rack.login.outside(job.project)
     (here / "sub dir").mkdir()
     (here / "sub dir" / "big").write_text("x" * 100_000)
-    assert job("submit.sh", "--run-id", "a")[0] == 0
+    assert job("submit", "--run-id", "a")[0] == 0
     (here / "greeting.txt").write_text("good evening")
     (here / "sub dir" / "new").write_text("x")
-    code, said = job("submit.sh", "--run-id", "b")
+    code, said = job("submit", "--run-id", "b")
     assert code == 0 and "up good evening" in said, said
     a, b = (rack.nodes[1].outside(job.runs / run) / "code" for run in "ab")
     big = [(run / "sub dir" / "big").stat() for run in (a, b)]
     assert big[0].st_ino != big[1].st_ino and big[0].st_size == big[1].st_size  # a script may write to its copy
     assert (a / "greeting.txt").read_text() == "good morning" and (b / "sub dir" / "new").exists()
     rack.nodes[1].run("mount --bind /dev/null /usr/bin/rsync", check=True)
-    code, said = job("submit.sh", "--run-id", "c")
+    code, said = job("submit", "--run-id", "c")
     rack.nodes[1].run("umount /usr/bin/rsync", check=True)
     assert code == 65 and "node2: FAIL  there is no rsync" in said and "started on none" in said, said
     assert not [host for host in rack.hosts if host.outside(job.runs / "c").exists()]
@@ -212,9 +212,9 @@ def test_rsync_sends_what_the_last_run_did_not_have(rack: Cluster) -> None:
 
 def test_preflight_and_smoke_leave_nothing(rack: Cluster) -> None:
     job = make(rack, "checks", "ssh", "nodes=2", "launcher=spawn", command=("program.py", "-", "0"))
-    code, said = job("preflight.sh")
+    code, said = job("preflight")
     assert "ok    node[1-2]  python 3" in said, said
-    code, said = job("smoke.sh")
+    code, said = job("smoke")
     assert code == 0, said
     assert not [f for host in rack.hosts for f in host.outside(job.project).glob("runs/job/*")]
 
@@ -222,7 +222,7 @@ def test_preflight_and_smoke_leave_nothing(rack: Cluster) -> None:
 def test_one_mpirun_spans_hosts_that_share_nothing(rack: Cluster) -> None:
     say = "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE is $RANK on $(uname -n)"
     job = make(rack, "mpi", "ssh", "nodes=3", "procs=2", "launcher=mpirun", *AS_ROOT, command=("bash", "-c", say))
-    code, said = job("submit.sh")
+    code, said = job("submit")
     assert code == 0, said
     ends = [job.read(rack.nodes[rank // 2], f"logs/rank_{rank:02}.log") for rank in range(6)]
     assert [end.splitlines()[-1] for end in ends] == [f"rank {r} of 6 is {r} on node{r // 2 + 1}" for r in range(6)]
@@ -236,8 +236,8 @@ def test_a_link_cut_for_5_s_does_no_harm_and_for_good_ends_the_others_within_35_
     rack.nodes[0].run("sleep 5", check=True)
     rack.nodes[2].restore_link()
     rack.nodes[0].run("sleep 25", check=True)
-    assert len(rack.processes("program.py")) == 3 and "live" in job("status.sh")[1]
+    assert len(rack.processes("program.py")) == 3 and "live" in job("status")[1]
     rack.nodes[2].cut_link()
     wait_for(lambda: set(rack.processes("program.py")) <= {"node3"}, "an end of the others", 35)
-    wait_for(lambda: "failed (exit 69" in job("status.sh")[1], "the verdict: a host may be silent for 90 s", 150)
-    assert "node 2 (node3) does not answer" in job("status.sh")[1]
+    wait_for(lambda: "failed (exit 69" in job("status")[1], "the verdict: a host may be silent for 90 s", 150)
+    assert "node 2 (node3) does not answer" in job("status")[1]

@@ -74,31 +74,31 @@ def story(runner: PodRunner, bucket: S3Server, tmp_path_factory: pytest.TempPath
         return seen.said[what]
 
     job = rack.make(*words)
-    ask("submit", job, "submit.sh", "--run-id", "first")
+    ask("submit", job, "submit", "--run-id", "first")
     hold(runner, folder / "scratch" / "node_00" / "job" / "first")
     wait_for(lambda: any(key.endswith("/MANIFEST.json") for key in bucket.listed()), "a checkpoint in the bucket")
-    ask("status of a live run", job, "status.sh")
-    ask("shell beside it", job, "shell.sh", "--node", "1", "--", "bash", "-c", "echo $JOBC_RUN_ID $JOBC_NODE_RANK")
+    ask("status of a live run", job, "status")
+    ask("shell beside it", job, "shell", "--node", "1", "--", "bash", "-c", "echo $JOBC_RUN_ID $JOBC_NODE_RANK")
     for pod in runner.pods("Running"):
         process = runner.process(pod)
         assert process is not None
         os.kill(process.pid, signal.SIGKILL)
-    wait_for(lambda: "failed" in ask("status of a killed one", job, "status.sh")[1], "the end of both pods")
+    wait_for(lambda: "failed" in ask("status of a killed one", job, "status")[1], "the end of both pods")
     seen.listed["killed"] = " ".join(bucket.listed())
 
     job = rack.make(*words, "backend.flavor=jobset", "backend.preflight=true")
-    ask("resume", job, "submit.sh", "--wait", "--resume", "first")
-    ask("log of rank 0", job, "logs.sh", "--rank", "0")
-    ask("log of node 0", job, "logs.sh", "--follow", "--node", "0")
+    ask("resume", job, "submit", "--wait", "--resume", "first")
+    ask("log of rank 0", job, "logs", "--rank", "0")
+    ask("log of node 0", job, "logs", "--follow", "--node", "0")
     seen.listed["resumed"] = " ".join(bucket.listed())
 
     job = rack.make(*words, "backend.flavor=trainjob", "loop.steps=20")
-    ask("fork", job, "submit.sh", "--wait", "--fork", "first", "--run-id", "second")
-    ask("log of the fork", job, "logs.sh", "--run", "second", "--rank", "1")
-    ask("shell alone", job, "shell.sh", "--", "bash", "-c", "echo alone in $PWD; exit 3")
-    ask("smoke", job, "smoke.sh")
+    ask("fork", job, "submit", "--wait", "--fork", "first", "--run-id", "second")
+    ask("log of the fork", job, "logs", "--run", "second", "--rank", "1")
+    ask("shell alone", job, "shell", "--", "bash", "-c", "echo alone in $PWD; exit 3")
+    ask("smoke", job, "smoke")
     seen.listed["forked"] = " ".join(bucket.listed())
-    ask("clean", job, "clean.sh", "--keep", "0", "--yes")
+    ask("clean", job, "clean", "--keep", "0", "--yes")
     seen.listed["cleaned"] = " ".join(bucket.listed())
     yield seen
     rack.clear()
@@ -131,7 +131,7 @@ def test_a_killed_run_goes_on_as_a_jobset_and_ends_with_the_weights_of_local(sto
     assert "attempt 0, rank 0" in log, log
     assert "downloaded checkpoints/step_" in story.said["log of node 0"][1]
     local = compile_job(Request(("backend=local", "procs=2", "launcher=spawn", *TRAIN)))
-    script = write_job(local, tmp_path / "artifacts") / "submit.sh"
+    script = write_job(local, tmp_path / "artifacts") / "jobctl submit"
     done = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=170)
     found = re.findall(r"sha256 (\w{64})", log)
     assert len(found) == 1 and found == re.findall(r"sha256 (\w{64})", done.stdout)

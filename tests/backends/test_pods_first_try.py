@@ -1,4 +1,4 @@
-"""An own script on Kubernetes with nothing but an image: submit.sh sends the code, the runs end with the pods."""
+"""An own script on Kubernetes with nothing but an image: jobctl submit sends the code, the runs end with the pods."""
 
 from __future__ import annotations
 
@@ -71,23 +71,23 @@ def make(runner: PodRunner, project: Path) -> Iterator[object]:
 @pytest.mark.parametrize("flavor", ["job", "jobset"])
 def test_the_code_is_sent_and_two_pods_train(make, flavor: str) -> None:  # type: ignore[no-untyped-def]
     job = make(f"backend.flavor={flavor}", command=("train.py", "0", "--lr", "1"))
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     assert code == 0, said
-    code, said = job("logs.sh", "--node", "0")
+    code, said = job("logs", "--node", "0")
     assert "rank 0 of 2 from the submit host ['0', '--lr', '1']" in said, said
-    code, said = job("submit.sh", "--resume", "anything")
+    code, said = job("submit", "--resume", "anything")
     assert code == 65 and "end with their pods" in said
-    assert "done (exit 0)" in job("status.sh")[1]
+    assert "done (exit 0)" in job("status")[1]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_failed_rank_ends_the_job_with_its_code_and_no_pod_starts_again(make) -> None:  # type: ignore[no-untyped-def]
     job = make("lifecycle.max_requeues=3", command=("train.py", "60", "--fail"))
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     assert code == 1, said
     assert len(job.pods()) <= 2
-    said = job("status.sh")[1]
+    said = job("status")[1]
     assert "failed (exit 1" in said and "rank 1 failed first" in said and "--resume" not in said, said
 
 
@@ -95,14 +95,14 @@ def test_a_failed_rank_ends_the_job_with_its_code_and_no_pod_starts_again(make) 
 @pytest.mark.timeout(400)
 def test_preflight_and_stop(make) -> None:  # type: ignore[no-untyped-def]
     job = make(command=("train.py", "300"))
-    code, said = job("preflight.sh")
+    code, said = job("preflight")
     assert code == 0 and "ready: 2 nodes" in said, said
-    code, said = job("submit.sh")
+    code, said = job("submit")
     assert code == 0, said
-    wait_for(lambda: "from the submit host" in job("logs.sh", "--node", "0")[1], "the ranks have met")
-    code, said = job("stop.sh")
+    wait_for(lambda: "from the submit host" in job("logs", "--node", "0")[1], "the ranks have met")
+    code, said = job("stop")
     assert code == 0, said
-    assert "stopped" in job("status.sh")[1]
+    assert "stopped" in job("status")[1]
 
 
 def test_without_the_code_a_pod_says_what_it_lacks(make) -> None:  # type: ignore[no-untyped-def]

@@ -34,26 +34,26 @@ def make(runner: PodRunner, tmp_path: Path) -> Iterator[Callable[..., Job]]:
 
 def test_logs_are_of_the_node_or_the_rank_that_was_asked_for(make: Callable[..., Job]) -> None:
     job = make(program="0 200")
-    for verb in ("logs.sh", "status.sh", "stop.sh"):
+    for verb in ("logs", "status", "stop"):
         assert job(verb)[0] == 1, "there is no run"
-    assert job("submit.sh", "--run-id", "a")[0] == 0
+    assert job("submit", "--run-id", "a")[0] == 0
     job.wait_until_up(4, attempt=0)
-    assert job("status.sh", "--all") == (0, f"{'a':<22} live, in namespace testbed of context testbed\n")
-    assert re.search(r"^  node 01  pod job-\S*-1-\S* running on node\d$", job("status.sh")[1], re.MULTILINE)
+    assert job("status", "--all") == (0, f"{'a':<22} live, in namespace testbed of context testbed\n")
+    assert re.search(r"^  node 01  pod job-\S*-1-\S* running on node\d$", job("status")[1], re.MULTILINE)
     for words, file in (
         ((), "node_00"),
         (("--node", "01"), "node_01"),
         (("--rank", "3"), "rank_03"),
         (("--run", "a", "--rank", "00"), "rank_00"),
     ):
-        assert job("logs.sh", *words) == (0, (job.run / f"logs/{file}.log").read_text()), words
-    code, said = job("logs.sh", "--rank", "9")
+        assert job("logs", *words) == (0, (job.run / f"logs/{file}.log").read_text()), words
+    code, said = job("logs", "--rank", "9")
     assert code == 1 and "no logs/rank_09.log of run a" in said, said
-    assert job("logs.sh", "--run", "b")[0] == 1
-    assert job("shell.sh", "--node", "2", "--", "true")[0] == 2
+    assert job("logs", "--run", "b")[0] == 1
+    assert job("shell", "--node", "2", "--", "true")[0] == 2
 
     followers = [follow(job), follow(job, "--node", "1"), follow(job, "--rank", "3")]
-    code, said = job("stop.sh")
+    code, said = job("stop")
     assert code == 0 and "stopping run a: it has 5 s to save" in said, said
     said = [follower.communicate(timeout=90) for follower in followers]
     assert all(follower.returncode == 0 for follower in followers) and not any(errors for _, errors in said), said
@@ -61,14 +61,14 @@ def test_logs_are_of_the_node_or_the_rank_that_was_asked_for(make: Callable[...,
     assert {line[:3] for line in everything.splitlines()[:-1]} == {"0: ", "1: "} and "stopped" in everything
     assert {line[:3] for line in of_node.splitlines()[:-1]} == {"1: "} and "stopped" in of_node
     assert of_rank.startswith((job.run / "logs/rank_03.log").read_text())
-    assert re.match(r"stopping\b|stopped by stop.sh or Ctrl-C \(exit 0\)$", of_rank.splitlines()[-1]), (
-        "as status.sh says it"
+    assert re.match(r"stopping\b|stopped by jobctl stop or Ctrl-C \(exit 0\)$", of_rank.splitlines()[-1]), (
+        "as jobctl status says it"
     )
 
-    assert job("stop.sh")[0] == 1, "it has ended"
+    assert job("stop")[0] == 1, "it has ended"
     for words in ((), ("--follow", "--node", "0")):
-        assert "exit 0: done" in job("logs.sh", *words)[1]
-    assert job("logs.sh", "--node", "1") == (0, (job.run / "logs/node_01.log").read_text())
+        assert "exit 0: done" in job("logs", *words)[1]
+    assert job("logs", "--node", "1") == (0, (job.run / "logs/node_01.log").read_text())
     wait_for(lambda: not shells(job), "no pod beside the job")
 
 
@@ -81,34 +81,34 @@ def shells(job: Job) -> list[str]:
 def follow(job: Job, *words: str) -> subprocess.Popen[str]:
     path = f"{os.path.dirname(KUBECTL)}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "KUBECONFIG": str(job.runner.kubeconfig)}
-    command = [str(job.artifact / "logs.sh"), "--follow", *words]
+    command = [str(job.artifact / "jobctl"), "logs", "--follow", *words]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_a_job_compiled_again_asks_for_the_object_that_its_run_has(make: Callable[..., Job]) -> None:
     first = make(program="0 200")
-    assert first("submit.sh", "--run-id", "a")[0] == 0
+    assert first("submit", "--run-id", "a")[0] == 0
     first.wait_until_up(4, attempt=0)
     job = make("time=2h", "backend.flavor=jobset", program="0 200")
     assert job.artifact == first.artifact and job.name != (kept := record(job, "a"))["object"]
-    assert job("status.sh", "--all") == (0, f"{'a':<22} live, in namespace testbed of context testbed\n")
-    code, said = job("status.sh")
+    assert job("status", "--all") == (0, f"{'a':<22} live, in namespace testbed of context testbed\n")
+    code, said = job("status")
     assert code == 0 and said.count(f"pod {kept['object']}-") == 2, said
-    assert job("logs.sh", "--rank", "3") == (0, (job.run / "logs/rank_03.log").read_text())
-    assert job("shell.sh", "--node", "1", "--", "bash", "-c", "echo $JOBC_RUN_ID") == (0, "a\n")
-    code, said = job("submit.sh", "--resume", "a")
+    assert job("logs", "--rank", "3") == (0, (job.run / "logs/rank_03.log").read_text())
+    assert job("shell", "--node", "1", "--", "bash", "-c", "echo $JOBC_RUN_ID") == (0, "a\n")
+    code, said = job("submit", "--resume", "a")
     assert code == 1 and "run a is live" in said, said
-    code, said = job("clean.sh", "--keep", "0", "--yes")
+    code, said = job("clean", "--keep", "0", "--yes")
     assert code == 0 and f"run a stays: job.batch {kept['object']} is live" in said, said
     assert job.run.is_dir() and kept == record(job, "a")
 
-    code, said = job("stop.sh")
-    assert code == 0 and "stopped by stop.sh" in said, said
-    code, said = job("submit.sh", "--resume", "a")
+    code, said = job("stop")
+    assert code == 0 and "stopped by jobctl stop" in said, said
+    code, said = job("submit", "--resume", "a")
     assert code == 0, said
     job.wait_until_up(4, attempt=1)
-    assert record(job, "a", attempt=1)["object"] == job.name and job("stop.sh", "--now")[0] == 0
-    code, said = job("clean.sh", "--keep", "0", "--yes")
+    assert record(job, "a", attempt=1)["object"] == job.name and job("stop", "--now")[0] == 0
+    code, said = job("clean", "--keep", "0", "--yes")
     assert code == 0 and said.endswith("removed a\n"), said
 
 
@@ -122,25 +122,25 @@ def test_a_second_job_of_a_live_run_ends_when_it_sees_the_first(
 ) -> None:
     """As from another machine, which has no record of the run."""
     first = make(program="0 200")
-    assert first("submit.sh", "--run-id", "a")[0] == 0
+    assert first("submit", "--run-id", "a")[0] == 0
     first.wait_until_up(4, attempt=0)
     pods = first.pods("Running")
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("JOBC_RUN_ROOT", str(tmp_path / "elsewhere"))
         second = make("time=2h", program="0 200")
-        code, said = second("submit.sh", "--wait", "--run-id", "a")
+        code, said = second("submit", "--wait", "--run-id", "a")
         assert code == 1, said
         (pod, *_) = second.runner.pods("Failed")
         assert re.search("run a is live: node 0[01] of another job writes to it", second.runner.log(pod))
     assert len(pods) == 2 and {*pods} == {pod["metadata"]["name"] for pod in first.runner.pods("Running")}
     assert [start.name[:2] for start in (first.run / "starts").iterdir()] == ["0."]
-    assert first("stop.sh", "--now")[0] == 0
+    assert first("stop", "--now")[0] == 0
 
 
 def test_dashes_at_the_end_of_a_line_do_not_cut_what_a_pod_beside_the_job_gets(make: Callable[..., Job]) -> None:
     job = make("nodes=1", "env.BANNER='--- hello ---'", program="0 0 ---")
     assert re.search(" ---$", (job.artifact / "node.sh").read_text(), re.MULTILINE)
-    code, said = job("shell.sh", "--", "bash", "-c", "echo $BANNER; sha256sum /jobc/files/{node,task}.sh")
+    code, said = job("shell", "--", "bash", "-c", "echo $BANNER; sha256sum /jobc/files/{node,task}.sh")
     assert code == 0 and said.startswith("--- hello ---\n"), said
     for name in ("node.sh", "task.sh"):
         assert hashlib.sha256((job.artifact / name).read_bytes()).hexdigest() in said
@@ -152,48 +152,48 @@ def test_a_refused_trainjob_leaves_no_runtime_and_no_run(make: Callable[..., Job
     job = make("backend.flavor=trainjob", program="0 0")
     printed = subprocess.run([KUBECTL, "kustomize", job.artifact], capture_output=True, text=True, check=True).stdout
     assert re.findall("^kind: (.*)", printed, re.MULTILINE) == ["TrainingRuntime", "TrainJob", "ConfigMap"]
-    code, said = job("preflight.sh", "--queue-only")
+    code, said = job("preflight", "--queue-only")
     assert code == 0 and said.startswith("ok    the cluster takes the job"), said
     text = (job.artifact / "job.yaml").read_text()
     (job.artifact / "job.yaml").write_text(text.replace("  trainer:\n", "  trainner: {}\n  trainer:\n", 1))
-    code, said = job("submit.sh")
+    code, said = job("submit")
     assert code == 1 and "the cluster refuses the job" in said and "TrainJob" in said, said
-    assert job("preflight.sh", "--queue-only")[0] == 1
+    assert job("preflight", "--queue-only")[0] == 1
     kinds = ("trainjobs", "trainingruntimes", "configmaps")
-    assert not [item for kind in kinds for item in job.runner.store.all(kind)] and job("status.sh")[0] == 1
+    assert not [item for kind in kinds for item in job.runner.store.all(kind)] and job("status")[0] == 1
 
 
 @pytest.mark.parametrize("flavor", ["job", "jobset"])
 def test_a_job_whose_pods_are_refused_says_why(make: Callable[..., Job], flavor: str) -> None:
     job = make(f"backend.flavor={flavor}", "queue.priority=urgent", program="0 0")
-    assert job("submit.sh", "--run-id", "a")[0] == 0
-    wait_for(lambda: "FailedCreate" in job("status.sh")[1], "the event")
-    code, said = job("status.sh")
+    assert job("submit", "--run-id", "a")[0] == 0
+    wait_for(lambda: "FailedCreate" in job("status")[1], "the event")
+    code, said = job("status")
     assert code == 0 and "live, 0 of 2 pods are there, in namespace testbed" in said, said
     assert "\n  FailedCreate: Error creating: pods" in said and "no PriorityClass with name urgent was found\n" in said
-    assert "0 of 2 pods are there" in job("status.sh", "--all")[1]
-    assert "stopped by stop.sh; its object was deleted" in job("stop.sh")[1]
+    assert "0 of 2 pods are there" in job("status", "--all")[1]
+    assert "stopped by jobctl stop; its object was deleted" in job("stop")[1]
 
 
 def test_every_call_is_for_the_context_and_namespace_of_the_run(
     make: Callable[..., Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = make(program="0 200")
-    assert job("submit.sh", "--run-id", "a")[0] == 0
+    assert job("submit", "--run-id", "a")[0] == 0
     job.wait_until_up(4, attempt=0)
     other = tmp_path / "kubeconfig"
     text = job.runner.kubeconfig.read_text().replace("current-context: testbed", "current-context: other")
     other.write_text(text.replace("namespace: testbed", "namespace: elsewhere"))
     monkeypatch.setattr(job.runner, "kubeconfig", other)
-    assert "cannot query namespace elsewhere of context other" in job("submit.sh", "--fork", "a")[1]
-    assert " live, in namespace testbed of context testbed\n" in job("status.sh", "--all")[1]
-    assert job("status.sh")[1].count(" running on node") == 2
-    assert job("logs.sh", "--rank", "3") == (0, (job.run / "logs/rank_03.log").read_text())
-    assert job("shell.sh", "--", "bash", "-c", "echo $JOBC_RUN_ID") == (0, "a\n")
-    code, said = job("stop.sh")
-    assert code == 0 and "stopped by stop.sh" in said, said
-    assert job("logs.sh", "--node", "1") == (0, (job.run / "logs/node_01.log").read_text()), "through a pod of its own"
-    code, said = job("clean.sh", "--keep", "0", "--yes")
+    assert "cannot query namespace elsewhere of context other" in job("submit", "--fork", "a")[1]
+    assert " live, in namespace testbed of context testbed\n" in job("status", "--all")[1]
+    assert job("status")[1].count(" running on node") == 2
+    assert job("logs", "--rank", "3") == (0, (job.run / "logs/rank_03.log").read_text())
+    assert job("shell", "--", "bash", "-c", "echo $JOBC_RUN_ID") == (0, "a\n")
+    code, said = job("stop")
+    assert code == 0 and "stopped by jobctl stop" in said, said
+    assert job("logs", "--node", "1") == (0, (job.run / "logs/node_01.log").read_text()), "through a pod of its own"
+    code, said = job("clean", "--keep", "0", "--yes")
     assert code == 0 and said.endswith("removed a\n") and not list(job.storage.glob("runs/job/*")), said
 
 
@@ -201,13 +201,13 @@ def test_what_the_server_refuses_is_not_there_afterwards(make: Callable[..., Job
     job = make(program="0 0")
     text = (job.artifact / "job.yaml").read_text()
     (job.artifact / "job.yaml").write_text(text.replace("completionMode:", "completionsMode:"))
-    code, said = job("submit.sh", "--run-id", "a")
+    code, said = job("submit", "--run-id", "a")
     assert code == 1 and "error: the cluster refuses the job in namespace testbed" in said and "completionsMode" in said
-    assert "hint: preflight.sh --queue-only" in said
+    assert "hint: jobctl preflight --queue-only" in said
     assert not [item for kind in ("jobs", "services", "configmaps") for item in job.runner.store.all(kind)]
-    assert not list(job.artifact.parents[2].glob("runs/job/*")) and "has no run" in job("status.sh")[1]
+    assert not list(job.artifact.parents[2].glob("runs/job/*")) and "has no run" in job("status")[1]
     (job.artifact / "job.yaml").write_text(text)
-    code, said = job("submit.sh", "--wait", "--run-id", "a")
+    code, said = job("submit", "--wait", "--run-id", "a")
     assert code == 0, said
 
 
@@ -216,16 +216,16 @@ def test_clean_looks_into_each_cluster_that_has_had_a_run(
 ) -> None:
     job = make("nodes=1", program="0 0")
     first = job.runner
-    assert job("submit.sh", "--wait", "--run-id", "a")[0] == 0
+    assert job("submit", "--wait", "--run-id", "a")[0] == 0
     with PodRunner(cluster, claims=first.claims) as second:
         both = tmp_path / "kubeconfig"
         text = first.kubeconfig.read_text().replace('127.0.0.1:1"', f'127.0.0.1:{second.server.port}"')
         text = text.replace("namespace: elsewhere", "namespace: testbed")
         both.write_text(text.replace("current-context: testbed", "current-context: other"))
         monkeypatch.setattr(first, "kubeconfig", both)
-        code, said = job("submit.sh", "--wait", "--run-id", "b")
+        code, said = job("submit", "--wait", "--run-id", "b")
         assert code == 0 and "in namespace testbed of context other" in said, said
-        code, said = job("clean.sh", "--keep", "0", "--yes")
+        code, said = job("clean", "--keep", "0", "--yes")
         assert code == 0 and said.endswith("removed b\nremoved a\n") and not list(job.storage.glob("runs/job/*")), said
         for runner in (first, second):
             wait_for(
@@ -237,15 +237,15 @@ def test_clean_looks_into_each_cluster_that_has_had_a_run(
 def test_a_pod_that_cannot_end_is_told_with_what_lets_another_take_its_place(make: Callable[..., Job]) -> None:
     """A frozen one, as on a node that has no power."""
     job = make("nodes=1", program="0 200")
-    assert job("submit.sh", "--run-id", "a")[0] == 0
+    assert job("submit", "--run-id", "a")[0] == 0
     job.wait_until_up(2, attempt=0)
-    assert "no power" not in job("status.sh")[1]
+    assert "no power" not in job("status")[1]
     (pod,) = job.runner.pods("Running")
     process = job.runner.process(pod)
     assert process is not None
     os.kill(process.pid, signal.SIGSTOP)
     pod["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "grace": 600}
-    said = job("status.sh")[1]
+    said = job("status")[1]
     os.kill(process.pid, signal.SIGCONT)
     host = pod["spec"]["nodeName"]
     assert f"was to end by 2026-01-01T00:00:00Z, but node {host} does not confirm it" in said, said

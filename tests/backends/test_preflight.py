@@ -1,4 +1,4 @@
-"""preflight.sh and the network on the test bed: what it says of good nodes, and of every defect that can be made."""
+"""jobctl preflight and the network on the test bed: what it says of good nodes, and of every defect that can be made."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Job:
         return done.returncode, done.stdout + done.stderr
 
     def table(self) -> tuple[int, list[tuple[str, str, str]], str]:
-        """Status of preflight.sh, the rows (level, where, text), and all that it said."""
-        code, said = self("preflight.sh")
+        """Status of jobctl preflight, the rows (level, where, text), and all that it said."""
+        code, said = self("preflight")
         rows = re.findall(r"^(ok|FAIL) +(\S+) +(.*)$", said, re.MULTILINE)
         return code, [row for row in rows if row[1] != "Slurm"], said
 
@@ -160,7 +160,7 @@ def test_each_node_takes_the_interface_that_leads_to_the_head(make_cluster: Make
         node.run(decoys, check=True)
     cluster.nodes[1].run("ip link set eth0 down; ip link set eth0 name fast7; ip link set fast7 up", check=True)
     job = Job(cluster, tmp_path / "project", "ssh", "launcher=spawn")
-    assert job("submit.sh")[0] == 0
+    assert job("submit")[0] == 0
     logs = sorted(job.project.glob("runs/job/*/logs/rank_*.log"))
     assert [log.read_text().split()[-1] for log in logs] == ["eth0"] * 2 + ["fast7"] * 2 + ["eth0"] * 4
 
@@ -168,7 +168,7 @@ def test_each_node_takes_the_interface_that_leads_to_the_head(make_cluster: Make
 def test_a_fabric_that_is_promised_and_missing_ends_the_job_at_its_start(cluster: Cluster, tmp_path: Path) -> None:
     for way in ("ssh", "slurm"):
         job = Job(cluster, tmp_path / way, way, "launcher=spawn", "network=infiniband")
-        code, said = job("submit.sh", *(["--wait"] if way == "slurm" else []))
+        code, said = job("submit", *(["--wait"] if way == "slurm" else []))
         logs = "".join(log.read_text() for log in job.project.glob("runs/job/*/logs/*"))
         assert code == 65 and "network=infiniband, but node1 has no active InfiniBand port" in said + logs, said
         assert not list(job.project.glob("runs/job/*/logs/rank_*")), "no rank has started"
@@ -192,7 +192,7 @@ def test_a_worker_says_which_port_it_waits_for_and_why_in_vain(cluster: Cluster,
 
 def test_smoke_is_a_collective_and_a_proof_of_sharding(cluster: Cluster, tmp_path: Path) -> None:
     job = Job(cluster, tmp_path, "ssh", "nodes=2", "gpus=0")
-    code, said = job("smoke.sh")
+    code, said = job("smoke")
     assert code == 0, said
     assert "process group: 4 ranks on 2 hosts" in said
     assert "sharding: 1000 samples, each seen by exactly one of 4 ranks" in said

@@ -30,12 +30,12 @@ def run(folder: Path, script: str, *overrides: str) -> tuple[int, str]:
 
 def test_the_lines_run_before_the_ranks_and_the_spec_has_the_last_word(tmp_path):
     lines = 'setup=[source env.sh,"export PATH=/from_setup:$PATH","[ -d /nonexistent ] && false"]'
-    code, output = run(tmp_path, "submit.sh", lines, "env.BOTH=spec", "env.PATH=/from_spec", "threads=3")
+    code, output = run(tmp_path, "submit", lines, "env.BOTH=spec", "env.PATH=/from_spec", "threads=3")
     assert code == 0 and "\nsetup spec 3 /from_spec\n" in output, output
 
 
 def test_a_block_of_text_is_one_line_each(tmp_path):
-    code, output = run(tmp_path, "submit.sh", 'setup="if true; then\n  export FROM_SETUP=block\nfi"')
+    code, output = run(tmp_path, "submit", 'setup="if true; then\n  export FROM_SETUP=block\nfi"')
     assert code == 0 and "\nblock None 1 " in output, output
 
 
@@ -49,13 +49,13 @@ def test_a_block_of_text_is_one_line_each(tmp_path):
     ],
 )
 def test_a_line_that_fails_ends_the_start_before_a_run_exists(tmp_path, lines, reason):
-    code, output = run(tmp_path, "submit.sh", f"setup={lines}")
+    code, output = run(tmp_path, "submit", f"setup={lines}")
     assert code == 65 and f"error: {reason}" in output, output
     assert not list(tmp_path.glob("runs/*/*")) and "Traceback" not in output
 
 
 def test_preflight_shows_a_line_that_fails_and_checks_the_rest(tmp_path):
-    code, output = run(tmp_path, "preflight.sh", "setup=[ls /nonexistent]")
+    code, output = run(tmp_path, "preflight", "setup=[ls /nonexistent]")
     assert code == 1 and "FAIL  setup failed (exit 2): ls /nonexistent" in output and "ok    python" in output, output
 
 

@@ -39,7 +39,7 @@ def test_init_on_a_login_host_writes_what_compiles_and_runs(cluster: Cluster, fo
     assert code == 0, said
     job = folder / "artifacts" / "x" / "slurm"
     cluster.wait_idle()
-    assert "done (exit 0)" in cluster.login.run([str(job / "status.sh")], cwd=folder).stdout
+    assert "done (exit 0)" in cluster.login.run([str(job / "jobctl"), "status"], cwd=folder).stdout
 
 
 def test_what_the_site_does_not_have_is_refused_before_slurm_is_asked(cluster: Cluster, folder: Path) -> None:

@@ -132,11 +132,11 @@ def test_a_cluster_ends_by_itself_where_skypilot_can_end_it() -> None:
 def test_node_0_alone_says_how_the_run_ended(folder: Path, program: str, code: int, list_of_codes: str) -> None:
     """SkyPilot recovers when any node ended with 75, and kills the others when the first one fails."""
     job = Job(folder, program=program)
-    ended, said = job("submit.sh", "--wait")
+    ended, said = job("submit", "--wait")
     assert ended == code, said
     assert f"return code list: {list_of_codes}" in said or not list_of_codes
-    _, status = job("status.sh")
-    assert f"(exit {code}" in status and "stop.sh --down" in status
+    _, status = job("status")
+    assert f"(exit {code}" in status and "jobctl stop --down" in status
 
 
 def test_setup_runs_again_when_what_its_lines_read_has_changed_and_only_then(folder: Path) -> None:
@@ -146,7 +146,7 @@ def test_setup_runs_again_when_what_its_lines_read_has_changed_and_only_then(fol
     shutil.copy(folder / "program.py", folder / "code")
     for name, requirements in (("a", "one"), ("b", "one"), ("c", "two"), ("d", "two")):
         (folder / "code" / "requirements.txt").write_text(f"{requirements}\n")
-        code, said = job("submit.sh", "--run-id", name, "--wait")
+        code, said = job("submit", "--run-id", name, "--wait")
         assert code == 0, said
     assert (folder / "installed").read_text().split() == ["one", "two"]
 
@@ -154,32 +154,32 @@ def test_setup_runs_again_when_what_its_lines_read_has_changed_and_only_then(fol
 def test_the_nodes_are_set_up_for_a_check_before_the_first_launch(folder: Path) -> None:
     (folder / "requirements.txt").write_text("one\n")
     job = Job(folder, "nodes=1", "backend.setup=['cat requirements.txt >>~/installed']", program="0")
-    code, said = job("smoke.sh")
+    code, said = job("smoke")
     assert code == 0 and (folder / "installed").read_text() == "one\n", said
 
 
 def test_stop_lets_it_save_and_takes_a_cluster_of_slurm_down(folder: Path) -> None:
     job = Job(folder, program="- -")
-    assert job("submit.sh")[0] == 0
+    assert job("submit")[0] == 0
     job.wait_until_up()
-    code, said = job("stop.sh")
-    assert code == 0 and "stopped by stop.sh" in said and "costs nothing" in said, said
+    code, said = job("stop")
+    assert code == 0 and "stopped by jobctl stop" in said and "costs nothing" in said, said
     assert (job.run / "control" / "STOP").exists()
 
 
 def test_a_cluster_that_costs_money_is_named_until_it_is_down(folder: Path) -> None:
     job = Job(folder, "backend.infra=aws", "storage.run=node", "storage.root=storage", "nodes=1", program="0")
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     assert code == 0, said
-    assert "costs money" in job("status.sh")[1]
-    code, said = job("stop.sh", "--down")
+    assert "costs money" in job("status")[1]
+    code, said = job("stop", "--down")
     assert code == 0 and "costs nothing" in said, said
 
 
 def test_a_resume_goes_on_in_the_same_run(folder: Path) -> None:
     job = Job(folder, program="75 75")
-    assert job("submit.sh", "--wait", "--run-id", "first")[0] == 75
-    assert job("submit.sh", "--wait", "--resume", "first")[0] == 75
+    assert job("submit", "--wait", "--run-id", "first")[0] == 75
+    assert job("submit", "--wait", "--resume", "first")[0] == 75
     assert sorted(path.name for path in (job.run / "exit").iterdir()) == ["0", "1"]
 
 
@@ -208,28 +208,28 @@ def test_a_managed_job_is_recovered_by_its_codes(folder: Path, program: str, cod
     words = ("backend.managed=true", f"lifecycle.max_requeues={1 if attempts == 2 else 3}")
     job = Job(folder, *words, program=program)
     (folder / "program.py").write_text(RECOVERS)
-    ended, said = job("submit.sh", "--wait")
+    ended, said = job("submit", "--wait")
     assert ended == code, said
     assert len([*(job.run / "artifact").iterdir()]) == attempts
-    assert "managed job 1" in said or "exit" in job("status.sh")[1]
+    assert "managed job 1" in said or "exit" in job("status")[1]
 
 
 def test_a_managed_job_is_stopped_where_its_storage_is_seen(folder: Path) -> None:
     job = Job(folder, "backend.managed=true", program="- -")
-    assert job("submit.sh")[0] == 0
+    assert job("submit")[0] == 0
     job.wait_until_up()
-    code, said = job("stop.sh")
-    assert code == 0 and "stopped by stop.sh" in said, said
+    code, said = job("stop")
+    assert code == 0 and "stopped by jobctl stop" in said, said
 
 
 def test_two_nodes_train_to_the_local_weights(folder: Path) -> None:
     train = ("task=digits", "loop.epochs=1", "launcher=spawn", "threads=1", "name=job")
     (folder / "here").mkdir()
     job = Job(folder, *train, "procs=1")
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     assert code == 0, said
     artifact = write_job(compile_job(Request(("backend=local", "procs=2", *train))), folder / "here" / "artifacts")
-    subprocess.run([artifact / "submit.sh"], capture_output=True, check=True)
+    subprocess.run([artifact / "jobctl", "submit"], capture_output=True, check=True)
     files = [*folder.glob("storage/job/*/final/weights.pt"), *folder.glob("here/runs/job/*/final/weights.pt")]
     assert len(files) == 2 and len({hashlib.sha256(file.read_bytes()).hexdigest() for file in files}) == 1
 
@@ -279,7 +279,7 @@ def test_a_cancel_by_hand_ends_it_and_nothing_starts_it_again(
     folder: Path, words: tuple[str, ...], cancel: tuple[str, ...]
 ) -> None:
     job = Job(folder, *(f"backend.{word}" for word in words), program="- -")
-    assert job("submit.sh")[0] == 0
+    assert job("submit")[0] == 0
     job.wait_until_up()
     (cluster,) = (folder / ".stand_in_sky").iterdir()
     command = ["sky", *(word.replace("CLUSTER", cluster.name) for word in cancel)]
@@ -289,19 +289,19 @@ def test_a_cancel_by_hand_ends_it_and_nothing_starts_it_again(
     assert json.loads(state.read_text())["status"] == "CANCELLED"
     wait_for(lambda: not pids(str(folder)), "no process of it anywhere")
     assert [path.name for path in (job.run / "artifact").iterdir()] == ["0"] and len([*cluster.glob("*.json")]) == 1
-    code, said = job("status.sh")
+    code, said = job("status")
     assert code == 0 and "stopped early (exit 75)" in said and "SkyPilot reports CANCELLED" in said, said
 
 
 def test_a_secret_goes_along_and_is_in_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job(folder, "secrets.TOKEN=env:MY_TOKEN", "nodes=1", program="0")
     monkeypatch.delenv("MY_TOKEN", raising=False)
-    assert job("submit.sh") == (
+    assert job("submit") == (
         65,
-        "error: secret: the environment variable MY_TOKEN is not set\n  hint: export MY_TOKEN before submit.sh\n",
+        "error: secret: the environment variable MY_TOKEN is not set\n  hint: export MY_TOKEN before jobctl submit\n",
     )
     monkeypatch.setenv("MY_TOKEN", "hidden-value")
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     assert code == 0, said
     assert not [
         file for file in folder.rglob("*") if file.is_file() and "hidden-value" in file.read_text(errors="replace")

@@ -93,7 +93,7 @@ def text(file: Path) -> str:
 def test_a_training_outlives_a_machine_that_is_gone_and_a_killed_rank(folder: Path, bucket: S3Server) -> None:
     job = Job(folder, *in_bucket(bucket, folder), *TRAIN)
     training = Training(folder, bucket)
-    assert job("submit.sh", "--run-id", "first")[0] == 0
+    assert job("submit", "--run-id", "first")[0] == 0
 
     training.hold(attempt=0)
     while machine := pids_of(folder, "SKYPILOT_NODE_RANK=1"):
@@ -106,16 +106,16 @@ def test_a_training_outlives_a_machine_that_is_gone_and_a_killed_rank(folder: Pa
     signal_all(pids_of(folder, "RANK="), signal.SIGCONT)
     state = folder / ".stand_in_sky" / "managed" / "1.json"
     wait_for(lambda: "FAILED" in text(state), "the end of what is never tried again", 300)
-    status = job("status.sh")[1]
+    status = job("status")[1]
     assert "failed (exit 1: crashed)" in status and "rank 1 failed first (exit 1: killed by SIGKILL" in status, status
     assert not any("first/final/" in key or "first/starts/00002" in key for key in bucket.listed())
 
-    code, said = job("submit.sh", "--wait", "--resume", "first")
+    code, said = job("submit", "--wait", "--resume", "first")
     assert code == 0, said
-    log = job("logs.sh", "--rank", "0")[1]
+    log = job("logs", "--rank", "0")[1]
     assert [f"attempt {number}, rank 0" in log for number in range(4)] == [True, True, True, False], log
     local = compile_job(Request(("backend=local", "procs=2", "launcher=spawn", *TRAIN)))
-    script = write_job(local, folder / "here" / "artifacts") / "submit.sh"
+    script = write_job(local, folder / "here" / "artifacts") / "jobctl submit"
     done = subprocess.run([script], cwd=folder / "here", capture_output=True, text=True, check=True, timeout=170)
     found = re.findall(r"sha256 (\w{64})", log)
     assert len(found) == 1 and found == re.findall(r"sha256 (\w{64})", done.stdout)
@@ -125,7 +125,7 @@ def test_a_training_outlives_a_machine_that_is_gone_and_a_killed_rank(folder: Pa
 def test_a_node_whose_depot_is_killed_is_lost_at_once(folder: Path, bucket: S3Server, node: int) -> None:
     job = Job(folder, *in_bucket(bucket, folder), program="1000")
     (folder / "program.py").write_text(STEPS)
-    assert job("submit.sh", "--run-id", "first")[0] == 0
+    assert job("submit", "--run-id", "first")[0] == 0
     wait_for(lambda: any(key.endswith("/MANIFEST.json") for key in bucket.listed()), "a checkpoint in the bucket")
     signal_all(pids("jobctl\0depot", f"{folder}/scratch/node_{node:02}"), signal.SIGKILL)
     log = folder / ".stand_in_sky" / "managed" / "1.log"
@@ -141,28 +141,28 @@ def test_a_node_whose_depot_is_killed_is_lost_at_once(folder: Path, bucket: S3Se
 def test_a_managed_job_goes_on_from_its_bucket_and_is_stopped_through_it(folder: Path, bucket: S3Server) -> None:
     job = Job(folder, *in_bucket(bucket, folder), program="60")
     (folder / "program.py").write_text(STEPS)
-    assert job("submit.sh", "--run-id", "first")[0] == 0
+    assert job("submit", "--run-id", "first")[0] == 0
     wait_for(lambda: any(key.endswith("/MANIFEST.json") for key in bucket.listed()), "a checkpoint in the bucket")
     # as when that machine is about to be taken away
     signal_all(pids("jobctl\0depot", f"{folder}/scratch/node_01"), signal.SIGTERM)
     wait_for(lambda: "first/starts/00001/node_01" in " ".join(bucket.listed()), "the next attempt")
-    wait_for(lambda: "done (exit 0)" in job("status.sh")[1], "its end")
+    wait_for(lambda: "done (exit 0)" in job("status")[1], "its end")
     for node in (0, 1):
         assert not (folder / "scratch" / f"node_{node:02}" / "job" / "first" / "artifact" / "0").exists(), (
             "the bucket counts"
         )
-    said = job("logs.sh", "--rank", "0")[1]
+    said = job("logs", "--rank", "0")[1]
     state: dict[str, object] = {"step": 0, "weights": ""}
     for step in range(1, 61):
         state = {"step": step, "weights": hashlib.sha256(json.dumps(state).encode()).hexdigest()}
     assert f"ends with {state['weights']}" in said and "begins at 0" in said, said
     assert re.search("begins at [1-9]", said), said
 
-    assert job("submit.sh", "--run-id", "second")[0] == 0
+    assert job("submit", "--run-id", "second")[0] == 0
     wait_for(lambda: "second/state/node_01" in " ".join(bucket.listed()), "the start of another run")
-    code, said = job("stop.sh")
-    assert code == 0 and "stopped by stop.sh" in said and "cannot be reached" not in said, said
-    assert job("clean.sh", "--keep", "0", "--yes")[0] == 0 and not bucket.listed()
+    code, said = job("stop")
+    assert code == 0 and "stopped by jobctl stop" in said and "cannot be reached" not in said, said
+    assert job("clean", "--keep", "0", "--yes")[0] == 0 and not bucket.listed()
 
 
 def test_a_run_that_ended_unseen_is_told_from_its_bucket(
@@ -170,12 +170,12 @@ def test_a_run_that_ended_unseen_is_told_from_its_bucket(
 ) -> None:
     job = Job(folder, *in_bucket(bucket, folder), "backend.managed=false", "nodes=1", program="1")
     (folder / "program.py").write_text(STEPS)
-    assert job("submit.sh", "--run-id", "first")[0] == 0
+    assert job("submit", "--run-id", "first")[0] == 0
     wait_for(lambda: "RUNNING" not in text(folder / ".stand_in_sky" / "job" / "1.json"), "its end", 120)
     subprocess.run(["sky", "down", "--yes", "job"], env=job.environment, check=True)
     with monkeypatch.context() as without_keys:
         without_keys.delenv("AWS_SECRET_ACCESS_KEY")
-        said = job("status.sh", "--all")[1]
+        said = job("status", "--all")[1]
         assert "its result is unknown here; see exit/ and logs/ of the run in the bucket" in said, said
-    assert job("status.sh", "--all")[1].endswith(" done (exit 0)\n")
-    assert "ends with" in job("logs.sh", "--rank", "0")[1]
+    assert job("status", "--all")[1].endswith(" done (exit 0)\n")
+    assert "ends with" in job("logs", "--rank", "0")[1]

@@ -35,7 +35,7 @@ def held(cluster: Cluster, project: Path) -> Job:
     """Queued, with a secret, and not started before somebody releases it."""
     words = ("nodes=2", "backend.extra.hold=true", "secrets.T=env:T")
     job = make(cluster, project, SPAWN, *words, command=("program.py", "-", "1"))
-    code, said = job("submit.sh", T="abc")
+    code, said = job("submit", T="abc")
     assert code == 0, said
     return job
 
@@ -45,16 +45,16 @@ def test_a_silent_controller_is_no_end_of_a_run(cluster: Cluster, tmp_path: Path
     path, down = path_with_silence(tmp_path)
     down.touch()
     why = "Slurm does not answer: Unable to contact slurm controller (connect failure)"
-    code, said = job("clean.sh", "--keep", "0", "--yes", PATH=path)
+    code, said = job("clean", "--keep", "0", "--yes", PATH=path)
     assert code == 0 and f"run {job.run.name} stays: {why}" in said, said
-    for script, *words in (["submit.sh", "--resume", job.run.name], ["stop.sh"], ["logs.sh", "--follow"]):
+    for script, *words in (["submit", "--resume", job.run.name], ["stop"], ["logs", "--follow"]):
         code, said = job(script, *words, PATH=path, T="abc")
         assert code == 1 and said.startswith(f"error: {why}\n"), said
-    assert f"attempt 0: unknown, because {why}" in job("status.sh", PATH=path)[1]
+    assert f"attempt 0: unknown, because {why}" in job("status", PATH=path)[1]
     assert not (job.run / "control" / "STOP").exists() and len(cluster.jobs()) == 1
     assert list(cluster.login.home.glob(".jobc/secrets/*"))
-    code, said = job("stop.sh")
-    assert code == 0 and "stopped by stop.sh before it had started" in said, said
+    code, said = job("stop")
+    assert code == 0 and "stopped by jobctl stop before it had started" in said, said
     assert not list(cluster.login.home.glob(".jobc/secrets/*"))
 
 
@@ -62,7 +62,7 @@ def test_who_follows_waits_until_the_controller_is_back(cluster: Cluster, tmp_pa
     job = held(cluster, tmp_path / "job")
     path, down = path_with_silence(tmp_path)
     log = tmp_path / "log"
-    command = f"PATH={path} {job.artifact}/logs.sh --follow >{log} 2>&1; echo ended $? >>{log}"
+    command = f"PATH={path} {job.artifact}/jobctl logs --follow >{log} 2>&1; echo ended $? >>{log}"
     follower = cluster.login.popen(command)
     time.sleep(2)
     down.touch()
@@ -70,7 +70,7 @@ def test_who_follows_waits_until_the_controller_is_back(cluster: Cluster, tmp_pa
     time.sleep(1)
     assert "ended" not in read(log)
     down.unlink()
-    assert job("stop.sh")[0] == 0
+    assert job("stop")[0] == 0
     wait_for(lambda: "ended 0" in read(log), "the end")
     follower.wait(10)
 
@@ -94,7 +94,7 @@ REFUSED = {
 @pytest.mark.parametrize("words", REFUSED)
 def test_a_mistake_is_one_clear_line_and_nothing_stays(cluster: Cluster, tmp_path: Path, words: str) -> None:
     job = make(cluster, tmp_path / "job", SPAWN, "secrets.T=env:T", *words.split(), command=("program.py", "-", "1"))
-    code, said = job("submit.sh", T="abc")
+    code, said = job("submit", T="abc")
     copied, error, hint = said.splitlines()
     assert code == 1 and REFUSED[words] in said and hint.startswith("  hint: "), said
     assert copied.startswith("code: ") and error.startswith("error: Slurm does not take the job: ")
@@ -109,6 +109,6 @@ def test_submit_where_slurm_is_not_says_so(cluster: Cluster, tmp_path: Path) -> 
     for program in cluster.login.run("ls /usr/bin").stdout.split():
         if not program.startswith(("sbatch", "srun", "squeue")):
             (bare / program).symlink_to(f"/usr/bin/{program}")
-    code, said = job("submit.sh", PATH=str(bare))
+    code, said = job("submit", PATH=str(bare))
     assert code == 1 and "no sbatch on login" in said, said
     assert not (job.project / "runs").exists()

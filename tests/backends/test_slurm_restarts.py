@@ -35,7 +35,7 @@ def test_the_notice_of_the_limit_requeues_at_most_so_often(cluster: Cluster, tmp
     goes_on(job, 2)
     cluster.login.run(["scancel", "--batch", "--signal=USR2", number], check=True)
     cluster.wait_idle()
-    assert "stopped early (exit 75)" in job("status.sh")[1]
+    assert "stopped early (exit 75)" in job("status")[1]
     assert read(job.run / "logs" / f"slurm-{number}.log").count("exit 75: stopped early") >= 2  # one log, appended
     assert done(job)[-1][0] == 1
 
@@ -47,7 +47,7 @@ def test_the_limit_of_the_partition_gives_notice_too(make_cluster: MakeCluster, 
     assert "TimeLimit=00:01:00" in state(cluster, submitted(job))
     wait_for(lambda: done(job)[-1][0] == 1, "the second attempt", 100)
     goes_on(job, 2)
-    assert job("stop.sh")[0] == 0
+    assert job("stop")[0] == 0
 
 
 def test_a_job_started_by_sbatch_itself_goes_on_in_its_run(cluster: Cluster, tmp_path: Path) -> None:
@@ -57,14 +57,14 @@ def test_a_job_started_by_sbatch_itself_goes_on_in_its_run(cluster: Cluster, tmp
     wait_for(lambda: bool(list(job.project.glob("runs/*/*/steps_3"))) and len(done(job, 3)) > 2, "steps")
     cluster.login.run(["scancel", "--batch", "--signal=USR2", done_.stdout.strip()], check=True)
     goes_on(job, 2)
-    assert job("stop.sh")[0] == 0
+    assert job("stop")[0] == 0
 
 
 def test_scancel_saves_and_nothing_starts_again(cluster: Cluster, tmp_path: Path) -> None:
     job = steps(cluster, tmp_path / "job", SRUN)
     cluster.login.run(["scancel", submitted(job)], check=True)
     cluster.wait_idle()
-    assert "was cancelled by hand" in job("status.sh")[1]
+    assert "was cancelled by hand" in job("status")[1]
     assert (job.run / "saved_3").exists() and not cluster.processes("steps.py|jobctl supervise")
 
 
@@ -75,7 +75,7 @@ def test_a_job_that_was_done_is_not_done_again(cluster: Cluster, tmp_path: Path)
     cluster.wait_idle()
     cluster.login.run(["scontrol", "requeue", number], check=True)
     wait_for(lambda: "done before Slurm started it again" in read(job.run / "state" / "job_1"), "its end", 60)
-    assert done(job)[-1] == (0, 3) and "done (exit 0)" in job("status.sh")[1]
+    assert done(job)[-1] == (0, 3) and "done (exit 0)" in job("status")[1]
 
 
 @pytest.mark.parametrize("way", [SPAWN, SRUN])
@@ -87,7 +87,7 @@ def test_a_preempted_job_saves_and_goes_on_with_its_secrets(cluster: Cluster, tm
     goes_on(job, 2)
     assert "Restarts=1" in state(cluster, number)
     assert read(job.run / "logs" / "rank_03.log").count("token abc") == 2
-    assert job("stop.sh")[0] == 0
+    assert job("stop")[0] == 0
 
 
 def test_a_job_preempted_with_grace_saves_and_goes_on(make_cluster: MakeCluster, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_job_preempted_with_grace_saves_and_goes_on(make_cluster: MakeCluster,
     cluster = make_cluster(Shape(nodes=2, partitions=(main, second)))
     words = ("nodes=2", "lifecycle.grace=50s", "loop.steps=100000", "metrics.every_steps=1")
     job = make(cluster, tmp_path / "job", SPAWN, *words)
-    code, said = job("submit.sh")
+    code, said = job("submit")
     assert code == 0, said
     metrics = "metrics/rank_00.jsonl"
     wait_for(lambda: read(job.run / metrics).count("\n") > 5, "steps")
@@ -105,7 +105,7 @@ def test_a_job_preempted_with_grace_saves_and_goes_on(make_cluster: MakeCluster,
     wait_for(lambda: '"attempt": 1' in read(job.run / metrics), "the second attempt")
     log = read(job.run / "logs" / "node_00.log")
     assert "exit 75: stopped early" in log
-    assert job("stop.sh")[0] == 0
+    assert job("stop")[0] == 0
     seen = [(int(at["attempt"]), int(at["step"])) for at in json_lines(job.run / metrics) if "loss" in at]
     last = max(step for attempt, step in seen if attempt == 0)
     assert min(step for attempt, step in seen if attempt == 1) == last + 1
@@ -125,11 +125,11 @@ def test_a_job_waits_for_another_and_says_so(cluster: Cluster, tmp_path: Path) -
         ["sbatch", "--parsable", "--wrap=until [ -e end ]; do sleep 0.2; done; exit 1"], cwd=tmp_path, check=True
     )
     job = steps(cluster, tmp_path / "job", SPAWN, f"queue.after=[{first.stdout.strip()}]")
-    assert job("submit.sh")[0] == 0
-    assert "the jobs in its dependency (queue.after) have not ended" in job("status.sh")[1]
+    assert job("submit")[0] == 0
+    assert "the jobs in its dependency (queue.after) have not ended" in job("status")[1]
     (tmp_path / "end").touch()
-    wait_for(lambda: "it will never start" in job("status.sh")[1], "the end of the first job")
-    assert job("stop.sh")[0] == 0
+    wait_for(lambda: "it will never start" in job("status")[1], "the end of the first job")
+    assert job("stop")[0] == 0
     late = make(cluster, tmp_path / "late", SPAWN, command=("bash", "-c", "true"))
-    code, said = late("submit.sh", "--wait", "--after", f"afternotok:{first.stdout.strip()}")
+    code, said = late("submit", "--wait", "--after", f"afternotok:{first.stdout.strip()}")
     assert code == 0 and "done (exit 0)" in said, said

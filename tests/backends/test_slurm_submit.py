@@ -1,4 +1,4 @@
-"""submit.sh of Slurm and of its sweeps with stand-ins for Slurm's clients: what a submit creates and what it leaves."""
+"""jobctl submit of Slurm and of its sweeps with stand-ins for Slurm's clients: what a submit creates and what it leaves."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.fixture
 def submit(project: Project) -> Path:
-    return write_job(compile_job(Request(BASE, COMMAND)), project.folder / "artifacts") / "submit.sh"
+    return write_job(compile_job(Request(BASE, COMMAND)), project.folder / "artifacts") / "jobctl submit"
 
 
 @pytest.fixture
@@ -62,13 +62,13 @@ def sweep(project: Project) -> Path:
     for point in compiled:
         write_job(point, project.folder / "artifacts")
     (folder,) = sweep_folders(compiled)
-    return write_job(folder, project.folder / "artifacts") / "submit.sh"
+    return write_job(folder, project.folder / "artifacts") / "jobctl submit"
 
 
 def test_a_job_is_queued_with_its_run_folder_and_recorded(project: Project, submit: Path) -> None:
     code, said = project(submit, "--run-id", "a", "--after", "12", "--after", "singleton")
     run = project.folder / "runs/job/a"
-    assert code == 0 and f"run a in {run}, job 17\n  follow: {run}/artifact/0/logs.sh --follow\n" in said, said
+    assert code == 0 and f"run a in {run}, job 17\n  follow: {run}/artifact/0/jobctl logs --follow\n" in said, said
     words = f"--dependency=afterok:7,afterok:12,singleton --chdir={run} --output={run}/logs/slurm-%j.log"
     assert project.asked()[0] == f"sbatch --parsable {words} {run}/artifact/0/job.sbatch {run} 0"
     assert (run / "state/job_0").read_text() == "job_id=17\n" and (run / "state/resume").exists()
@@ -128,5 +128,5 @@ def test_a_sweep_is_one_array_whose_points_are_runs(project: Project, sweep: Pat
         assert point.name == f"{run.name}-{index}" and (point / "state/job_0").read_text() == f"job_id=17_{index}\n"
         assert artifact == point / "artifact/0" and (artifact / "job.sbatch").exists()
     assert (run / "state/job_0").read_text() == "job_id=17\n"
-    code, said = project(run / "artifact/0/submit.sh")
+    code, said = project(run / "artifact/0/jobctl submit")
     assert code == 2 and "this is the copy of a sweep that was submitted" in said

@@ -34,7 +34,7 @@ def sweep(cluster: Cluster, project: Path, *words: str, command: tuple[str, ...]
 def test_a_sweep_is_one_array_with_a_run_for_each_point(cluster: Cluster, tmp_path: Path, launcher: str) -> None:
     words = (f"launcher={launcher}", "procs=2", "env.TOKEN=a,b", "env.OTHER=1,2", "backend.array_limit=2")
     job = sweep(cluster, tmp_path / "job", *words, command=("bash", "-c", "echo $JOBC_JOB_ID; [[ $TOKEN == a ]]"))
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     assert code == 1 and said.count("done (exit 0)") == 2 and said.count("failed (exit 1: crashed)") == 2, said
     runs = sorted(path.parent for path in job.project.glob("runs/job+*=*/*/state"))
     ids = [read(run / "state" / "job_0").splitlines()[0].removeprefix("job_id=") for run in runs]
@@ -52,30 +52,30 @@ def test_a_sweep_shows_what_its_points_print_and_is_cleaned_with_their_runs(clus
         cluster, tmp_path / "job", *words, command=("bash", "-c", f"echo token $TOKEN; {both}; [[ $TOKEN == a ]]")
     )
     sweeps = [made(job) for _ in range(3)]
-    code, said = job("logs.sh", "--run", sweeps[0])
+    code, said = job("logs", "--run", sweeps[0])
     assert code == 0 and said.index("==> point 0, ") < said.index("| token a\n") < said.index("==> point 1, "), said
-    code, said = job("logs.sh", "1", "--rank", "1")
+    code, said = job("logs", "1", "--rank", "1")
     assert code == 0 and said.endswith("\ntoken b\n") and "token a" not in said, said
-    assert job("logs.sh", "2")[1].startswith("error: there is no point 2\n")
+    assert job("logs", "2")[1].startswith("error: there is no point 2\n")
     first, point = (job.project / "artifacts" / f"job+env.TOKEN={letter}" / "slurm" for letter in "ab")
-    fork = ["bash", first / "submit.sh", "--only-prepare", "--fork", f"{sweeps[0]}-0", "--run-id", "fork"]
+    fork = ["bash", first / "jobctl submit", "--only-prepare", "--fork", f"{sweeps[0]}-0", "--run-id", "fork"]
     cluster.login.run(fork, cwd=job.project, check=True)
     foreign = job.project / f"runs/job+sweep/{sweeps[1]}/points/2"  # a link to a run of another sweep
     foreign.symlink_to(os.readlink(foreign.parents[2] / sweeps[2] / "points/0"))
-    code, said = job("clean.sh", "--keep", "1", "--yes")
+    code, said = job("clean", "--keep", "1", "--yes")
     assert code == 0 and said.startswith(f"run {sweeps[0]} stays: another one began with its checkpoint\n"), said
     assert said.count("2 points, 1 of them not done") == 1 and f"\nremoved job+sweep/{sweeps[1]}\n" not in said, said
     left = {f"{sweep}-{element}" for sweep in (sweeps[0], sweeps[2]) for element in (0, 1)} | {"fork"}
     assert {run.name for run in job.project.glob("runs/job+env*/*")} == left
     assert {run.name for run in job.project.glob("runs/job+sweep/*")} == {sweeps[0], sweeps[2]}
-    cluster.login.run(["bash", point / "clean.sh", "--keep", "0", "--yes"], cwd=job.project, check=True)
-    code, said = job("status.sh")
+    cluster.login.run(["bash", point / "jobctl clean", "--keep", "0", "--yes"], cwd=job.project, check=True)
+    code, said = job("status")
     assert code == 0 and said.count("\n") == 2 and "  0  " in said, said  # the one that failed is no more
 
 
 def made(job: Job) -> str:
     """The id of a sweep that has ended."""
-    said = job("submit.sh", "--wait")[1]
+    said = job("submit", "--wait")[1]
     return re.findall(r"^sweep (\S+) in ", said, re.MULTILINE)[0]
 
 
@@ -83,7 +83,7 @@ def test_an_element_of_an_array_is_requeued_alone(cluster: Cluster, tmp_path: Pa
     """The last element has the number of the whole array as its own: what is meant for it must not reach the others."""
     words = ("launcher=spawn", "procs=1", "env.R=0,1", "env.S=0,1")
     job = sweep(cluster, tmp_path / "job", *words, command=("steps.py", "999"))
-    code, said = job("submit.sh")
+    code, said = job("submit")
     assert code == 0, said
     runs = [path.parent for path in sorted(job.project.glob("runs/job+*=*/*/artifact"))]
     wait_for(lambda: sum((run / "steps_1").exists() for run in runs) == 4, "all points")
@@ -94,11 +94,11 @@ def test_an_element_of_an_array_is_requeued_alone(cluster: Cluster, tmp_path: Pa
     wait_for(lambda: "1 " in read(last / "steps_1").splitlines()[-1][:2], "its second attempt")
     assert all(read(run / "steps_1").splitlines()[-1].startswith("0 ") for run in runs if run != last)
     ended = tmp_path / "ended"
-    follower = cluster.login.popen(f"{last}/artifact/1/logs.sh --follow >/dev/null 2>&1; echo $? >{ended}")
+    follower = cluster.login.popen(f"{last}/artifact/1/jobctl logs --follow >/dev/null 2>&1; echo $? >{ended}")
     time.sleep(3)
     assert not ended.exists()
-    code, said = job("stop.sh")
-    assert code == 0 and said.count("stopped by stop.sh") == 4, said
+    code, said = job("stop")
+    assert code == 0 and said.count("stopped by jobctl stop") == 4, said
     follower.wait(20)
     assert read(ended) == "0\n"
     assert not cluster.jobs() and not cluster.processes("steps.py|jobctl supervise")
@@ -107,11 +107,11 @@ def test_an_element_of_an_array_is_requeued_alone(cluster: Cluster, tmp_path: Pa
 def test_stopping_a_sweep_starts_none_of_those_that_wait(cluster: Cluster, tmp_path: Path) -> None:
     words = ("launcher=spawn", "env.S=0,1,2", "backend.array_limit=1", "secrets.T=env:T")
     job = sweep(cluster, tmp_path / "job", *words, command=("program.py", "-", "300"))
-    assert job("submit.sh", T="abc")[0] == 0
+    assert job("submit", T="abc")[0] == 0
     wait_for(lambda: bool(cluster.processes("program.py")), "the first point")
-    assert "it waits for other points of the sweep" in job("status.sh")[1]
-    code, said = job("stop.sh")
-    assert code == 0 and said.count("stopped by stop.sh") == 3, said
+    assert "it waits for other points of the sweep" in job("status")[1]
+    code, said = job("stop")
+    assert code == 0 and said.count("stopped by jobctl stop") == 3, said
     assert len(list(job.project.glob("runs/*/*/logs/rank_00.log"))) == 1
     assert not cluster.jobs()
     assert not list(cluster.login.home.glob(".jobc/secrets/*"))

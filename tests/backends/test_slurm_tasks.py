@@ -20,13 +20,13 @@ def test_every_rank_sees_the_gpus_of_its_job_and_no_others(cluster: Cluster, tmp
     wait_for(lambda: "RUNNING" in cluster.login.run("squeue --noheader --format=%T").stdout, "the other job")
     words = ("nodes=2", "procs=1", "gpus=1", "cpus=4", "queue.nodelist=node[1-2]")
     job = make(cluster, tmp_path / "one", way, *words, command=("bash", "-c", "echo sees=$CUDA_VISIBLE_DEVICES"))
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     other.kill()
     assert code == 0, said
     assert ["sees=1" in read(job.run / "logs" / f"rank_0{rank}.log") for rank in range(2)] == [True] * 2
     words = ("nodes=2", "procs=2", "gpus=2", "cpus=4")
     job = make(cluster, tmp_path / "two", way, *words, command=("bash", "-c", "echo sees=$CUDA_VISIBLE_DEVICES"))
-    assert job("submit.sh", "--wait")[0] == 0
+    assert job("submit", "--wait")[0] == 0
     assert ["sees=0,1" in read(job.run / "logs" / f"rank_0{rank}.log") for rank in range(4)] == [True] * 4
 
 
@@ -42,7 +42,7 @@ def test_a_task_that_is_killed_takes_all_with_it(cluster: Cluster, tmp_path: Pat
     cluster.nodes[1].run(["kill", "-9", str(seen.own_pid)], check=True)
     wait_for(lambda: not cluster.processes("program.py|jobctl supervise|jobctl spawn"), "an end of all", 100)
     cluster.wait_idle()
-    assert "failed (exit" in job("status.sh")[1]
+    assert "failed (exit" in job("status")[1]
 
 
 @pytest.mark.parametrize("way", [SPAWN, SRUN])
@@ -62,37 +62,37 @@ def test_an_allocation_without_room_for_the_tasks_is_refused(cluster: Cluster, t
     job = make(cluster, tmp_path / "job", SRUN, *words, command=("program.py", "-", "300"))
     code, _, said = in_allocation(job, "--ntasks=8", "--here")  # seven on one node, one on the other
     assert code == 65 and "this job needs 2(x2)" in said, said
-    assert "failed (exit 65" in job("status.sh")[1]
+    assert "failed (exit 65" in job("status")[1]
 
 
 def test_a_run_in_an_allocation_is_its_own_step_alone(cluster: Cluster, tmp_path: Path) -> None:
     """Of an allocation that has been requeued itself: it ends, goes on and ends, and what else is in there stays."""
     words = ("nodes=2", "procs=2", "cpus=4", "lifecycle.max_requeues=0")
     job = make(cluster, tmp_path / "job", SPAWN, *words, command=("program.py", "-", "300"))
-    live = f"until squeue -s -h -o %j | grep -q bash && [[ $({job.artifact}/status.sh) == *live* ]]; do sleep 0.2; done"
+    live = f"until squeue -s -h -o %j | grep -q bash && [[ $({job.artifact}/jobctl status) == *live* ]]; do sleep 0.2; done"
     ranks = 'until (($(grep -c "^up$" runs/job/one/logs/rank_03.log) == attempts)); do sleep 0.2; done'
     inside = f"""
         export SLURM_RESTART_COUNT=1
         srun --overlap --nodes=1 --ntasks=1 sleep 300 &
         for attempts in 1 2; do
             if ((attempts == 1)); then words='--run-id one'; else words='--resume one'; fi
-            {job.artifact}/submit.sh --here $words &
+            {job.artifact}/jobctl submit --here $words &
             {live}; {ranks} 2>/dev/null
-            {job.artifact}/stop.sh
+            {job.artifact}/jobctl stop
             wait $!; echo "here: $?"
-            {job.artifact}/status.sh
+            {job.artifact}/jobctl status
         done
         squeue --steps --noheader --jobs=$SLURM_JOB_ID --format='own: %j'
         scancel $SLURM_JOB_ID"""
     command = ["timeout", "140", "salloc", "--quiet", "--nodes=2", "--ntasks-per-node=4", "bash", "-c", inside]
     said = job.cluster.login.run(command, cwd=job.project, timeout_s=150).stdout
-    assert said.count("here: 0") == 2 and said.count(": stopped by stop.sh or Ctrl-C (exit 0)") == 4, said
+    assert said.count("here: 0") == 2 and said.count(": stopped by jobctl stop or Ctrl-C (exit 0)") == 4, said
     assert "attempt 1: stopped" in said and "own: sleep" in said, said
 
 
 def in_allocation(job: Job, tasks: str, options: str) -> tuple[int, str, str]:
-    """(exit code, number of the allocation, what submit.sh said), from a shell that salloc gives."""
-    inside = f"echo $SLURM_JOB_ID; {job.artifact}/submit.sh {options}"
+    """(exit code, number of the allocation, what jobctl submit said), from a shell that salloc gives."""
+    inside = f"echo $SLURM_JOB_ID; {job.artifact}/jobctl submit {options}"
     command = ["salloc", "--quiet", "--nodes=2", tasks, "--cpus-per-task=2", "bash", "-c", inside]
     ended = job.cluster.login.run(command, cwd=job.project, timeout_s=60)
     number, _, said = ended.stdout.partition("\n")
@@ -107,26 +107,26 @@ def test_a_shell_is_on_a_node_of_the_live_run_or_on_one_of_its_own(cluster: Clus
     job = make(cluster, tmp_path / "job", SPAWN, "nodes=3", "procs=2", command=("program.py", "-", "300"))
     start(job, SPAWN)
     for node, known in (("2", 0), ("3", 2), ("02", 2), ("abc", 2)):
-        code, said = job("shell.sh", node, "--", "uname", "-n")
+        code, said = job("shell", node, "--", "uname", "-n")
         told = f"error: there is no node {node}\n  hint: nodes are 0 to 2; a command comes after --\n"
         assert (code, said) == (known, told if known else "node3\n"), said
     (job.artifact / "node.sh").write_text("exit 9\n")  # as another compile might: the run has its own
     known = "$JOBC_RUN_DIR $JOBC_ATTEMPT $JOBC_JOB_ID $JOBC_HEAD_ADDR $JOBC_NODE_RANK $GLOO_SOCKET_IFNAME"
-    code, said = job("shell.sh", "1", "--", "bash", "-c", f"echo {known}")
+    code, said = job("shell", "1", "--", "bash", "-c", f"echo {known}")
     shutil.copy(job.run / "artifact" / "0" / "node.sh", job.artifact)
     job_id = read(job.run / "state" / "job_0").splitlines()[0].removeprefix("job_id=")
     assert (code, said) == (0, f"{job.run} 0 {job_id} node1 1 eth0\n"), said
-    assert job("stop.sh")[0] == 0
-    code, said = job("shell.sh", "--", "uname", "-n")
+    assert job("stop")[0] == 0
+    code, said = job("shell", "--", "uname", "-n")
     assert code == 0 and re.search("^node[1-4]$", said, re.MULTILINE), said
-    code, said = job("shell.sh", "1", "--", "true")
+    code, said = job("shell", "1", "--", "true")
     assert code == 2 and said.startswith("error: there is no node 1, for no run is live\n"), said
 
 
 def test_the_cores_per_task_of_an_allocation_cut_no_rank(cluster: Cluster, tmp_path: Path) -> None:
     """Slurm 22.05 and 23.02 read SRUN_CPUS_PER_TASK, others SLURM_CPUS_PER_TASK, which salloc sets."""
     job = make(cluster, tmp_path / "job", SPAWN, "nodes=2", command=("bash", "-c", "echo $SLURM_CPUS_ON_NODE cores"))
-    inside = f"export SRUN_CPUS_PER_TASK=1; {job.artifact}/submit.sh --here --run-id here"
+    inside = f"export SRUN_CPUS_PER_TASK=1; {job.artifact}/jobctl submit --here --run-id here"
     command = ["salloc", "--quiet", "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=2", "bash", "-c", inside]
     assert job.cluster.login.run(command, cwd=job.project, timeout_s=60).returncode == 0
     assert rank_said(job, "here", 1) == "8 cores"
@@ -136,7 +136,7 @@ def test_srun_makes_one_mpi_job_of_the_ranks(cluster: Cluster, tmp_path: Path) -
     words = ("nodes=2", "procs=2", "cpus=4", "backend.mpi=pmi2", "backend.cpu_bind=none", "backend.label=true")
     command = ("bash", "-c", "echo mpi $PMI_RANK of $PMI_SIZE")
     job = make(cluster, tmp_path / "job", SRUN, *words, "backend.srun_extra.unbuffered=true", command=command)
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     assert code == 0, said
     logs = [read(job.run / "logs" / f"rank_0{rank}.log") for rank in range(4)]
     assert all(f"mpi {rank} of 4\n" in log for rank, log in enumerate(logs)), logs
@@ -155,7 +155,7 @@ def test_the_variables_of_slurm_and_of_torchrun_count_the_same_ranks(cluster: Cl
     names = {*NUMBERS, *NUMBERS.values(), "SLURM_STEP_TASKS_PER_NODE", "SLURM_GTIDS", "SLURM_CPUS_PER_TASK"}
     command = ("bash", "-c", "; ".join(f"echo {name}=${name}" for name in sorted(names)))
     job = make(cluster, tmp_path / "job", SPAWN, *words, command=command, launcher="torchrun")
-    code, said = job("submit.sh", "--wait")
+    code, said = job("submit", "--wait")
     assert code == 0, said
     for rank in range(4):
         seen = dict(re.findall(r"^([A-Z_]+)=(.*)$", read(job.run / "logs" / f"rank_0{rank}.log"), re.MULTILINE))

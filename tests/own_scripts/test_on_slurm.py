@@ -25,17 +25,17 @@ while not (out / "end").exists():
 def test_a_script_on_two_nodes_is_followed_to_its_files(cluster: Cluster, tmp_path: Path) -> None:
     job = make(cluster, tmp_path / "job", SPAWN, "nodes=2", "procs=1", command=("train.py",))
     (job.project / "train.py").write_text(SCRIPT)
-    code, said = job("submit.sh", "--run-id", "one")
+    code, said = job("submit", "--run-id", "one")
     assert code == 0 and "warning" not in said, said
     outputs = job.run / "code/outputs"  # the only run so far
     wait_for(lambda: (outputs / "part_0.bin").exists() and (outputs / "part_1.bin").exists(), "both ranks")
-    wait_for(lambda: "; its first output came " in job("status.sh")[1], "the first output in status")
-    code, said = job("submit.sh", "--run-id", "two")
+    wait_for(lambda: "; its first output came " in job("status")[1], "the first output in status")
+    code, said = job("submit", "--run-id", "two")
     assert code == 0 and "warning: job job is live already, in run one; this is another run" in said, said
-    job("stop.sh", "--run", "two")
+    job("stop", "--run", "two")
     (outputs / "end").touch()
     cluster.wait_idle()
-    assert "one of job job, attempt 0: done (exit 0)" in job("status.sh", "--run", "one")[1]
+    assert "one of job job, attempt 0: done (exit 0)" in job("status", "--run", "one")[1]
     line = (
         f"jobc: script wrote 3 files (3.0 KiB) in {outputs.parent}: outputs/part_1.bin, outputs/part_0.bin, outputs/end"
     )

@@ -146,7 +146,7 @@ def run(project: Path, *command: str | Path) -> tuple[int, str]:
 @pytest.mark.parametrize("name", STYLES)
 def test_a_script_runs_as_it_is_and_its_files_are_named(name: str, project: Path, runs: Path) -> None:
     style = STYLES[name]
-    code, said = run(project, make(project, style) / "submit.sh")
+    code, said = run(project, make(project, style), "submit")
     assert code == style.code and all(text in said for text in style.prints), said
     assert f"jobc: exit {code}: " in said
     (folder,) = runs.glob("*/code")
@@ -162,7 +162,7 @@ def test_a_script_runs_as_it_is_and_its_files_are_named(name: str, project: Path
 @pytest.mark.slow
 def test_a_stop_is_saved_and_the_next_start_continues(project: Path, runs: Path) -> None:
     artifact = make(project, Style(("preempted.py",), ()))
-    submit = artifact / "submit.sh"
+    submit = artifact / "jobctl submit"
     process = start(project, submit, "--run-id", "one")
     wait_for_step(3, runs / "one", process)
     os.killpg(process.pid, signal.SIGINT)  # Ctrl-C
@@ -170,7 +170,7 @@ def test_a_stop_is_saved_and_the_next_start_continues(project: Path, runs: Path)
     assert process.returncode == 130 and "interrupted: saving" in said, said
     process = start(project, submit, "--resume", "one")
     wait_for_step(9, runs / "one", process)
-    assert run(project, artifact / "stop.sh")[0] == 0
+    assert run(project, artifact, "stop")[0] == 0
     said = process.communicate(timeout=TIMEOUT_S)[0]
     assert "from step 0\n" not in said and "interrupted: saving" in said, said
     (runs / "one/code/enough").touch()
@@ -190,10 +190,10 @@ def wait_for_step(step: int, folder: Path, process: subprocess.Popen[str]) -> No
 def test_a_mistake_is_mended_and_the_run_continues(project: Path, runs: Path) -> None:
     script = project / "latest.py"
     artifact = make(project, Style(("latest.py",), ()))
-    code, said = run(project, artifact / "submit.sh", "--run-id", "one")
+    code, said = run(project, artifact, "submit", "--run-id", "one")
     assert code == 1 and "starting from scratch" in said and "KeyError: 3" in said, said
     script.write_text(script.read_text().replace('2: "fox"', '2: "fox", 3: "owl"'))
-    code, said = run(project, artifact / "submit.sh", "--resume", "one", "--new-code")
+    code, said = run(project, artifact, "submit", "--resume", "one", "--new-code")
     assert code == 0 and "starting from checkpoints/epoch_3.json" in said and "history: cat dog fox owl" in said, said
 
 
@@ -201,6 +201,6 @@ def test_a_mistake_is_mended_and_the_run_continues(project: Path, runs: Path) ->
 @pytest.mark.slow
 def test_the_error_of_a_recorded_main_is_the_reason(project: Path, runs: Path) -> None:
     artifact = make(project, Style(("record.py", "--fail"), ()))
-    code, said = run(project, artifact / "submit.sh")
+    code, said = run(project, artifact, "submit")
     assert code == 1 and "ValueError: the loss is wrong" in said, said
-    assert "ValueError: the loss is wrong (record.py:" in run(project, artifact / "status.sh")[1]
+    assert "ValueError: the loss is wrong (record.py:" in run(project, artifact, "status")[1]

@@ -43,7 +43,7 @@ BUGS = [  # the test of the suite that finds it, the file, what is written there
     ("test_verbs_know", "backend.py", "for verb in VERBS:", "for verb in VERBS[1:]:"),
     ("test_goldens_run", "engine.py", "new.keep()\n", "pass\n"),
     ("test_status_tells", "engine.py", 'State("queued", f"queued as', 'State("live", f"running as'),
-    ("test_status_tells", "engine.py", "stopped by stop.sh before it started", "queued as job 1"),
+    ("test_status_tells", "engine.py", "stopped by jobctl stop before it started", "queued as job 1"),
     ("test_preflight_looks", "engine.py", ASK_THE_QUEUE, NODE_0_HERE),
     ("test_preflight_looks", "engine.py", ASK_THE_QUEUE, ALL_NODES_HERE),
 ]

@@ -103,12 +103,12 @@ def test_an_order_that_means_nothing_is_said_by_rule(case: str, path: str, first
 )
 def test_a_test_that_runs_the_line_notices_what_is_wrong_with_it(before: str, after: str, test: str) -> None:
     case = mutations.GOLDEN / "local/two_processes"
-    lines = mutations.files_of(case)["clean.sh"].split("\n")
+    lines = mutations.files_of(case)["clean"].split("\n")
     at = next(n for n, line in enumerate(lines) if before in line and "python3 -I" in line)
     wrong = [*lines[:at], lines[at].replace(before, after), *lines[at + 1 :]]
     name = "tests/runtime/test_clean.py::test_at_a_terminal_it_asks_and_then_spares_a_run_that_was_started_again"
-    known = Reach(name, 1.0, {f"compiler/clean.sh:{line.strip()}": 1 for line in lines})
-    assert executed(case, "clean.sh", lines, wrong, lambda: [known]).rpartition("::")[2].partition("[")[0] == test
+    known = Reach(name, 1.0, {f"compiler/jobctl clean:{line.strip()}": 1 for line in lines})
+    assert executed(case, "clean", lines, wrong, lambda: [known]).rpartition("::")[2].partition("[")[0] == test
 
 
 @pytest.mark.parametrize(

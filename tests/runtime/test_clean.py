@@ -1,6 +1,6 @@
 """clean: which old runs go, which stay whatever one asks, and what is left of those that lose checkpoints.
 
-Nothing is started but clean.sh at a terminal, and stand-ins of an engine's clients.
+Nothing is started but jobctl clean at a terminal, and stand-ins of an engine's clients.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def test_how_many_stay_must_be_said(old: Old) -> None:
     code, output = old.clean("--yes")
     assert code == 2 and output.startswith("error: how many runs shall stay?\n  hint: --keep 5, or keep_runs=5")
     assert old.clean("--keep", "-1", "--yes") == (2, "error: --keep takes a number, not -1\n")
-    assert old.clean("--keep") == (2, "error: --keep needs a value\n  hint: clean.sh --help\n")
-    assert old.clean("--kept", "1") == (2, "error: unknown option: --kept 1\n  hint: clean.sh --help\n")
+    assert old.clean("--keep") == (2, "error: --keep needs a value\n  hint: jobctl clean --help\n")
+    assert old.clean("--kept", "1") == (2, "error: unknown option: --kept 1\n  hint: jobctl clean --help\n")
     assert old.names() == [*FOUR]
 
 
@@ -111,7 +111,7 @@ def test_at_a_terminal_it_asks_and_then_spares_a_run_that_was_started_again(
     demo = job()
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        [demo.artifact / "clean.sh", "--keep", "1"],
+        [demo.artifact / "jobctl", "clean", "--keep", "1"],
         env=demo.environment(), stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
     )  # fmt: skip
     os.close(slave)

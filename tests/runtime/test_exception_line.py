@@ -55,6 +55,6 @@ def test_status_shows_the_exception_as_the_reason(job, tmp_path):
     demo = job(code_kind="snapshot")
     demo.plan.command = (sys.executable, "train.py")
     demo.write_artifact()
-    assert demo.run("submit.sh")[0] == 1
-    _, output = demo.run("status.sh")
+    assert demo.run("submit")[0] == 1
+    _, output = demo.run("status")
     assert "KeyError: 'label_17' (train.py:2)" in output, output

@@ -1,4 +1,4 @@
-"""The exit code that submit.sh returns, for everything that can happen to a rank."""
+"""The exit code that jobctl submit returns, for everything that can happen to a rank."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_code_of_the_ranks_is_the_code_of_submit(job, program, code):
     demo = job()
     demo.plan.command += (*words(program),)
     demo.write_artifact()
-    assert demo.run("submit.sh")[0] == code
+    assert demo.run("submit")[0] == code
 
 
 @pytest.mark.parametrize("launcher", [pytest.param("torchrun", marks=pytest.mark.engine), MPIRUN])
@@ -49,7 +49,7 @@ def test_the_code_survives_the_launcher(job, launcher, program):
     demo = job(launcher=launcher, env=AS_ROOT)
     demo.plan.command += ("meet", *words(program))  # a launcher may end the others before they have begun
     demo.write_artifact()
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == int(re.search(r"exit (\d+)", program)[1]), output
     assert (demo.marks / "1").exists()
 
@@ -59,7 +59,7 @@ def test_what_torchrun_says_about_a_failed_rank_is_in_its_log_alone(job):
     demo = job(launcher="torchrun")
     demo.plan.command += (*words("only 0 say hello all meet only 1 exit 65 all wait"),)
     demo.write_artifact()
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == 65 and "hello\n" in output and "elastic" not in output
     assert "ChildFailedError" in (demo.only_run / "logs/launcher_00.log").read_text()
 
@@ -100,7 +100,7 @@ def test_a_rank_that_left_the_others_with_0_is_named_and_no_machine_is_lost(
 def test_what_a_launcher_says_is_shown_when_no_rank_started(job):
     demo = job()
     change_program(demo.artifact / "jobctl", {"rt/spawn.py": "def main(words): raise SystemExit('no luck today')"})
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == 1 and "no luck today\njobc: no rank started; the launcher exited with 1\n" in output
 
 
@@ -124,9 +124,9 @@ def test_a_run_that_can_go_on_ends_with_the_command_that_does_it(job, program, g
     demo = job()
     demo.plan.command = program if isinstance(program, tuple) else (*demo.plan.command, *words(program))
     demo.write_artifact()
-    _, output = demo.run("submit.sh")
-    command = f"resume with: {demo.artifact}/submit.sh --resume {demo.only_run.name}\n"
-    assert output.endswith(f"jobc: {command}") == (command in demo.run("status.sh")[1]) == goes_on, output
+    _, output = demo.run("submit")
+    command = f"resume with: {demo.artifact}/jobctl submit --resume {demo.only_run.name}\n"
+    assert output.endswith(f"jobc: {command}") == (command in demo.run("status")[1]) == goes_on, output
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_the_first_traceback_is_shown_last(job):
     demo = job()
     demo.plan.command += (*words("only 1 raise all wait"),)
     demo.write_artifact()
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     header = HEADER.search(output)
     assert code == 1 and header and header[1] == "1"
     assert output[header.end() :].lstrip().startswith("Traceback (most recent call last)")
@@ -198,7 +198,7 @@ def test_the_traceback_of_rank_0_is_not_shown_twice(job):
     demo = job()
     demo.plan.command += (*words("only 0 raise all wait"),)
     demo.write_artifact()
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == 1 and output.count("RuntimeError: rank 0 has a bug\n") == 1, output
     assert "rank 0 has a bug\njobc: rank 0 failed first (exit 1), see the end of logs/rank_00.log\n" in output
 
@@ -207,14 +207,14 @@ def test_a_rank_that_would_not_end_with_its_failed_peer_is_killed_and_does_not_m
     demo = job(lifecycle_grace_s=1)
     demo.plan.command += (*words("only 0 ignore SIGTERM mark wait only 1 exit 69"),)
     demo.write_artifact()
-    assert demo.run("submit.sh")[0] == 69
+    assert demo.run("submit")[0] == 69
 
 
 def test_a_killed_wrapper_counts_as_a_crash(job):
     demo = job()
     demo.plan.command += ("mark", "wait")
     demo.write_artifact()
-    process = demo.start("submit.sh")
+    process = demo.start("submit")
     demo.wait_for_marks("0", "1")
     state = demo.only_run / "state/rank_01"
     demo.wait_for(state.exists, "the state of rank 1")
@@ -226,7 +226,7 @@ def test_a_killed_wrapper_counts_as_a_crash(job):
 
 @pytest.mark.parametrize("command", [("no-such-program",), ("/etc/passwd",)], ids=["absent", "not executable"])
 def test_a_command_that_cannot_start_is_broken_configuration(job, command):
-    code, output = job(command=command).run("submit.sh")
+    code, output = job(command=command).run("submit")
     assert code == 65 and f"cannot start ['{command[0]}']" in output
 
 
@@ -234,10 +234,10 @@ def test_all_attempts_share_a_log_and_only_the_last_is_quoted(job):
     demo = job(topology_procs=1)
     demo.plan.command += (*words("say first-attempt exit 1"),)
     demo.write_artifact()
-    demo.run("submit.sh")
+    demo.run("submit")
     demo.plan.command = (*demo.plan.command[:2], *words("say second-attempt exit 1"))
     demo.write_artifact()
-    _, output = demo.run("submit.sh", "--resume", demo.only_run.name)
+    _, output = demo.run("submit", "--resume", demo.only_run.name)
     log = (demo.only_run / "logs/rank_00.log").read_text()
     assert "first-attempt" in log and "second-attempt" in log
     assert "first-attempt" not in output and "second-attempt" in output

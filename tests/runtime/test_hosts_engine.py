@@ -107,7 +107,7 @@ def test_node_0_starts_first_and_all_are_followed_to_their_ends(demo: Submit) ->
     )
     assert demo.calls[0] == "a start" and sorted(demo.calls) == ["a start", "b start", "c start"]
     assert "node 1  | === hello of b\n" in said
-    assert (demo.runs / "r/state/resume").read_text() == f"command={demo.artifact}/submit.sh --resume r\n"
+    assert (demo.runs / "r/state/resume").read_text() == f"command={demo.artifact}/jobctl submit --resume r\n"
 
 
 def test_detached_it_prints_no_logs(demo: Submit) -> None:
@@ -129,7 +129,7 @@ def test_a_node_that_does_not_start_stops_all_others(demo: Submit, codes: dict[s
     (demo.folder / "ended").write_text(node(attempt=0))
     result, said = demo("--run-id", "r")
     assert result == code and "b: no GPU\n" in said, said
-    assert "error: not all of the 3 nodes could be started, so none goes on\n  hint: preflight.sh" in said
+    assert "error: not all of the 3 nodes could be started, so none goes on\n  hint: jobctl preflight" in said
     assert (demo.runs / "r/control/STOP").exists()
     assert sorted(demo.calls)[1::2] == ["a start", "b start", "c start"] and "c signal QUIT" in demo.calls
 
@@ -184,7 +184,7 @@ def test_ctrl_c_while_it_follows_stops_the_run_and_prints_its_end(demo: Submit) 
     demo.monkeypatch.setattr("jobc.trainer.rt.engines.hosts_engine.print_logs", follow)
     code, said = demo("--run-id", "r")
     assert code == 130 and "hello of c" in said, said
-    assert said.endswith("run r: stopped by stop.sh or Ctrl-C (exit 0)\n") and not demo.calls[3:]
+    assert said.endswith("run r: stopped by jobctl stop or Ctrl-C (exit 0)\n") and not demo.calls[3:]
 
 
 def test_hosts_get_only_the_signals_that_come_after_the_mark(demo: Submit) -> None:

@@ -22,7 +22,7 @@ def test_torch_distributed_launch_gives_the_program_its_local_rank(job: Callable
     demo = job(launcher="torch_distributed_launch")
     (demo.folder / "train.py").write_text(*PROGRAM)
     demo = job(launcher="torch_distributed_launch", command=(sys.executable, str(demo.folder / "train.py"), "$x"))
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == 0, output
     for rank in range(2):
         text = (demo.only_run / f"logs/rank_{rank:02}.log").read_text()
@@ -35,7 +35,7 @@ def test_a_torch_without_that_launcher_is_named(job: Callable[..., Job], monkeyp
     (later / "torch").mkdir(parents=True)
     (later / "torch" / "__init__.py").write_text("")
     monkeypatch.setenv("PYTHONPATH", str(later))
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == 65 and f"the torch in {later}/torch has no torch.distributed.launch any more" in output, output
     assert "launcher=torchrun" in output
 
@@ -94,5 +94,5 @@ def test_gpus_of_amd_are_seen_without_a_variable(tmp_path: Path, monkeypatch: py
 
 def test_every_run_begins_with_its_header(job: Callable[..., Job]) -> None:
     demo = job(command=("true",))
-    output = demo.run("submit.sh")[1]
+    output = demo.run("submit")[1]
     assert re.search(r"^jobc: run \S+ of demo, attempt 0\njobc: 1 node x 2 ranks = world size 2, on ", output, re.M)

@@ -18,7 +18,7 @@ from jobc.trainer.rt.run_folder import RunFolder, read_small, write_small
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[list[Links]]:
-    """Three nodes, each with a run folder of its own; what submit.sh takes to the others is there."""
+    """Three nodes, each with a run folder of its own; what jobctl submit takes to the others is there."""
     folders = [RunFolder(tmp_path / str(node), 0) for node in range(3)]
     for folder in folders:
         (folder.path / "state").mkdir(parents=True)

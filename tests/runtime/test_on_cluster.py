@@ -167,7 +167,7 @@ def test_submit_creates_the_objects_and_records_them(demo: Demo) -> None:
     patch = json.dumps({"metadata": {"ownerReferences": [owner]}})
     patches = [call for call in demo.kubectl.changes() if call.startswith("patch")]
     assert patches == [f"patch {kind}/demo-1a2b --type=merge --patch={patch}" for kind in ("configmap", "service")]
-    assert (demo.folder / "runs/demo/a/state/resume").read_text().endswith("submit.sh --resume a\n")
+    assert (demo.folder / "runs/demo/a/state/resume").read_text().endswith("jobctl submit --resume a\n")
 
 
 def test_a_fork_names_the_run_with_whose_checkpoint_it_begins(demo: Demo) -> None:
@@ -187,7 +187,7 @@ def test_what_the_server_refuses_changes_nothing(demo: Demo) -> None:
     demo.kubectl.refusal = "kind: Job"
     code, output = demo.submit("--run-id", "a")
     assert code == 1 and "error: the cluster refuses the job in namespace ns: error: kind: Job is refused\n" in output
-    assert "hint: preflight.sh --queue-only asks again" in output
+    assert "hint: jobctl preflight --queue-only asks again" in output
     demo.kubectl.found = DONE
     assert demo.submit("--replace")[0] == 1, "the ended run keeps its pods and their logs"
     assert not demo.kubectl.changes() and not demo.runs

@@ -17,12 +17,12 @@ from jobc.trainer.rt.node_checks import check_cores
 
 def test_a_run_is_complete_and_says_how_to_follow_and_stop_it(job):
     demo = job()
-    code, output = demo.run("submit.sh", "--run-id", "first")
+    code, output = demo.run("submit", "--run-id", "first")
     run = demo.runs / "first"
-    assert code == 0 and run.name in output and "logs.sh --follow" in output and "stop.sh" in output
+    assert code == 0 and run.name in output and "jobctl logs --follow" in output and "jobctl stop" in output
     assert {path.name for path in run.iterdir()} == {"artifact", "control", "exit", "logs", "state"}
     assert (run / "artifact/0/node.sh").exists() and not (run / "artifact/0/node.sh").stat().st_mode & 0o222
-    told = demo.run("status.sh")[1]
+    told = demo.run("status")[1]
     assert "done (exit 0)" in told and re.search(r"ended on \S+ at \S+ \S+ UTC, exit 0\n", told)
 
 
@@ -30,18 +30,18 @@ def test_detach_returns_at_once_and_the_scripts_of_the_run_mean_that_run(job):
     demo = job()
     demo.plan.command += ("handle", "SIGTERM=75", "say", "hello", "mark", "wait")
     demo.write_artifact()
-    assert demo.run("submit.sh", "--detach")[0] == 0
+    assert demo.run("submit", "--detach")[0] == 0
     demo.wait_for_marks("0", "1")
     own = demo.only_run / "artifact/0"
-    assert ": live\n" in demo.run(str(own / "status.sh"))[1]
-    assert "hello" in demo.run(str(own / "logs.sh"), "--rank", "1")[1]
-    assert demo.run(str(own / "stop.sh"))[0] == 0
-    assert "stopped by stop.sh" in demo.run("status.sh", "--all")[1]
+    assert ": live\n" in demo.run(str(own / "jobctl status"))[1]
+    assert "hello" in demo.run(str(own / "jobctl logs"), "--rank", "1")[1]
+    assert demo.run(str(own / "jobctl stop"))[0] == 0
+    assert "stopped by jobctl stop" in demo.run("status", "--all")[1]
 
 
 def test_detach_reports_a_start_that_failed(job, busy_port):
     demo = job(rendezvous_port=busy_port)
-    code, output = demo.run("submit.sh", "--detach")
+    code, output = demo.run("submit", "--detach")
     assert code == 71 and f"port {busy_port} is in use" in output
 
 
@@ -49,7 +49,7 @@ def test_a_port_in_use_ends_it_before_anything_starts(job, busy_port):
     demo = job(rendezvous_port=busy_port)
     demo.plan.command += ("mark",)
     demo.write_artifact()
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == 71 and output.startswith("error:") and not list(demo.marks.iterdir())
     assert demo.runs_made() == []
 
@@ -58,14 +58,14 @@ def test_a_second_launch_into_a_live_run_is_refused_and_touches_nothing(job):
     demo = job()
     demo.plan.command += ("handle", "SIGTERM=75", "mark", "wait")
     demo.write_artifact()
-    first = demo.start("submit.sh")
+    first = demo.start("submit")
     demo.wait_for_marks("0", "1")
     run = demo.only_run
     before = sorted((str(p), p.stat().st_mtime_ns) for p in run.rglob("*"))
     by_hand = {"JOBC_RUN_DIR": str(run), "JOBC_ATTEMPT": "0"}
     for code, output in (
-        demo.run("submit.sh", "--resume", run.name),
-        demo.run(str(run / "artifact/0/submit.sh")),
+        demo.run("submit", "--resume", run.name),
+        demo.run(str(run / "artifact/0/jobctl submit")),
         demo.run(str(run / "artifact/0/node.sh"), **by_hand),
     ):
         assert code == 1 and output.count("error:") == 1 and f"run {run.name} is live" in output
@@ -80,29 +80,29 @@ def test_two_runs_at_once_do_not_meet_and_stop_refuses_to_choose(job):
     demo.write_artifact()
     for name in ("one", "two"):
         (demo.marks / name).mkdir()
-    one = demo.start("submit.sh", "--run-id", "one", MARKS=str(demo.marks / "one"))
+    one = demo.start("submit", "--run-id", "one", MARKS=str(demo.marks / "one"))
     demo.wait_for_marks("one/0", "one/1")
-    two = demo.start("submit.sh", "--run-id", "two", MARKS=str(demo.marks / "two"))
+    two = demo.start("submit", "--run-id", "two", MARKS=str(demo.marks / "two"))
     demo.wait_for_marks("one/0", "one/1", "two/0", "two/1")
-    code, output = demo.run("stop.sh")
+    code, output = demo.run("stop")
     assert code == 1 and "2 live runs" in output
-    assert demo.run("stop.sh", "--run", "one")[0] == 0
+    assert demo.run("stop", "--run", "one")[0] == 0
     assert one.wait(30) == 0 and two.poll() is None
-    assert demo.run("stop.sh")[0] == 0
+    assert demo.run("stop")[0] == 0
     assert two.wait(30) == 0
-    warning = "warning: job demo is live already, in run one; this is another run (stop.sh --run ID ends one)\n"
+    warning = "warning: job demo is live already, in run one; this is another run (jobctl stop --run ID ends one)\n"
     assert "warning" not in one.stdout.read() and two.stdout.read().startswith(warning)
-    assert demo.run("stop.sh")[0] == 1
+    assert demo.run("stop")[0] == 1
 
 
 def test_resume_is_the_next_attempt_of_the_same_run(job):
     demo = job()
     demo.plan.command += ("record",)
     demo.write_artifact()
-    demo.run("submit.sh")
+    demo.run("submit")
     (demo.only_run / "control/STOP").touch()
     demo.write_artifact(free="loop.steps = 20\n")
-    code, output = demo.run("submit.sh", "--resume", demo.only_run.name)
+    code, output = demo.run("submit", "--resume", demo.only_run.name)
     assert code == 0 and "loop.steps: 10 -> 20" in output
     assert "loop.steps: 10 -> 20" in (demo.only_run / "state/changes").read_text()
     assert sorted(p.name for p in (demo.only_run / "artifact").iterdir()) == ["0", "1"]
@@ -112,28 +112,28 @@ def test_resume_is_the_next_attempt_of_the_same_run(job):
 
 def test_resume_with_another_identity_is_refused_with_both_values(job):
     demo = job()
-    demo.run("submit.sh")
+    demo.run("submit")
     run = demo.only_run
     demo.write_artifact(identity="seed = 1\n")
-    code, output = demo.run("submit.sh", "--resume", run.name)
-    assert code == 65 and "  seed: 0 -> 1\n" in output and f"submit.sh --fork {run.name} starts" in output
+    code, output = demo.run("submit", "--resume", run.name)
+    assert code == 65 and "  seed: 0 -> 1\n" in output and f"jobctl submit --fork {run.name} starts" in output
     demo.write_artifact(identity='model.kind = "gpt = x"\nseed = 1\n')
-    code, output = demo.run("submit.sh", "--resume", run.name)
+    code, output = demo.run("submit", "--resume", run.name)
     assert code == 65
     assert "  seed: 0 -> 1\n" in output and '  model.kind: (not set) -> "gpt = x"\n' in output
-    assert "hint: without --resume, submit.sh starts a new run" in output
+    assert "hint: without --resume, jobctl submit starts a new run" in output
     assert [p.name for p in (run / "artifact").iterdir()] == ["0"]
 
 
 def test_fork_is_a_new_run_that_begins_from_the_old_one(job):
     demo = job()
-    demo.run("submit.sh", "--run-id", "old")
+    demo.run("submit", "--run-id", "old")
     demo.plan.command += ("record",)
     demo.write_artifact(identity="seed = 1\n")
-    assert demo.run("submit.sh", "--fork", "old", "--run-id", "new")[0] == 0
+    assert demo.run("submit", "--fork", "old", "--run-id", "new")[0] == 0
     assert f"JOBC_INIT_FROM={demo.runs / 'old'}" in demo.mark("record.0").split("\0")
     assert f"JOBC_RUN_DIR={demo.runs / 'new'}" in demo.mark("record.0").split("\0")
-    demo.run("submit.sh", "--resume", "new")
+    demo.run("submit", "--resume", "new")
     assert f"JOBC_INIT_FROM={demo.runs / 'old'}" in demo.mark("record.0").split("\0")
 
 
@@ -151,12 +151,12 @@ def test_the_code_of_a_git_checkout_is_snapshotted_and_what_git_ignores_is_linke
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "add", "gone.py", "train.py"], check=True)
     (tmp_path / "gone.py").unlink()
-    assert demo.run("submit.sh")[0] == 0
+    assert demo.run("submit")[0] == 0
     code = demo.only_run / "code"
     assert {p.name for p in code.iterdir()} == {"train.py", "-dash name.py", "new\nline.py", ".gitignore", *LINKED}
     assert {p.name for p in code.iterdir() if p.is_symlink()} == LINKED
     assert demo.mark("record.0").split("--\0")[1].split("\0")[0] == str(code)
-    _, output = demo.run("submit.sh", "--resume", demo.only_run.name)
+    _, output = demo.run("submit", "--resume", demo.only_run.name)
     assert f"the code is that of the first start, in {code}; --new-code copies it again" in output
 
 
@@ -165,7 +165,7 @@ def test_the_code_of_a_plain_folder_is_snapshotted_without_caches_and_runs(job, 
     for name in ("pkg/a.py", "pkg/__pycache__/a.pyc", ".venv/bin/python"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    assert demo.run("submit.sh")[0] == 0
+    assert demo.run("submit")[0] == 0
     files = {str(p.relative_to(demo.only_run / "code")) for p in (demo.only_run / "code").rglob("*") if p.is_file()}
     assert "pkg/a.py" in files and not any("pycache" in f or "venv" in f or "artifacts" in f for f in files)
 
@@ -176,16 +176,16 @@ def test_an_absolute_code_root_is_taken_as_it_is(job, tmp_path, kind, folder):
     demo = job(tmp_path / "project", code_kind=kind, code_root=str(tmp_path / "code"))
     demo.plan.command += ("record",)
     demo.write_artifact()
-    assert demo.run("submit.sh", "--run-id", "first")[0] == 0
+    assert demo.run("submit", "--run-id", "first")[0] == 0
     assert demo.mark("record.0").split("--\0")[1].split("\0")[0] == str(tmp_path / folder)
 
 
 def test_a_snapshot_is_resumed_when_the_code_is_gone(job, tmp_path):
     (tmp_path / "code").mkdir()
     demo = job(code_kind="snapshot", code_root="code")
-    assert demo.run("submit.sh", "--run-id", "first")[0] == 0
+    assert demo.run("submit", "--run-id", "first")[0] == 0
     (tmp_path / "code").rmdir()
-    assert demo.run("submit.sh", "--resume", "first")[0] == 0
+    assert demo.run("submit", "--resume", "first")[0] == 0
 
 
 def test_a_moved_artifact_belongs_to_the_folder_it_is_called_in(job, tmp_path, monkeypatch):
@@ -197,28 +197,28 @@ def test_a_moved_artifact_belongs_to_the_folder_it_is_called_in(job, tmp_path, m
     here.mkdir()
     (here / "train.py").touch()
     monkeypatch.chdir(here)
-    code, output = demo.run("submit.sh", "--run-id", "first", "--detach")
+    code, output = demo.run("submit", "--run-id", "first", "--detach")
     run = here / "runs" / "demo" / "first"
     assert code == 0 and output.startswith(f"this artifact was moved; its runs are in {run.parent}\n"), output
     demo.wait_for_marks("1", "record.0")
     assert demo.mark("record.0").split("--\0")[1].split("\0")[0] == str(run / "code")
     assert [path.name for path in (run / "code").iterdir()] == ["train.py"]
-    for script in ("status.sh", "logs.sh", "stop.sh"):
+    for script in ("status", "logs", "stop"):
         assert demo.run(script)[0] == 0
-    assert demo.run(str(run / "artifact/0/status.sh"))[1].startswith("run first of job demo")
-    assert f"submit.sh --resume {run}\n" in (run / "state/resume").read_text()
-    assert demo.run("submit.sh", "--resume", "first", "--detach")[0] == 0
-    assert demo.run("stop.sh")[0] == 0
+    assert demo.run(str(run / "artifact/0/jobctl status"))[1].startswith("run first of job demo")
+    assert f"jobctl submit --resume {run}\n" in (run / "state/resume").read_text()
+    assert demo.run("submit", "--resume", "first", "--detach")[0] == 0
+    assert demo.run("stop")[0] == 0
 
     monkeypatch.chdir("/")
-    assert demo.run("status.sh")[1].startswith("error: this artifact was moved, and / is not a project folder\n")
+    assert demo.run("status")[1].startswith("error: this artifact was moved, and / is not a project folder\n")
     assert not Path("/runs").exists() and demo.runs_made() == []
 
 
 @pytest.mark.parametrize("name", ["new\nline", "newline\n"])
 def test_a_newline_in_the_name_of_the_project_is_refused_in_one_line(job, tmp_path, name):
     demo = job(tmp_path / name)
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == 2 and len(output.splitlines()) == 2, output
     assert output.startswith("error: the folder's name has a control character: '/") and demo.runs_made() == []
 
@@ -227,12 +227,12 @@ def test_too_much_code_is_refused_and_leaves_nothing(job, tmp_path):
     demo = job(code_kind="snapshot")
     with (tmp_path / "weights.bin").open("wb") as file:
         file.truncate(201 * 2**20)
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == 65 and "201 MiB, more than the 200 MiB" in output and output.count("error:") == 1
     assert "code.max_size=202MiB" in output
     assert demo.runs_made() == []
     (tmp_path / ".jobcignore").write_text("*.bin\n")
-    assert demo.run("submit.sh")[0] == 0
+    assert demo.run("submit")[0] == 0
     assert [path.name for path in (demo.only_run / "code").rglob("*") if path.is_file()] == [".jobcignore"]
 
 
@@ -261,7 +261,7 @@ def test_what_jobcignore_names_is_not_copied_committed_or_not(job, tmp_path, is_
         for words in (["init", "-q"], ["add", "."]):
             subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
     demo = job(code_kind="snapshot")
-    assert demo.run("submit.sh")[0] == 0
+    assert demo.run("submit")[0] == 0
     code = demo.only_run / "code"
     found = {str(path.relative_to(code)) for path in code.rglob("*") if path.is_file()} - {".gitignore", ".jobcignore"}
     wanted = {"a.py", "keep.bin", "sub/data/y", "sub/it's a \n file", "sub/.jobcignore"}
@@ -274,7 +274,7 @@ def test_a_run_root_that_cannot_be_written_is_one_line(job, tmp_path):
     demo = job()
     blocked = tmp_path / "file"
     blocked.touch()
-    code, output = demo.run("submit.sh", JOBC_RUN_ROOT=str(blocked))
+    code, output = demo.run("submit", JOBC_RUN_ROOT=str(blocked))
     assert code == 1 and output.startswith(f"error: cannot create the folder {blocked}/demo: ")
     assert output.count("error:") == 1 and "  hint: " in output
 
@@ -285,7 +285,7 @@ def test_a_full_disk_leaves_no_half_run(job, tmp_path):
     small = tmp_path / "small"
     small.mkdir()
     script = 'mount -t tmpfs -o size=16k none "$2" && "$1"; code=$?; ls "$2/demo"; exit $code'
-    arguments = ("bash", "-c", script, "bash", str(demo.artifact / "submit.sh"), str(small))
+    arguments = ("bash", "-c", script, "bash", str(demo.artifact / "jobctl submit"), str(small))
     code, output = demo.run("/usr/bin/unshare", "--mount", *arguments, JOBC_RUN_ROOT=str(small))
     if "unshare" in output or "mount:" in output:
         pytest.skip("no mount namespaces here")
@@ -308,7 +308,7 @@ def test_a_full_disk_leaves_no_half_run(job, tmp_path):
 def test_a_broken_environment_is_one_line_and_65_and_leaves_no_run(job, changes, words):
     secrets = {name: _Secret(**value) for name, value in changes.get("secrets", {}).items()}
     demo = job(**{**changes, "secrets": secrets})
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == 65 and words in output and output.count("error:") == 1, output
     assert demo.runs_made() == [] and "run " not in output
 
@@ -324,7 +324,7 @@ def test_secrets_reach_the_ranks_and_no_file_of_the_run(job, tmp_path):
     demo = job(secrets=secrets)
     demo.plan.command += ("record",)
     demo.write_artifact()
-    assert demo.run("submit.sh", CALLER="from-the-caller-91b2")[0] == 0
+    assert demo.run("submit", CALLER="from-the-caller-91b2")[0] == 0
     assert {"A=from-the-caller-91b2", "B=from-the-file-7f3a"} <= set(demo.mark("record.0").split("\0"))
     for path in demo.only_run.rglob("*"):
         assert path.is_dir() or not any(s in path.read_bytes() for s in (b"7f3a", b"91b2")), path
@@ -332,23 +332,23 @@ def test_secrets_reach_the_ranks_and_no_file_of_the_run(job, tmp_path):
 
 def test_status_reads_step_and_loss_and_survives_a_torn_line(job):
     demo = job()
-    demo.run("submit.sh")
+    demo.run("submit")
     metrics = demo.only_run / "metrics"
     metrics.mkdir()
     (metrics / "rank_00.jsonl").write_text('{"step": 40, "loss": 3.083304286003113, "lr": 1}\n{"step": 41, "lo')
-    assert ", exit 0, step 40, loss 3.083\n" in demo.run("status.sh")[1]
+    assert ", exit 0, step 40, loss 3.083\n" in demo.run("status")[1]
 
 
 def test_a_dead_supervisor_is_told_from_a_live_one(job):
     demo = job()
     demo.plan.command += ("mark", "wait")
     demo.write_artifact()
-    process = demo.start("submit.sh")
+    process = demo.start("submit")
     demo.wait_for_marks("0", "1")
-    assert ": live\n" in demo.run("status.sh")[1]
+    assert ": live\n" in demo.run("status")[1]
     process.kill()
     process.wait()
-    assert "failed: its supervisor was killed" in demo.run("status.sh")[1]
+    assert "failed: its supervisor was killed" in demo.run("status")[1]
 
 
 @pytest.mark.parametrize("name", ["submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean", "node"])
@@ -368,7 +368,7 @@ def test_no_run_is_said_in_one_line(job, name):
 
 def test_shell_runs_a_command_in_the_environment_of_the_job(job):
     code, output = job(env={"GREETING": "it's $HOME"}).run(
-        "shell.sh", "--", "bash", "-c", 'echo "$GREETING $JOBC_PROCS"'
+        "jobctl shell", "--", "bash", "-c", 'echo "$GREETING $JOBC_PROCS"'
     )
     assert (code, output) == (0, "it's $HOME 2\n")
 
@@ -376,11 +376,11 @@ def test_shell_runs_a_command_in_the_environment_of_the_job(job):
 def test_preflight_prints_every_check(job, busy_port, tmp_path):
     secrets = {"TOKEN": _Secret("env", "NO_SUCH_VARIABLE")}
     demo = job(rendezvous_port=busy_port, secrets=secrets, command=("python3", "absent.py"))
-    code, output = demo.run("preflight.sh")
+    code, output = demo.run("preflight")
     failed = [line for line in output.splitlines() if line.startswith("FAIL")]
     assert code == 1 and len(failed) == 3, output
     assert "ok    python 3" in output and "GiB free there" in output
-    assert job(Path(tmp_path / "fine")).run("preflight.sh")[0] == 0
+    assert job(Path(tmp_path / "fine")).run("preflight")[0] == 0
 
 
 def test_preflight_refuses_far_more_processes_than_cores():
@@ -394,7 +394,7 @@ def test_smoke_runs_two_processes_and_leaves_nothing(job, tmp_path):
     demo = job(topology_procs=1)
     marks = "import os; open(os.environ['MARKS'] + '/' + os.environ['RANK'], 'w').write(os.environ['WORLD_SIZE'])"
     change_program(demo.artifact / "jobctl", {"smoke.py": marks})
-    assert demo.run("smoke.sh", TMPDIR=str(tmp_path))[0] == 0
+    assert demo.run("smoke", TMPDIR=str(tmp_path))[0] == 0
     assert (demo.mark("0"), demo.mark("1")) == ("2", "2")
     assert not list(tmp_path.glob("jobc-smoke*")) and demo.runs_made() == []
 
@@ -402,6 +402,6 @@ def test_smoke_runs_two_processes_and_leaves_nothing(job, tmp_path):
 def test_gpus_that_this_machine_lacks_are_an_error_before_a_run_exists(job, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     demo = job(topology_gpus=2)
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == 65 and "has no GPU that this shell may use, wanted: 2\n  hint: gpus=0 procs=2" in output, output
     assert not list(demo.runs.glob("demo/*"))

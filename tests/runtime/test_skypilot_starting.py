@@ -91,7 +91,7 @@ def test_the_artifact_and_the_code_are_sent_under_the_name_of_the_run(
     assert (folder / "a/code/a.py").samefile(run / "code/a.py"), "a link, not another copy"
     assert (run / "state/job_0").read_text() == "kind=\ncluster=c\nid=8\nexit=\nreason=\n"
     assert capsys.readouterr().out == (
-        f"run a: job 8 of cluster c\n  follow: {run}/artifact/0/logs.sh --follow\n  stop:   {run}/artifact/0/stop.sh\n"
+        f"run a: job 8 of cluster c\n  follow: {run}/artifact/0/jobctl logs --follow\n  stop:   {run}/artifact/0/jobctl stop\n"
     )
 
 
@@ -149,7 +149,7 @@ def test_with_wait_the_exit_code_is_the_jobs(
     monkeypatch.setattr(SkypilotEngine, "ask_engine", lambda *_: "ended")
     monkeypatch.setattr(SkypilotEngine, "sky", lambda *_: printed)
     assert demo.start(demo.create(), wait=True) == 65
-    assert capsys.readouterr().out.endswith("stop.sh\n0: jobc: node 0 ends with 65: invalid\n" + ENDED_LINE)
+    assert capsys.readouterr().out.endswith("jobctl stop\n0: jobc: node 0 ends with 65: invalid\n" + ENDED_LINE)
 
 
 ENDED_LINE = "run a: failed (exit 65: invalid data or configuration: a restart will not help)\n"

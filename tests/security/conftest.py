@@ -37,7 +37,7 @@ def both_ran(compiled: Path) -> SharedJob:
     """Root has the older run `mine`, the neighbour the newer run `theirs`."""
     job = SharedJob(compiled)
     for call, name in ((job.call, "mine"), (job.call_as_neighbour, "theirs")):
-        done = call("submit.sh", "--run-id", name)
+        done = call("submit", "--run-id", name)
         assert done.code == 0, done.output
     os.utime(job.runs / "mine" / "artifact", (1, 1))
     return job

@@ -28,7 +28,7 @@ ENDINGS = [signal.SIGTERM, signal.SIGKILL, signal.SIGQUIT]
 
 
 def status_of(run: Path) -> State:
-    """What status.sh would say."""
+    """What jobctl status would say."""
     return Engine(Job("job", run, run.parent, {})).state(Run(run))
 
 

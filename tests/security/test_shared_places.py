@@ -26,23 +26,23 @@ def contents(folder: Path) -> list[tuple[str, int]]:
 
 
 def test_clean_spares_and_reports_the_runs_of_another_user(both_users: SharedJob) -> None:
-    done = both_users.call("clean.sh", "--keep", "0", "--yes")
+    done = both_users.call("clean", "--keep", "0", "--yes")
     assert done.code == 0 and f"run theirs stays: it belongs to uid {NEIGHBOUR}" in done.output
     assert both_users.names() == ["theirs"]
 
 
 def test_runs_of_another_user_do_not_count_as_the_newest_that_stay(both_users: SharedJob) -> None:
-    assert both_users.call("clean.sh", "--keep", "1", "--yes").code == 0
+    assert both_users.call("clean", "--keep", "1", "--yes").code == 0
     assert both_users.names() == ["mine", "theirs"]
 
 
 def test_clean_spares_what_another_user_was_removing(both_users: SharedJob) -> None:
     (both_users.runs / "theirs").rename(both_users.runs / ".theirs.removed")
-    assert both_users.call("clean.sh", "--keep", "1", "--yes").code == 0
+    assert both_users.call("clean", "--keep", "1", "--yes").code == 0
     assert both_users.names() == [".theirs.removed", "mine"]
 
 
-@pytest.mark.parametrize("script", ["status.sh", "logs.sh"])
+@pytest.mark.parametrize("script", ["status", "logs"])
 def test_without_an_id_only_runs_of_this_user_are_chosen(both_users: SharedJob, script: str) -> None:
     theirs = both_users.runs / "theirs"
     (theirs / "logs/node_00.log").write_text("text of the neighbour\n")
@@ -50,7 +50,7 @@ def test_without_an_id_only_runs_of_this_user_are_chosen(both_users: SharedJob, 
     assert done.code == 0 and "theirs" not in done.output and "text of the neighbour" not in done.output
 
 
-@pytest.mark.parametrize("script", ["status.sh", "logs.sh"])
+@pytest.mark.parametrize("script", ["status", "logs"])
 def test_an_explicit_id_reads_the_run_of_another_user(both_users: SharedJob, script: str) -> None:
     done = both_users.call(script, "--run", "theirs")
     assert done.code == 0 and ("theirs" in done.output or "trained" in done.output), done.output
@@ -58,23 +58,23 @@ def test_an_explicit_id_reads_the_run_of_another_user(both_users: SharedJob, scr
 
 def test_reading_the_run_of_another_user_writes_nothing_there(both_users: SharedJob) -> None:
     before = contents(both_users.runs / "theirs")
-    for words in (("status.sh", "--run", "theirs"), ("status.sh", "--all"), ("logs.sh", "--run", "theirs")):
+    for words in (("status", "--run", "theirs"), ("status", "--all"), ("logs", "--run", "theirs")):
         assert both_users.call(*words).code == 0
     assert contents(both_users.runs / "theirs") == before
 
 
 def test_a_user_without_a_run_gets_the_name_of_the_owner(both_users: SharedJob) -> None:
-    assert both_users.call("clean.sh", "--keep", "0", "--yes").code == 0
-    done = both_users.call("status.sh")
+    assert both_users.call("clean", "--keep", "0", "--yes").code == 0
+    done = both_users.call("status")
     assert done.code == 1 and f"the newest belongs to uid {NEIGHBOUR}" in done.output
 
 
 def test_status_of_all_runs_names_other_owners(both_users: SharedJob) -> None:
-    lines = dict(line.split(None, 1) for line in both_users.call("status.sh", "--all").output.splitlines())
+    lines = dict(line.split(None, 1) for line in both_users.call("status", "--all").output.splitlines())
     assert lines["mine"] == "done (exit 0)" and lines["theirs"].startswith(f"belongs to uid {NEIGHBOUR}")
 
 
-@pytest.mark.parametrize("words", [("submit.sh", "--resume", "theirs"), ("stop.sh", "--run", "theirs")])
+@pytest.mark.parametrize("words", [("submit", "--resume", "theirs"), ("stop", "--run", "theirs")])
 def test_starting_and_stopping_the_run_of_another_user_is_refused(both_users: SharedJob, words: tuple[str]) -> None:
     before = contents(both_users.runs / "theirs")
     done = both_users.call(*words)
@@ -83,19 +83,19 @@ def test_starting_and_stopping_the_run_of_another_user_is_refused(both_users: Sh
 
 
 def test_submit_in_the_run_of_another_user_is_refused(both_users: SharedJob) -> None:
-    script = both_users.runs / "theirs/artifact/0/submit.sh"
+    script = both_users.runs / "theirs/artifact/0/jobctl submit"
     done = both_users.call(str(script))
     assert done.code == 1 and f"run theirs belongs to uid {NEIGHBOUR}" in done.output
 
 
 def test_a_checkpoint_of_another_user_can_be_the_start_of_a_new_run(both_users: SharedJob) -> None:
-    assert both_users.call("submit.sh", "--fork", "theirs", "--run-id", "forked").code == 0
+    assert both_users.call("submit", "--fork", "theirs", "--run-id", "forked").code == 0
 
 
 def test_a_fifo_in_the_run_of_another_user_stops_no_clean(both_users: SharedJob) -> None:
     (both_users.runs / "fifo/state").mkdir(parents=True)
     os.mkfifo(both_users.runs / "fifo/state/run")
-    assert both_users.call("clean.sh", "--keep", "0", "--yes").code == 0
+    assert both_users.call("clean", "--keep", "0", "--yes").code == 0
     assert "mine" not in both_users.names()
 
 
@@ -133,13 +133,13 @@ def test_what_another_user_made_in_the_temporary_folder_stops_no_start(
     if path.parent != shared_job.folder / "tmp":
         plant(path.parent, "folder", victim)
     plant(path, kind, victim)
-    done = shared_job.call("submit.sh", "--run-id", "a", XDG_RUNTIME_DIR="/nonexistent")
+    done = shared_job.call("submit", "--run-id", "a", XDG_RUNTIME_DIR="/nonexistent")
     assert done.code == 0 and "trained" in done.output, done.output
     assert list(victim.iterdir()) == []
 
 
 def test_the_ports_of_a_user_cannot_be_locked_by_another(shared_job: SharedJob) -> None:
-    assert shared_job.call("submit.sh", "--run-id", "a").code == 0
+    assert shared_job.call("submit", "--run-id", "a").code == 0
     folder = shared_job.folder / "tmp/jobc-0/ports"
     assert [path.stat().st_mode & 0o777 for path in (folder.parent, folder)] == [0o700, 0o700]
     locked = subprocess.run(
@@ -152,28 +152,28 @@ def test_the_ports_of_a_user_cannot_be_locked_by_another(shared_job: SharedJob) 
 def test_a_temporary_folder_that_others_can_change_is_not_used(shared_job: SharedJob, mode: int) -> None:
     os.chown(shared_job.folder / "tmp", 0, NEIGHBOUR)
     (shared_job.folder / "tmp").chmod(mode)
-    assert shared_job.call("submit.sh", "--run-id", "a").code == 0
+    assert shared_job.call("submit", "--run-id", "a").code == 0
     assert list((shared_job.folder / "tmp").iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", ["folder", "open folder", "link"])
 def test_a_planted_default_cache_of_compiled_kernels_is_not_used(shared_job: SharedJob, kind: str) -> None:
     plant(shared_job.folder / "tmp/torchinductor_root", kind, shared_job.folder)
-    done = shared_job.call("submit.sh", "--run-id", "a")
+    done = shared_job.call("submit", "--run-id", "a")
     assert done.code == 0 and f"trained {shared_job.folder}/tmp/jobc-0/inductor" in done.output
 
 
 def test_a_cache_of_compiled_kernels_below_a_folder_of_another_user_is_not_used(shared_job: SharedJob) -> None:
     plant(shared_job.folder / "tmp/project", "open folder", shared_job.folder)
     shared_job.compile(f"caches.compiled={shared_job.folder}/tmp/project/cache-$UID")
-    done = shared_job.call("submit.sh", "--run-id", "a")
+    done = shared_job.call("submit", "--run-id", "a")
     assert done.code == 0 and f"trained {shared_job.folder}/tmp/jobc-0/caches/inductor" in done.output
     assert "other users can change caches.compiled=" in done.output
 
 
 def test_preflight_and_smoke_leave_the_files_of_another_user(both_users: SharedJob) -> None:
     before = contents(both_users.runs / "theirs")
-    both_users.call("preflight.sh")
+    both_users.call("preflight")
     assert contents(both_users.runs / "theirs") == before
     assert not list(both_users.folder.rglob(".jobc-probe-*"))
 
@@ -233,26 +233,26 @@ def path_of(job: SharedJob) -> str:
 
 def test_runs_on_storage_that_changes_owners_are_those_of_this_user(squashed: SharedJob) -> None:
     path = path_of(squashed)
-    done = squashed.call("status.sh", PATH=path)
+    done = squashed.call("status", PATH=path)
     assert done.code == 0 and "mine" in done.output, done.output
-    assert squashed.call("clean.sh", "--keep", "0", "--yes", PATH=path).code == 0
+    assert squashed.call("clean", "--keep", "0", "--yes", PATH=path).code == 0
     assert squashed.names() == ["theirs"]
 
 
 def test_runs_of_nobody_are_not_those_of_a_user_whose_files_keep_their_owner(squashed: SharedJob) -> None:
-    assert squashed.call("clean.sh", "--keep", "0", "--yes").code == 0
+    assert squashed.call("clean", "--keep", "0", "--yes").code == 0
     assert squashed.names() == ["mine", "theirs"]
 
 
 def test_asking_who_owns_new_files_leaves_none(squashed: SharedJob) -> None:
-    for words in (("status.sh",), ("status.sh", "--all"), ("clean.sh", "--keep", "9")):
+    for words in (("status",), ("status", "--all"), ("clean", "--keep", "9")):
         assert squashed.call(*words, PATH=path_of(squashed)).code in (0, 1)
     assert squashed.names() == ["mine", "theirs"]
 
 
 def test_a_run_of_a_neighbour_is_not_removed_where_the_root_cannot_be_written(both_users: SharedJob) -> None:
     both_users.runs.chmod(0o555)
-    done = both_users.call_as_neighbour("stop.sh", "--run", "mine")
+    done = both_users.call_as_neighbour("stop", "--run", "mine")
     assert done.code == 1 and "run mine belongs to root" in done.output
 
 
@@ -262,10 +262,10 @@ def test_a_run_of_a_neighbour_is_not_removed_where_the_root_cannot_be_written(bo
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (("stop.sh", "--run", "theirs"), 1, f"run theirs belongs to uid {NEIGHBOUR}"),
-        (("submit.sh", "--resume", "theirs"), 1, f"run theirs belongs to uid {NEIGHBOUR}"),
-        (("clean.sh", "--keep", "0", "--yes"), 0, f"run theirs stays: it belongs to uid {NEIGHBOUR}"),
-        (("status.sh", "--all"), 0, f"belongs to uid {NEIGHBOUR}"),
+        (("stop", "--run", "theirs"), 1, f"run theirs belongs to uid {NEIGHBOUR}"),
+        (("submit", "--resume", "theirs"), 1, f"run theirs belongs to uid {NEIGHBOUR}"),
+        (("clean", "--keep", "0", "--yes"), 0, f"run theirs stays: it belongs to uid {NEIGHBOUR}"),
+        (("status", "--all"), 0, f"belongs to uid {NEIGHBOUR}"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )

@@ -1,6 +1,6 @@
 """Kind: a silent fallback to something less safe.
 
-What .gitignore keeps out of a repository stays out of a run. When git cannot answer, submit.sh copies nothing and
+What .gitignore keeps out of a repository stays out of a run. When git cannot answer, jobctl submit copies nothing and
 prints git's own words. Without a repository it prints what it copies.
 """
 
@@ -47,8 +47,8 @@ def copied(project: Job) -> set[str]:
 
 
 def refused(project: Job, **environment: str) -> str:
-    """What submit.sh prints when it refuses: one error with a hint, and no run is left."""
-    code, output = project.run("submit.sh", **environment)
+    """What jobctl submit prints when it refuses: one error with a hint, and no run is left."""
+    code, output = project.run("submit", **environment)
     assert code == 65 and output.count("error:") == 1 and output.count("hint:") == 1, output
     assert project.runs_made() == []
     return output
@@ -154,7 +154,7 @@ def test_variables_of_another_repository_change_nothing(
     other = tmp_path_factory.mktemp("other")
     git("init", "-q", other)
     places = {"other": str(other), "folder": str(project.folder.parent)}
-    code, output = project.run("submit.sh", **{name: text.format(**places) for name, text in variables.items()})
+    code, output = project.run("submit", **{name: text.format(**places) for name, text in variables.items()})
     assert code == 0, output
     assert copied(project) == {"train.py", ".gitignore"}
 
@@ -173,7 +173,7 @@ def test_without_a_repository_what_is_copied_is_printed_and_secrets_stay_out(job
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     project = job(code_kind="snapshot")
-    code, output = project.run("submit.sh")
+    code, output = project.run("submit")
     assert code == 0, output
     assert copied(project) == {"train.py", "pkg/a.py", ".gitignore", "lib/.gitignore"}
     (line,) = [line for line in output.splitlines() if "not in a git repository" in line]
@@ -197,6 +197,6 @@ def test_a_folder_that_the_repository_above_ignores_is_copied_as_one_without(job
     (folder / "private").write_text("hunter2")
     (folder / ".env").write_text("KEY=1")
     project = job(folder, code_kind="snapshot")
-    code, output = project.run("submit.sh")
+    code, output = project.run("submit")
     assert code == 0 and "is not in a git repository" in output
     assert copied(project) == {".gitignore"}

@@ -66,7 +66,7 @@ def forge(root: Path, name: str = "r", **texts: str) -> Path:
     """A run that has failed, in root/demo; texts replace or add files, with __ for a slash and no suffix for .jsonl."""
     run = root / "demo" / name
     files = {
-        "state/run": lines(RUN), "state/node_00": lines(NODE), "state/resume": "command=submit.sh --resume r\n",
+        "state/run": lines(RUN), "state/node_00": lines(NODE), "state/resume": "command=jobctl submit --resume r\n",
         "exit/0/first": "1\n" + lines(FIRST), "exit/0/node_00": "1\nreason=exit 1\n", "logs/node_00.log": "hello\n",
         "logs/rank_00.log": "Traceback (most recent call last)\n",
         "metrics/rank_00.jsonl": '{"step": 3, "loss": 1.5}\n',
@@ -118,7 +118,7 @@ class Scripts:
         output = done.stdout.decode(errors="replace")
         assert not self.mark.exists(), f"{script} {words} ran a command: {output}"
         assert not BROKEN.search(output), f"{script} {words}: {output}"
-        if script != "logs.sh":
+        if script != "jobctl logs":
             assert not CONTROL.search(output), f"{script} {words}: {output!r}"
         return output
 
@@ -136,9 +136,9 @@ def test_a_command_in_a_field_does_not_run(scripts: Scripts, tmp_path: Path) -> 
     for number, (path, key) in enumerate(FIELDS):
         name = f"r{number}"
         forge_field(root, name, path, key, CODE)
-        for words in (["status.sh", "--run"], ["logs.sh", "--run"], ["stop.sh", "--run"], ["submit.sh", "--resume"]):
+        for words in (["status", "--run"], ["logs", "--run"], ["stop", "--run"], ["submit", "--resume"]):
             scripts.run(*words, name)
-    for words in (["status.sh", "--all"], ["clean.sh", "--keep", "0"], ["clean.sh", "--keep", "0", "--yes"]):
+    for words in (["status", "--all"], ["clean", "--keep", "0"], ["clean", "--keep", "0", "--yes"]):
         scripts.run(*words)
 
 
@@ -159,10 +159,10 @@ def test_a_hostile_value_in_every_field_breaks_no_script(scripts: Scripts, tmp_p
     )
     forge(root, "away", state__node_00=lines(hostile))
     for name in ("gated", "open", "away"):
-        scripts.run("status.sh", "--run", name)
-    scripts.run("logs.sh", "--run", "gated")
-    scripts.run("status.sh", "--all")
-    scripts.run("clean.sh", "--keep", "0", "--keep-checkpoints")
+        scripts.run("status", "--run", name)
+    scripts.run("logs", "--run", "gated")
+    scripts.run("status", "--all")
+    scripts.run("clean", "--keep", "0", "--keep-checkpoints")
 
 
 NAMES = (
@@ -183,10 +183,10 @@ def test_names_in_a_run_folder_are_not_evaluated(scripts: Scripts, tmp_path: Pat
         place.parent.mkdir(parents=True, exist_ok=True)
         if not place.exists():
             place.mkdir() if kind == "folder" else place.write_text("exit=1\n")
-    for words in (["status.sh"], ["status.sh", "--all"], ["logs.sh"], ["stop.sh"], ["submit.sh", "--resume", "r"]):
+    for words in (["status"], ["status", "--all"], ["logs"], ["stop"], ["submit", "--resume", "r"]):
         scripts.run(*words)
-    scripts.run("clean.sh", "--keep", "0", "--keep-checkpoints", "--yes")
-    scripts.run("clean.sh", "--keep", "0", "--yes")
+    scripts.run("clean", "--keep", "0", "--keep-checkpoints", "--yes")
+    scripts.run("clean", "--keep", "0", "--yes")
     assert (scripts.root / "precious").is_dir()
 
 
@@ -195,7 +195,7 @@ def test_clean_removes_nothing_that_a_name_with_a_newline_spells(scripts: Script
     for name in ("a\nprecious", ".a\nprecious\n.removed", "-rf", "x[$(touch MARK)]", "\x1b[31m"):
         forge(root, name)
     (scripts.root / "precious").mkdir()
-    for words in (["status.sh", "--all"], ["clean.sh", "--keep", "0", "--yes"]):
+    for words in (["status", "--all"], ["clean", "--keep", "0", "--yes"]):
         scripts.run(*words)
     assert (scripts.root / "precious").is_dir()
 
@@ -230,10 +230,10 @@ def test_what_is_no_small_regular_file_hangs_nothing(
         (run / path).parent.mkdir(parents=True, exist_ok=True)
         (run / path).unlink(missing_ok=True)
         KINDS[kind](run / path)
-    for words in (["status.sh"], ["status.sh", "--all"], ["submit.sh", "--resume", "r"], ["logs.sh"]):
+    for words in (["status"], ["status", "--all"], ["submit", "--resume", "r"], ["logs"]):
         scripts.run(*words)
-    scripts.run("clean.sh", "--keep", "0", "--keep-checkpoints")
-    scripts.run("clean.sh", "--keep", "0")
+    scripts.run("clean", "--keep", "0", "--keep-checkpoints")
+    scripts.run("clean", "--keep", "0")
 
 
 def test_names_of_logs_are_no_commands_for_awk(two_nodes: Path, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_names_of_logs_are_no_commands_for_awk(two_nodes: Path, tmp_path: Path) 
     hostile = run / "logs" / "node_01;touch${IFS}MARK;.log"
     hostile.write_text("a\n")
     with subprocess.Popen(
-        [two_nodes / "logs.sh", "--follow"], cwd=scripts.root, env=scripts.environment(), stdout=subprocess.PIPE
+        [two_nodes / "jobctl", "logs", "--follow"], cwd=scripts.root, env=scripts.environment(), stdout=subprocess.PIPE
     ) as process:
         time.sleep(3)  # the first print comes after two seconds
         for log in (hostile, run / "logs" / "node_00.log"):
@@ -255,19 +255,17 @@ def test_names_of_logs_are_no_commands_for_awk(two_nodes: Path, tmp_path: Path) 
     assert not (run / "logs" / "MARK").exists() and not scripts.mark.exists()
 
 
-@pytest.mark.parametrize(
-    "script", ["status.sh", "clean.sh", "logs.sh", "stop.sh", "submit.sh", "preflight.sh", "node.sh"]
-)
+@pytest.mark.parametrize("script", ["status", "clean", "logs", "stop", "submit", "preflight", "node.sh"])
 def test_the_callers_shell_changes_no_script(scripts: Scripts, tmp_path: Path, script: str) -> None:
     forge(tmp_path.joinpath(*ROOT))
     words = {
-        "clean.sh": ["--keep", "0"],
+        "jobctl clean": ["--keep", "0"],
         "node.sh": ["--help"],
-        "preflight.sh": ["--help"],
-        "submit.sh": ["--resume", "no"],
+        "jobctl preflight": ["--help"],
+        "jobctl submit": ["--resume", "no"],
     }
     plain = scripts.run(script, *words.get(script, []))
-    if script in ("status.sh", "clean.sh"):
+    if script in ("status", "clean"):
         assert "failed (exit 1: crashed)" in plain
     names = (
         "cd",

@@ -15,7 +15,7 @@ PROGRAM = "import os; open(os.environ['JOBC_RUN_DIR'] + '/metrics.txt', 'w').wri
 LOCKED = ("state/run", "state", "logs", "artifact", "artifact/0/spec.yaml", "exit", ".")
 
 
-@pytest.mark.parametrize("script", ["status.sh", "logs.sh", "stop.sh"])
+@pytest.mark.parametrize("script", ["status", "logs", "stop"])
 @pytest.mark.parametrize("locked", LOCKED)
 def test_a_run_that_this_user_may_not_read_is_a_line(both_users: SharedJob, script: str, locked: str) -> None:
     (both_users.runs / "mine" / locked).chmod(0)
@@ -25,14 +25,14 @@ def test_a_run_that_this_user_may_not_read_is_a_line(both_users: SharedJob, scri
     assert done.code == 0 or done.output.strip(), "a failure has a reason"
 
 
-@pytest.mark.parametrize("locked", [".jobc/manifest.json", ".jobc", "submit.sh", "spec.yaml", "lib", "."])
+@pytest.mark.parametrize("locked", [".jobc/manifest.json", ".jobc", "submit", "spec.yaml", "lib", "."])
 @pytest.mark.parametrize("verb", ["verify", "why", "diff"])
 def test_an_artifact_that_this_user_may_not_read_is_one_diagnostic(
     both_users: SharedJob, verb: str, locked: str
 ) -> None:
     (both_users.artifact / locked).chmod(0)
     words = {"verify": ["verify"], "why": ["why"], "diff": ["diff", str(both_users.artifact)]}[verb]
-    more = ["submit.sh"] if verb == "why" else []
+    more = ["submit"] if verb == "why" else []
     command = [sys.executable, "-m", "jobc", *words, str(both_users.artifact), *more]
     done = subprocess.run(
         as_neighbour(*command), cwd="/", env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
@@ -57,7 +57,7 @@ METRICS = {
 
 
 @pytest.mark.parametrize("what", METRICS)
-@pytest.mark.parametrize("words", [("status.sh",), ("status.sh", "--all"), ("watch",)], ids=" ".join)
+@pytest.mark.parametrize("words", [("status",), ("status", "--all"), ("watch",)], ids=" ".join)
 def test_forged_metrics_are_not_printed_raw_and_run_nothing(
     both_users: SharedJob, what: str, words: tuple[str, ...]
 ) -> None:

@@ -1,4 +1,4 @@
-"""`sky launch` for real, on the test bed's Slurm: 4 x 2 ranks of accelerate train to the local hash, stop.sh stops."""
+"""`sky launch` for real, on the test bed's Slurm: 4 x 2 ranks of accelerate train to the local hash, jobctl stop stops."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def local_weights(folder: Path) -> str:
     compiled = compile_job(Request(("backend=local", "procs=8", "threads=1", "launcher=spawn", *TRAIN)))
     artifact = write_job(compiled, folder / "artifacts")
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    subprocess.run([artifact / "submit.sh"], env=environment, capture_output=True, check=True)
+    subprocess.run([artifact / "jobctl", "submit"], env=environment, capture_output=True, check=True)
     return weights(folder / "runs")
 
 
@@ -63,28 +63,28 @@ def test_sky_launch(cluster: Cluster, bed: SkyBed, tmp_path: Path) -> None:
     """One cluster of SkyPilot for all of it: each launch of one takes a minute."""
     bed.seed("train")
     artifact = write(cluster, "threads=1", "launcher=accelerate", *TRAIN)
-    said = bed.run(f"{artifact}/preflight.sh --queue-only", check=True).stdout
+    said = bed.run(f"{artifact}/jobctl preflight --queue-only", check=True).stdout
     assert "ok    SkyPilot would launch the job" in said
-    done = bed.run(f"{artifact}/submit.sh --wait")
+    done = bed.run(f"{artifact}/jobctl submit --wait")
     assert done.returncode == 0 and "done (exit 0)" in done.stdout, done.stdout + done.stderr
     assert weights(cluster.shared / "storage") == local_weights(tmp_path)
-    status = bed.run(f"{artifact}/status.sh", check=True).stdout
-    assert "done (exit 0)" in status and "stop.sh --down deletes it" in status
+    status = bed.run(f"{artifact}/jobctl status", check=True).stdout
+    assert "done (exit 0)" in status and "jobctl stop --down deletes it" in status
 
     # D13: SkyPilot sees the code of the run, and not that of what it killed after the first node had ended.
     (cluster.shared / "project" / "program.py").write_text(f"{PROGRAM}\nsys.exit(int(sys.argv[1]))\n")
     artifact = write(cluster, "name=code", "backend.cluster=train", "launcher=spawn", command=("program.py", "75"))
-    done = bed.run(f"{artifact}/submit.sh --wait")
+    done = bed.run(f"{artifact}/jobctl submit --wait")
     assert done.returncode == 75 and "return code list: [75]" in done.stdout, done.stdout + done.stderr
 
-    # D14: stop.sh reaches the nodes by SkyPilot's own ssh; on Slurm the cluster goes with its last run.
+    # D14: jobctl stop reaches the nodes by SkyPilot's own ssh; on Slurm the cluster goes with its last run.
     (cluster.shared / "project" / "program.py").write_text(f"{PROGRAM}\ntime.sleep(300)\n")
     artifact = write(cluster, "name=stopped", "backend.cluster=train", "launcher=spawn", command=("program.py",))
-    bed.run(f"{artifact}/submit.sh", check=True)
+    bed.run(f"{artifact}/jobctl submit", check=True)
     logs = cluster.shared / "storage" / "stopped"
     wait_for(lambda: len([f for f in logs.glob("*/logs/rank_*.log") if "up" in f.read_text()]) == 8, "ranks", 120)
-    done = bed.run(f"{artifact}/stop.sh")
-    assert done.returncode == 0 and "stopped by stop.sh" in done.stdout, done.stdout + done.stderr
+    done = bed.run(f"{artifact}/jobctl stop")
+    assert done.returncode == 0 and "stopped by jobctl stop" in done.stdout, done.stdout + done.stderr
     assert "costs nothing" in done.stdout and cluster.jobs() == [], done.stdout + done.stderr
 
 
@@ -94,7 +94,7 @@ def test_a_cluster_of_slurm_ends_by_itself(cluster: Cluster, bed: SkyBed) -> Non
     (cluster.shared / "project" / "hello.py").write_text("print('hello')\n")
     words = ("name=idle", "nodes=1", "procs=1", "launcher=spawn", "backend.autostop=1m")
     artifact = write(cluster, *words, command=("hello.py",))
-    done = bed.run(f"{artifact}/submit.sh --wait")
+    done = bed.run(f"{artifact}/jobctl submit --wait")
     assert done.returncode == 0 and cluster.jobs(), done.stdout + done.stderr
     wait_for(lambda: cluster.jobs() == [], "the end of the cluster", 300)
-    assert "cluster idle is deleted and costs nothing" in bed.run(f"{artifact}/status.sh", check=True).stdout
+    assert "cluster idle is deleted and costs nothing" in bed.run(f"{artifact}/jobctl status", check=True).stdout

@@ -55,7 +55,7 @@ class Job:
         outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "ACCELERATE_"))}
         self.started.append(
             subprocess.Popen(
-                [self.artifact / "submit.sh", *words], cwd=self.project, env=outer, text=True,
+                [self.artifact / "jobctl", "submit", *words], cwd=self.project, env=outer, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
             )
         )  # fmt: skip
@@ -67,7 +67,7 @@ class Job:
         return process.returncode, said
 
     def status(self) -> str:
-        command = [self.artifact / "status.sh"]
+        command = [self.artifact / "jobctl", "status"]
         return subprocess.run(command, cwd=self.project, capture_output=True, text=True, check=False).stdout
 
     @property
@@ -82,9 +82,9 @@ class Job:
             time.sleep(0.1)
 
     def stop(self) -> tuple[int, int, str]:
-        """(exit code of stop.sh, that of submit.sh, what submit.sh printed)."""
+        """(exit code of jobctl stop, that of jobctl submit, what jobctl submit printed)."""
         code = subprocess.run(
-            [self.artifact / "stop.sh"], cwd=self.project, capture_output=True, check=False
+            [self.artifact / "jobctl", "stop"], cwd=self.project, capture_output=True, check=False
         ).returncode
         said = self.started[-1].communicate(timeout=60)[0]
         return code, self.started[-1].returncode, said

@@ -26,7 +26,16 @@ BACKENDS = {
     "kubernetes": "Job, JobSet",
     "skypilot": "sky launch",
 }
-VERBS = ("submit.sh", "status.sh", "logs.sh", "stop.sh", "preflight.sh", "smoke.sh", "shell.sh", "clean.sh")
+VERBS = (
+    "jobctl submit",
+    "jobctl status",
+    "jobctl logs",
+    "jobctl stop",
+    "jobctl preflight",
+    "jobctl smoke",
+    "jobctl shell",
+    "jobctl clean",
+)
 COMMON = ROOT / "tests" / "golden" / "local" / "two_processes" / "expected"
 SLURM = ROOT / "tests" / "golden" / "slurm" / "two_nodes_of_two_gpus" / "expected"
 
@@ -115,7 +124,7 @@ def pipeline() -> str:
 
 
 def artifact() -> str:
-    """The files of an artifact on the left, and the run folder that submit.sh makes on the right."""
+    """The files of an artifact on the left, and the run folder that jobctl submit makes on the right."""
     common = {file.name for file in COMMON.iterdir()}
     assert common == {*VERBS, "node.sh", "spec.yaml", "train.json", "README.md"}, common
     engine = sorted({file.name for file in SLURM.iterdir()} - common)
@@ -131,10 +140,10 @@ def artifact() -> str:
         Box(510, 74, 300, ("artifact/0/, artifact/1/, …", "a copy for each attempt, read-only")),
         Box(510, 140, 300, ("code/", "working copy: where the ranks run")),
         Box(510, 206, 300, ("logs/  metrics/  checkpoints/  final/", "what the ranks write")),
-        Box(510, 272, 300, ("control/", "STOP and SAVE, from you or stop.sh")),
+        Box(510, 272, 300, ("control/", "STOP and SAVE, from you or jobctl stop")),
         Box(510, 338, 300, ("exit/  state/", "exit codes; who runs it")),
     ]
-    first = Arrow(((300, 92), (508, 92)), "submit.sh: attempt 0", (326, 84))
+    first = Arrow(((300, 92), (508, 92)), "jobctl submit: attempt 0", (326, 84))
     again = Arrow(((300, 112), (508, 112)), "--resume ID: next attempt", (326, 132))
     return figure(820, 400, "An artifact and the run folder that it creates", first, again, *left, *right)
 
@@ -147,7 +156,7 @@ def life_cycle() -> str:
         Box(10, 60, 92, ("compiled", "artifact")),
         Box(170, 60, 106, ("pending", "in the queue"), WAIT),
         Box(340, 60, 140, ("running", "attempt 0, 1, 2, …"), ACTIVE),
-        Box(620, 20, 190, ("done", "or stopped by stop.sh"), GOOD),
+        Box(620, 20, 190, ("done", "or stopped by jobctl stop"), GOOD),
         Box(620, 112, 190, ("failed", "crash, config, rendezvous"), BAD),
         Box(340, 200, 250, ("stopped early, or lost a node", "time limit, preemption, hang"), WAIT),
     )

@@ -26,7 +26,7 @@ IMAGE = {  # what python=image needs: an image, and something that runs it
 }
 CODE = {"git": ("code.repository=https://host/name", f"code.commit={'0' * 40}")}
 LOWERED = {  # storage.run, code.kind: what becomes of them, where a backend takes them
-    ("shared", "snapshot"): "`submit.sh` copies it to `code/` of the run folder, which all nodes see",
+    ("shared", "snapshot"): "`jobctl submit` copies it to `code/` of the run folder, which all nodes see",
     ("node", "snapshot"): "the same, and the copy goes to each host by tar over ssh, to each pod in a ConfigMap",
     ("node", "rsync"): "the same, by rsync: what the last run on that host has too is copied, not sent",
     ("shared", "shared"): "`node.sh` goes to `code.root`, which every node must see",

@@ -1,29 +1,57 @@
-"""`python -I -S jobctl PROGRAM …`: run a program of this package from jobctl, the zip file in every artifact.
+"""`jobctl VERB …` or `jobctl PROGRAM …`: run a verb, or a program for nodes, from the zip file in every artifact.
 
-With `-I -S`, neither site-packages nor PYTHONPATH nor the working directory can change what it does.
+Verbs run with `python -I -S`: neither site-packages nor PYTHONPATH nor the working directory changes what they do.
 """
+# No annotations from __future__: this file must compile with any Python 3, to say that it is too old.
 
-from __future__ import annotations
-
+import os
 import sys
 from importlib import import_module
 
+OLDEST = (3, 8)
 PROGRAMS = (
-    "depot", "gpus", "head_port", "mpi", "network", "node_checks", "rank", "reach", "snapshot", "spawn", "supervise",
+    "depot", "gpus", "head_port", "mpi", "network", "node_checks", "rank", "reach", "spawn", "supervise",
 )  # fmt: skip
-VERBS = ("clean", "logs", "ls", "preflight", "shell", "smoke", "status", "stop", "submit", "table")  # modules of verbs/
+VERBS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # modules of verbs/
+OTHERS = ("ls", "table")  # in verbs/, for jobc and for nodes
 
 
-def main(words: list[str]) -> int:
-    """Run the named program and return its exit code; 2 if no program is named."""
+def main(words: "list[str]") -> int:
+    """Run the named verb or program and return its exit code; 2 if there is none of that name."""
     name = next((word for word in words if not word.startswith("-")), "")  # torch.distributed.launch puts options first
-    if name not in (*PROGRAMS, *VERBS):
-        print(f"usage: jobctl {'|'.join((*PROGRAMS, *VERBS))} …", file=sys.stderr)
-        return 2
+    if sys.version_info < OLDEST:
+        print("error: jobctl needs Python 3.8 or newer, and python3 is", sys.version.split()[0], file=sys.stderr)
+        return 1
+    if name in VERBS and not sys.flags.isolated:
+        os.execv(sys.executable, [sys.executable, "-I", "-S", sys.argv[0], *words])
+    if name not in (*PROGRAMS, *VERBS, *OTHERS):
+        return _help(name)
     words.remove(name)
-    folder = "verbs." if name in VERBS else ""
-    code: int = import_module(f"{__package__ or 'jobc_trainer.rt'}.{folder}{name}").main(words)
+    code: int = _module(name).main(words)
     return code
+
+
+def _module(name: str):  # type: ignore[no-untyped-def]
+    folder = "verbs." if name in (*VERBS, *OTHERS) else ""
+    return import_module(f"{__package__ or 'jobc_trainer.rt'}.{folder}{name}")
+
+
+def _help(name: str) -> int:
+    jobs = import_module(f"{__package__ or 'jobc_trainer.rt'}.verbs.jobs")
+    command = import_module(f"{__package__ or 'jobc_trainer.rt'}.verbs.command")
+    if name not in ("", "help"):
+        print(f"error: unknown verb {name!r}\n  hint: jobctl help lists the verbs", file=sys.stderr)
+        return 2
+    code: int = command.call(lambda _: _print_help(jobs.Place.of_program().engine()), [])
+    return code
+
+
+def _print_help(engine) -> int:  # type: ignore[no-untyped-def]
+    print(f"jobctl: job {engine.job.name} on backend {engine.job.backend}\n\nusage: jobctl VERB [OPTION…]\n")
+    for verb in VERBS:
+        print(f"  {verb:<10} {_module(verb).parser(engine).description}")
+    print("\n`jobctl VERB --help` explains the options of a verb.")
+    return 0
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ class BucketRun:
             if (self.get(name) or b"").split(b"\n")[0] == b"0":
                 node = name.rpartition("_")[2]
                 why = f"node {node} has already finished, so this node cannot restart alone"
-                raise Leave(exit_codes.CRASHED, why, "resume with submit.sh --resume")
+                raise Leave(exit_codes.CRASHED, why, "resume with jobctl submit --resume")
         began = sum(owner == submission.id for number, owner in self._attempts().items() if number <= attempt)
         if began > submission.most:
             raise Leave(
@@ -153,7 +153,7 @@ class BucketRun:
                 raise Leave(
                     exit_codes.CRASHED,
                     why,
-                    "stop that job first, or call submit.sh without --resume to start a new run",
+                    "stop that job first, or call jobctl submit without --resume to start a new run",
                 )
             if time.monotonic() - began < LOOK_S:
                 wait = f"waiting until it has been inactive for {SILENT_S:.0f} s"
@@ -192,7 +192,7 @@ class BucketRun:
                 print(f"jobc: node {submission.node} is ready, waiting for {lacking}", flush=True)
             if time.monotonic() > deadline:
                 why = f"timeout: these nodes did not join within {submission.timeout_s:.0f} s: {lacking}"
-                raise Leave(exit_codes.RENDEZVOUS_FAILED, why, "status.sh shows what they wait for")
+                raise Leave(exit_codes.RENDEZVOUS_FAILED, why, "jobctl status shows what they wait for")
             self._pause(LOOK_S)
 
 

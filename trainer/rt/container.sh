@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
 # container.sh: starts node.sh once more, inside the job's container. Sourced by the node.sh of a job that has one.
 # In: runtime, image, mounts, container_options, container_env and shm_bytes, as node.sh states them.
-# All of jobc runs inside, supervisor and scripts as well. So that stop.sh and status.sh work from outside, the process
+# All of jobc runs inside, supervisor and scripts as well. So that jobctl stop and jobctl status work from outside, the process
 # numbers, the network, the host's name, the user and the paths are in there what they are out here.
 # Source: docker run, Docker 20.10 to 28; apptainer exec, Apptainer 1.1 to 1.5.
 

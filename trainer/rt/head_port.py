@@ -106,7 +106,7 @@ def wait_for_head(run: RunFolder, timeout_s: float) -> int:
             return int(state[1]["port"])
         if first := read_small(run.first_failure):
             why = f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"
-            raise NoPort(exit_codes.PEER_LOST, why, "status.sh shows the result of each node")
+            raise NoPort(exit_codes.PEER_LOST, why, "jobctl status shows the result of each node")
         time.sleep(POLL_S)
     why = f"node 0 ({os.environ.get('JOBC_HEAD_ADDR')}) has not started within {timeout_s:.0f} s"
     hint = f"its log: {run.node_log(0)}; or raise rendezvous.timeout"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 DEVICES = Path("/dev")
 KFD = Path("/sys/class/kfd/kfd/topology/nodes")  # AMD's driver: a folder for each CPU and GPU; gpu_id is 0 for a CPU
-NVIDIA_SMI_S = 10.0  # nvidia-smi hangs if the driver is broken; preflight.sh reports that
+NVIDIA_SMI_S = 10.0  # nvidia-smi hangs if the driver is broken; jobctl preflight reports that
 
 
 def header(environ: Mapping[str, str]) -> Iterator[str]:

@@ -11,7 +11,7 @@
 # In: JOBC_RUN_DIR, which node 0 makes, and `artifact`, which it copies there; JOBC_FORK_OF, the run folder to begin with;
 #   code_repository and code_commit, when node 0 brings the code from there
 # SUBMISSION: the engine's id of what was submitted, which stays when it starts nodes again
-# Ends the script with 0 when stop.sh was called, 69 when another node was started again, 71 when some did not come, 1 when
+# Ends the script with 0 when jobctl stop was called, 69 when another node was started again, 71 when some did not come, 1 when
 # another submission of the run is at work.
 join_run() {
   local node=$1 nodes=$2 submission=$3 most=$4 timeout_s=$5 starts
@@ -64,7 +64,7 @@ refuse_beating() {
       heard=${file##*_}
       seen_beat[$heard]=${seen_beat[$heard]:-$beat}
       if [[ $beat != "${seen_beat[$heard]}" ]]; then
-        leave 1 "run ${run##*/} is live: node $heard of another job writes to it; stop that job first, or submit.sh without --resume makes a run of its own"
+        leave 1 "run ${run##*/} is live: node $heard of another job writes to it; stop that job first, or jobctl submit without --resume makes a run of its own"
       fi
     done < <(node_files "$run")
     if [[ -z $heard ]]; then return; fi
@@ -102,7 +102,7 @@ begin_next_attempt() {
   read_codes "$run" "$attempt"
   export JOBC_ATTEMPT=$attempt
   if [[ $codes =~ ' node_'([0-9]+)'=0 ' ]]; then
-    fail 1 "node ${BASH_REMATCH[1]} has ended well, and is not started again with this one" 'submit.sh --resume goes on'
+    fail 1 "node ${BASH_REMATCH[1]} has ended well, and is not started again with this one" 'jobctl submit --resume goes on'
   fi
   for final in 65 71 1; do # the engine has seen a node that ended with 69 or 75 because of it, and not the one that failed
     if [[ $codes == *"=$final "* ]]; then leave "$final" "attempt $attempt failed so, and another start does not help"; fi
@@ -132,7 +132,7 @@ wait_for_nodes() {
       said=$lacking
       echo "jobc: node $2 is there, waiting for$lacking"
     fi
-    if ((SECONDS >= until)); then fail 71 "these nodes have not come within $4 s:$lacking" 'status.sh shows what they wait for'; fi
+    if ((SECONDS >= until)); then fail 71 "these nodes have not come within $4 s:$lacking" 'jobctl status shows what they wait for'; fi
     sleep 0.5
     find "$1" -maxdepth 0 -newermt @0 >/dev/null # makes a network file system look again
   done

@@ -184,7 +184,7 @@ def continued_run(place: Place, engine: Engine, named: str) -> Run:
         raise Failure(state.reason or state.text, "try again when it answers")
     if state.is_live:
         title = f"run {run.id} is live{_live_elsewhere(run)}"
-        raise Failure(title, "stop.sh ends it; without --resume, submit.sh starts another one")
+        raise Failure(title, "jobctl stop ends it; without --resume, jobctl submit starts another one")
     _require_same_identity(place, run)
     return run
 
@@ -227,9 +227,9 @@ def _require_same_identity(place: Place, run: Run) -> None:
     changed = _differences(run, run.attempt or 0, place.artifact, "identity.txt")
     if not changed:
         return
-    hint = f"submit.sh --fork {run.id} starts a new run with its weights"
+    hint = f"jobctl submit --fork {run.id} starts a new run with its weights"
     if any(line.startswith(MODEL_KEYS) for line in changed.split("\n")):
-        hint = "without --resume, submit.sh starts a new run; --fork cannot, for the weights are of another model"
+        hint = "without --resume, jobctl submit starts a new run; --fork cannot, for the weights are of another model"
     raise Failure(f"this spec is not that of run {run.id}:\n{changed}", hint, DATA_BROKEN)
 
 
@@ -293,12 +293,12 @@ def _create_run_root(folder: Path) -> None:
 
 
 def _warn_of_live_runs(place: Place, engine: Engine) -> None:
-    """Warn if this user has live runs of this job: a second one may be meant, or submit.sh was typed twice."""
+    """Warn if this user has live runs of this job: a second one may be meant, or jobctl submit was typed twice."""
     with contextlib.suppress(Failure):
         if live := live_runs(engine, place.list_runs()):
             print(
                 f"warning: job {place.job.name} is live already, in run {', '.join(live)}; this is another run"
-                " (stop.sh --run ID ends one)",
+                " (jobctl stop --run ID ends one)",
                 file=sys.stderr,
             )
 
@@ -321,7 +321,7 @@ def _remove_abandoned(folder: Path) -> None:
         try:
             erase(folder)
         except OSError as error:
-            raise Failure(f"cannot remove {folder}, which a submit.sh that was killed has left") from error
+            raise Failure(f"cannot remove {folder}, which a jobctl submit that was killed has left") from error
 
 
 def _silent_s(making: Path) -> float | None:
@@ -336,8 +336,8 @@ def _silent_s(making: Path) -> float | None:
 
 def _taken(folder: Path) -> Failure:
     if is_run(folder):
-        return Failure(f"run {folder.name} exists already", f"submit.sh --resume {folder.name} continues it")
-    hint = "another submit.sh is making it, or it is not of jobc: choose another --run-id, or remove it"
+        return Failure(f"run {folder.name} exists already", f"jobctl submit --resume {folder.name} continues it")
+    hint = "another jobctl submit is making it, or it is not of jobc: choose another --run-id, or remove it"
     return Failure(f"{folder} is there, and is not a run that this script can continue", hint)
 
 

@@ -84,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
     argument_parser.add_argument(
         "--apart",
         action="store_true",
-        help="nodes have no shared folder for the network test; smoke.sh tests the network",
+        help="nodes have no shared folder for the network test; jobctl smoke tests the network",
     )
     argument_parser.add_argument("--gpu-type", default="", help="of every GPU; none = any")
     argument_parser.add_argument("--torch", action="store_true", help="torch is needed")

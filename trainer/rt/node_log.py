@@ -1,6 +1,6 @@
 """Write the log of a node, logs/node_NN.log: one file for all attempts, and the times when its lines were written.
 
-logs.sh merges the logs of all nodes by these times. They are in a separate file, so that log lines stay unchanged.
+jobctl logs merges the logs of all nodes by these times. They are in a separate file, so that log lines stay unchanged.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ refuse_live_node() {
   if [[ $launcher != srun && -f $first && $(key_number "$first" node) == "$JOBC_NODE_RANK" ]]; then rm -f -- "$first"; fi
 }
 
-# fail CODE TITLE [HINT]: die, and leave word in the run folder, so that status.sh can tell, and the others do not wait.
+# fail CODE TITLE [HINT]: die, and leave word in the run folder, so that jobctl status can tell, and the others do not wait.
 fail() {
   local state=${JOBC_RUN_DIR:-/nonexistent}/state ends=${JOBC_RUN_DIR:-}/exit/${JOBC_ATTEMPT:-0} node now
   if [[ -d $state && ${payload:-} != @(shell|preflight|check) ]]; then
@@ -58,7 +58,7 @@ secret_env() {
   elif [[ $payload == shell ]]; then # the run's own is removed when all nodes are up
     printf 'warning: secret %s is not in this shell; where it is wanted: read -rs %s && export %s\n' "$1" "$1" "$1" >&2
   else
-    lacking "secret $1: the environment variable $2 is not set" "export $2 before submit.sh"
+    lacking "secret $1: the environment variable $2 is not set" "export $2 before jobctl submit"
   fi
 }
 

@@ -21,7 +21,7 @@ from .run_folder import RunFolder, read_small, write_small
 
 BEAT_S = 5.0  # between two heartbeats: touches of this node's state file
 SILENT_S = 60.0  # network file systems cache attributes for up to 60 s (nfs(5)), so a heartbeat may arrive late
-MARK_S = 2.0  # time for stop.sh to send a signal, if it can, after it wrote the stop mark
+MARK_S = 2.0  # time for jobctl stop to send a signal, if it can, after it wrote the stop mark
 ANSWER_S, MOST_ASKED = 3.0, 64  # timeout for a host to answer, and number of hosts asked at the same time
 
 
@@ -56,9 +56,9 @@ class Peers:
     def trouble(self) -> str:
         """Return why this node should end too, or ""."""
         if not self.links:
-            return "stop.sh" if self.marked else ""
+            return "jobctl stop" if self.marked else ""
         if self.run.stop_mark.exists():
-            return "stop.sh"
+            return "jobctl stop"
         first = read_small(self.run.first_failure)
         if first and first[1].get("node") != str(self.node):
             return f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"

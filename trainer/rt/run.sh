@@ -223,7 +223,7 @@ refuse_live() {
   while IFS= read -r file; do
     case $(node_status "$file") in
       up | elsewhere)
-        die 1 "run ${1##*/} is live$(live_elsewhere "$1")" 'stop.sh ends it; without --resume, submit.sh starts another one'
+        die 1 "run ${1##*/} is live$(live_elsewhere "$1")" 'jobctl stop ends it; without --resume, jobctl submit starts another one'
         ;;
     esac
   done < <(node_files "$1")
@@ -247,7 +247,7 @@ secrets_of() {
 save_secret() {
   local folder
   folder=$(secrets_of "$run")
-  [[ -n ${!1:-} ]] || die 65 "secret: the environment variable $1 is not set" "export $1 before submit.sh"
+  [[ -n ${!1:-} ]] || die 65 "secret: the environment variable $1 is not set" "export $1 before jobctl submit"
   { make_private "${folder%/*}" && make_private "$folder"; } || die 1 "$folder is not a folder of this user alone" 'remove it, or what it is below, if it is not yours'
   (umask 077 && cd -P -- "$folder" && [[ -O . ]] && rm -f -- "$1" && printf '%s' "${!1}" >"$1") || die 1 "cannot write to $folder"
 }

@@ -89,7 +89,7 @@ class RunFolder:
 
     @property
     def resume_command(self) -> Path:
-        """Return the file with the resume command (`command=`); absent if the backend has none, and in smoke.sh."""
+        """Return the file with the resume command (`command=`); absent if the backend has none, and in jobctl smoke."""
         return self.path / "state" / "resume"
 
     @property

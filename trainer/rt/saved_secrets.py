@@ -33,7 +33,7 @@ def save_secret(run: Path, variable: str) -> None:
     value = os.environb.get(os.fsencode(variable), b"")
     if not value:
         title = f"secret: the environment variable {variable} is not set"
-        raise Failure(title, f"export {variable} before submit.sh", DATA_BROKEN)
+        raise Failure(title, f"export {variable} before jobctl submit", DATA_BROKEN)
     folder = secrets_of(run)
     if not (make_private(folder.parent) and make_private(folder)):
         raise Failure(

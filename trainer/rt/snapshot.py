@@ -7,7 +7,7 @@ Usage  jobctl snapshot ROOT --run RUN --runs RUNS --project PROJECT --max-bytes 
          --script     what the ranks run, relative to ROOT: it must be in the copy
          --linked     the nodes see ROOT: link the top-level entries that git ignores
 Out    RUN/code, in which an earlier copy keeps files that ranks wrote; on stderr what was copied, linked and left out,
-       because stdout of submit.sh is for programs
+       because stdout of jobctl submit is for programs
 Exit   0; 65 if the user must change the code or its settings; 1 if the code cannot be copied
 """
 

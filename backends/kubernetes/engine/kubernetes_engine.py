@@ -26,7 +26,7 @@ from ....trainer.rt.engines.records import (
     newest_record,
     write_record,
 )
-from ....trainer.rt.engines.run import Run, shell_word
+from ....trainer.rt.engines.run import Run, verb_words
 from ....trainer.rt.engines.streams import LineMerger, attached, stream
 from ....trainer.rt.engines.values import number
 from ....trainer.rt.exit_codes import DATA_BROKEN
@@ -51,6 +51,12 @@ _CODES = (  # for bash in a pod: the run folder is its argument
 )
 _PREFIX = re.compile(rb"^\[pod/[^]]*-([0-9]+)-[^-]*/node\] ")
 _EVENTS = '{range .items[*]}{.involvedObject.kind}|{.involvedObject.name}|{.reason}: {.message}{"\\n"}{end}'
+
+
+HOW = {
+    "wait": "wait until the job ends; the exit code is the job's",
+    "only-prepare": "create the record of the run, print its path, send nothing",
+}
 
 
 class KubernetesEngine(ObservingEngine, CheckingEngine):
@@ -126,7 +132,7 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
         """Print the log of a node or a rank, or with follow and no rank the output of the pods."""
         record = newest_record(run)
         if record is None:
-            raise Failure(f"run {run.id} was not sent to a cluster", "submit.sh sends one")
+            raise Failure(f"run {run.id} was not sent to a cluster", "jobctl submit sends one")
         if request.follow and request.rank is None:
             self._follow_pods(record, request)
             return 0
@@ -140,9 +146,11 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
         code = self._print_file(record, file, node, request._replace(follow=False))
         if code == NOT_THERE:
             if self.job.settings.get("storage") == "node":
-                hint = "logs.sh --node N reads what an ended pod printed, as long as Kubernetes keeps the pod"
+                hint = "jobctl logs --node N reads what an ended pod printed, as long as Kubernetes keeps the pod"
                 raise Failure(f"no {file} of run {run.id}: its pod does not exist any more", hint)
-            raise Failure(f"no {file} of run {run.id} on the storage", "status.sh shows whether the run has started")
+            raise Failure(
+                f"no {file} of run {run.id} on the storage", "jobctl status shows whether the run has started"
+            )
         return code
 
     def _follow_pods(self, record: Record, request: LogRequest) -> None:
@@ -236,10 +244,14 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
 
     # ---- starting
 
+    default_console = "that of node 0"
+    default_shell = "the live run; if none is live, a pod without GPUs is created"
+
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        for name in ("wait", "only-prepare"):
-            parser.add_argument(f"--{name}", dest="how", action="store_const", const=name, default="")
-        parser.add_argument("--replace", action="store_true")
+        for name, text in HOW.items():
+            parser.add_argument(f"--{name}", dest="how", action="store_const", const=name, default="", help=text)
+        text = "first remove what an ended run of the same job left in the cluster: its pods and their logs"
+        parser.add_argument("--replace", action="store_true", help=text)
 
     def begin(self, options: argparse.Namespace) -> int | None:
         """Raise Failure if a run is to be continued that was deleted with its pods."""
@@ -273,8 +285,8 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
             write_record(run, new.attempt, {"uid": uid, **cluster.target._asdict()})
             new.keep()
         print(f"run {run.id}: {cluster.target.kind} {cluster.target.object} in {cluster.target}")
-        print(f"  follow: {shell_word(str(new.artifact / 'logs.sh'))} --follow")
-        print(f"  stop:   {shell_word(str(new.artifact / 'stop.sh'))}", flush=True)
+        print(f"  follow: {verb_words(new.artifact, 'logs')} --follow")
+        print(f"  stop:   {verb_words(new.artifact, 'stop')}", flush=True)
         return self.wait(run) if options.how == "wait" else 0
 
     # ---- checking
@@ -286,7 +298,8 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
         return 0 if trial.is_good else 1
 
     def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--queue-only", action="store_true")
+        text = "only ask the cluster whether it would take the job; start no pods"
+        parser.add_argument("--queue-only", action="store_true", help=text)
 
     def preflight(self, place: Place, options: argparse.Namespace) -> int:
         cluster = self._own_cluster()
@@ -325,7 +338,7 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
                 return attached(cluster.command("exec", *terminal, pods.pod(cluster), "--", *words))
         pod = next((pod for pod in reversed(running(self.pods(record))) if pod.node == node), None)
         if pod is None:
-            raise Failure(f"node {node} of run {run.id} has no running pod", "status.sh shows what it waits for")
+            raise Failure(f"node {node} of run {run.id} has no running pod", "jobctl status shows what it waits for")
         return attached(self.cluster(record).command("exec", *terminal, pod.name, "--", *words))
 
     @property
@@ -351,8 +364,8 @@ def _require_ended(cluster: Cluster, uid: str, may_replace: bool) -> None:
         return
     owner = f"started by {found.owner or 'somebody'}"
     if not found.has_ended:
-        hint = "stop.sh ends it; another name= or another spec makes another object"
+        hint = "jobctl stop ends it; another name= or another spec makes another object"
         raise Failure(f"{target.kind} {target.object} is live in {target}, {owner}", hint)
     if not may_replace and found.uid != uid:
-        hint = "submit.sh --replace removes it, with the logs of its pods; those on the storage stay"
+        hint = "jobctl submit --replace removes it, with the logs of its pods; those on the storage stay"
         raise Failure(f"{target.kind} {target.object} has ended in {target}, {owner}", hint)

@@ -35,7 +35,7 @@ class ObservingEngine(RecordEngine):
         target = target_of_record(record.keys, self.job.settings)
         if target is None:
             raise Failure(
-                f"{record.path} does not name an object, its kind and its companions", "submit.sh writes these keys"
+                f"{record.path} does not name an object, its kind and its companions", "jobctl submit writes these keys"
             )
         return Cluster(self.ask, target)
 
@@ -125,8 +125,8 @@ class ObservingEngine(RecordEngine):
 
     def gone_state(self, record: Record) -> State:
         if record.run.is_stopped:
-            return State("stopped", "stopped by stop.sh; its object was deleted")
-        text = f"{self.gone_reason(record)}; its exit code is only in the run's storage: logs.sh reads it"
+            return State("stopped", "stopped by jobctl stop; its object was deleted")
+        text = f"{self.gone_reason(record)}; its exit code is only in the run's storage: jobctl logs reads it"
         return State("gone", text)
 
     def gone_reason(self, record: Record) -> str:

@@ -14,7 +14,7 @@ from ..options import KubernetesOptions
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     if options.flavor == "trainjob" and plan.lifecycle.keep_s is not None:
-        because = "a TrainJob stays until it is deleted, for example by `submit.sh --replace`"
+        because = "a TrainJob stays until it is deleted, for example by `jobctl submit --replace`"
         hint = "backend.flavor=jobset, or lifecycle.keep=null"
         title = "backend.flavor=trainjob ignores lifecycle.keep"
         yield Diagnostic("JC4102", title, because, hint, key="lifecycle.keep", severity=Severity.NOTE)

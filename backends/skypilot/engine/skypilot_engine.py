@@ -24,7 +24,7 @@ from ....trainer.rt.engines.records import (
     newest_record,
     write_evidence,
 )
-from ....trainer.rt.engines.run import Run, last_progress, shell_word, worst_code
+from ....trainer.rt.engines.run import Run, last_progress, verb_words, worst_code
 from ....trainer.rt.engines.streams import print_lines, stream
 from ....trainer.rt.engines.values import number
 from ....trainer.rt.exit_codes import PRIORITY
@@ -48,7 +48,7 @@ class SkypilotEngine(StartingSkypilot):
     def ask_engine(self, record: Record) -> str:
         cluster, job_id = cluster_of(record), number(record.keys.get("id", ""))
         if not cluster or job_id is None:
-            raise Failure(f"{record.path} does not name a cluster and a job", "submit.sh writes these keys")
+            raise Failure(f"{record.path} does not name a cluster and a job", "jobctl submit writes these keys")
         words = ["jobs", "queue", "--output", "json", "--limit", "1000"]
         table = self.sky_json(*(words if is_managed(record) else ["queue", "--output", "json", cluster]))
         status = next((str(row.get("status", "")) for row in rows(table) if row.get("job_id") == job_id), "")
@@ -142,9 +142,9 @@ class SkypilotEngine(StartingSkypilot):
     def cost(self) -> Iterator[str]:
         settings, cluster = self.job.settings, str(self.job.settings.get("cluster", ""))
         now = self.status_of(cluster)
-        down = f"{shell_word(str(self.job.artifact / 'stop.sh'))} --down"
+        down = f"{verb_words(self.job.artifact, 'stop')} --down"
         if settings.get("managed") and not now:
-            return  # a managed job's machines end with it; `cluster` is of smoke.sh or preflight.sh
+            return  # a managed job's machines end with it; `cluster` is of jobctl smoke or jobctl preflight
         if not now:
             yield f"cluster {cluster} is deleted and costs nothing"
         elif now == "STOPPED":
@@ -163,7 +163,7 @@ class SkypilotEngine(StartingSkypilot):
         """Print SkyPilot's output of all nodes or one node, or the log of a rank from the storage or its node."""
         record = newest_record(run)
         if record is None:
-            raise Failure(f"run {run.id} was not sent to SkyPilot", "submit.sh sends one")
+            raise Failure(f"run {run.id} was not sent to SkyPilot", "jobctl submit sends one")
         if request.rank is not None:
             return self._print_rank(record, request.rank, request)
         node = None if request.node is None else f"{request.node}: "
@@ -173,7 +173,7 @@ class SkypilotEngine(StartingSkypilot):
             words = ["sky", *logs_words(record, request)]
             return stream(words, partial(plain_bytes, node), environment=self.sky_environment, errors="merged")
         if not kept.is_file():
-            hint = "logs.sh --rank N prints the log of a rank, where its storage is seen"
+            hint = "jobctl logs --rank N prints the log of a rank, where its storage is seen"
             if self.job.settings.get("storage") == "node":
                 hint = "look while its cluster is up: it goes when it is idle (backend.autostop)"
             raise Failure(f"SkyPilot has no output of {name_of(record)} any more", hint)
@@ -198,7 +198,7 @@ class SkypilotEngine(StartingSkypilot):
         self.require_client()
         if settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"
-            raise Failure(title, "logs.sh without --rank shows what its nodes print")
+            raise Failure(title, "jobctl logs without --rank shows what its nodes print")
         if not self.status_of(cluster_of(record)):
             raise Failure(f"no log of rank {rank}: {name_of(record)} is gone", str(settings.get("end_is", "")))
         lines = "+1" if request.tail is None else str(request.tail)
@@ -208,7 +208,7 @@ class SkypilotEngine(StartingSkypilot):
     # ---- stopping
 
     has_machines = True
-    no_end_hint = "stop.sh --down ends its machines"
+    no_end_hint = "jobctl stop --down ends its machines"
 
     def stop_steps(self) -> list[tuple[str, int]]:
         """SkyPilot itself takes some seconds for each answer, and has one way to end a job."""

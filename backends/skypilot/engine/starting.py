@@ -14,7 +14,7 @@ from ....trainer.rt.engines.checking import CheckingEngine
 from ....trainer.rt.engines.engine import Failure
 from ....trainer.rt.engines.log_files import LogRequest
 from ....trainer.rt.engines.records import Record, newest_record, write_record
-from ....trainer.rt.engines.run import Run, shell_word
+from ....trainer.rt.engines.run import Run, verb_words
 from ....trainer.rt.engines.streams import attached, output_of, stream
 from ....trainer.rt.exit_codes import CRASHED, DONE
 from ....trainer.rt.new_run import NewRun, temporary_run
@@ -39,9 +39,13 @@ TRIAL_S = 1  # pause between two questions whether a check has ended
 class StartingSkypilot(SkypilotClient, CheckingEngine):
     """The part of the engine that starts something on the nodes."""
 
+    default_shell = "the newest run, whose cluster must be up"
+
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--wait", action="store_true")
-        parser.add_argument("--only-prepare", action="store_true")
+        text = "print the output until the job ends; the exit code is the job's"
+        parser.add_argument("--wait", action="store_true", help=text)
+        text = "create the record of the run, print its path, send nothing"
+        parser.add_argument("--only-prepare", action="store_true", help=text)
 
     def begin(self, options: argparse.Namespace) -> int | None:
         if not options.only_prepare:
@@ -69,8 +73,8 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         record = self._launch(Launch("train", run, run.id, new.attempt, Path(init_from).name), kind)
         new.keep()
         print(f"run {run.id}: {name_of(record)}")
-        print(f"  follow: {shell_word(str(copy / 'logs.sh'))} --follow")
-        print(f"  stop:   {shell_word(str(copy / 'stop.sh'))}", flush=True)
+        print(f"  follow: {verb_words(copy, 'logs')} --follow")
+        print(f"  stop:   {verb_words(copy, 'stop')}", flush=True)
         return self._follow_to_the_end(run) if options.wait else 0
 
     def _launch(self, launch: Launch, kind: str) -> Record:
@@ -83,7 +87,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
                 print("SkyPilot may have the job: sky queue, or sky jobs queue, shows it", file=sys.stderr)
             raise
         if code:
-            hint = "preflight.sh --queue-only asks it once more; sky check shows what is enabled"
+            hint = "jobctl preflight --queue-only asks it once more; sky check shows what is enabled"
             raise Failure("SkyPilot does not take the job; its words are above", hint)
         job_id = job_id_in(text)
         if job_id is None:
@@ -108,7 +112,8 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return self._trial(place, "smoke", check_line)
 
     def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--queue-only", action="store_true")
+        text = "only ask SkyPilot whether it would launch the job, and what it would cost; start no machines"
+        parser.add_argument("--queue-only", action="store_true", help=text)
 
     def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
         """Ask SkyPilot whether it would launch the job, then check the nodes of its cluster."""
@@ -155,7 +160,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         cluster = "" if record is None else cluster_of(record)
         if record is None or not cluster or self.status_of(cluster) != "UP":
             title = f"cluster {cluster or self.job.settings.get('cluster', '')} is not up"
-            raise Failure(title, "submit.sh, smoke.sh or preflight.sh start it")
+            raise Failure(title, "jobctl submit, jobctl smoke or jobctl preflight start it")
         require_sent(self.job.settings)
         secrets = self.job.settings.get("secrets", ())
         try:

@@ -16,7 +16,9 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         because = "SkyPilot only checks at launch"
         if "backend.qos" in facts:
             because += ", and a job with an unknown QOS waits forever"
-        hint = f"state {_in_words([*facts])} in the profile, cluster=NAME; ./preflight.sh --queue-only asks SkyPilot"
+        hint = (
+            f"state {_in_words([*facts])} in the profile, cluster=NAME; ./jobctl preflight --queue-only asks SkyPilot"
+        )
         yield Diagnostic("JC4721", title, because, hint, key="backend.infra", severity=Severity.NOTE)
 
 

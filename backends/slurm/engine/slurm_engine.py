@@ -1,7 +1,7 @@
 """Slurm for the scripts of an artifact: queues jobs, and asks squeue about them. Packed into jobctl; Python 3.8.
 
 RUN/state/job_ATTEMPT records a run's job: job_id, and at the end exit and reason; here=yes if the job is the user's
-allocation (submit.sh --here), in which the run is only one step.
+allocation (jobctl submit --here), in which the run is only one step.
 Source Slurm manual page squeue, JOB STATE CODES and JOB REASON CODES; 22.05 to 25.11
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from ....trainer.rt.engines.checking import CheckingEngine
 from ....trainer.rt.engines.engine import Failure, Job, State, ended
 from ....trainer.rt.engines.log_files import LogRequest
-from ....trainer.rt.engines.run import Run, shell_word
+from ....trainer.rt.engines.run import Run, shell_word, verb_words
 from ....trainer.rt.engines.streams import printed_lines
 from ....trainer.rt.engines.values import number, numbered, read_keys, read_text
 from ....trainer.rt.exit_codes import CRASHED
@@ -47,7 +47,7 @@ _PENDING = (  # reason in squeue -> why a job waits
     ("Dependency", "the jobs in its dependency (queue.after) have not ended"),
     (
         "DependencyNeverSatisfied",
-        "its dependency (queue.after) can no longer be satisfied, so it will never start: stop.sh removes it",
+        "its dependency (queue.after) can no longer be satisfied, so it will never start: jobctl stop removes it",
     ),
     ("BeginTime", "Slurm requeued it and starts it again soon"),
     ("JobHeldUser", "it is held: scontrol release"),
@@ -64,6 +64,14 @@ _PENDING = (  # reason in squeue -> why a job waits
     ("Licenses", "it waits for licenses"),
     ("None|", "the scheduler has not considered it yet"),
 )
+
+
+HOW = {
+    "wait": "print the output until the job ends; the exit code is the job's",
+    "detach": "return when the job is queued; the default",
+    "here": "run in the allocation that this shell is in; without it, a new job, whatever this shell is in",
+    "only-prepare": "create the run folder, print its path, queue nothing",
+}
 
 
 class SlurmEngine(CheckingEngine):
@@ -116,9 +124,9 @@ class SlurmEngine(CheckingEngine):
             return State("live", f"live, job {job_id}" if state == "RUNNING" else f"job {job_id} is {state}")
         why = self.reason(run)
         if code is None and run.is_stopped:
-            return State("stopped", f"stopped by stop.sh before it had started, job {job_id}", None, why)
+            return State("stopped", f"stopped by jobctl stop before it had started, job {job_id}", None, why)
         if state == "CANCELLED" and code == 75:
-            text = f"job {job_id} was cancelled by hand, after it saved; resume with submit.sh --resume {run.id}"
+            text = f"job {job_id} was cancelled by hand, after it saved; resume with jobctl submit --resume {run.id}"
             return State("preempted", text, code, why)
         if code is not None:
             return ended(run, code, why)
@@ -179,10 +187,16 @@ class SlurmEngine(CheckingEngine):
 
     # ---- starting
 
+    default_shell = "the live run; if none is live, Slurm allocates a node"
+
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        for how in ("wait", "detach", "here", "only-prepare"):
-            parser.add_argument(f"--{how}", dest="how", action="store_const", const=how, default="")
-        parser.add_argument("--after", action="append", default=[], type=dependency)
+        for how, text in HOW.items():
+            parser.add_argument(f"--{how}", dest="how", action="store_const", const=how, default="", help=text)
+        text = (
+            "start after job ID has ended well; afterany:ID, afternotok:ID, singleton as in sbatch --dependency."
+            " Adds to queue.after"
+        )
+        parser.add_argument("--after", metavar="ID", action="append", default=[], type=dependency, help=text)
 
     def begin(self, options: argparse.Namespace) -> int | None:
         """Print the run of a job that Slurm has started again, and that `sbatch job.sbatch` started first."""
@@ -214,8 +228,8 @@ class SlurmEngine(CheckingEngine):
                 new.keep()
                 note_job(run.path, new.attempt, job_id)
         print(f"run {run.id} in {shell_word(str(run.path))}, job {job_id}")
-        print(f"  follow: {shell_word(str(new.artifact / 'logs.sh'))} --follow")
-        print(f"  stop:   {shell_word(str(new.artifact / 'stop.sh'))}", flush=True)
+        print(f"  follow: {verb_words(new.artifact, 'logs')} --follow")
+        print(f"  stop:   {verb_words(new.artifact, 'stop')}", flush=True)
         return self._wait(run) if options.how == "wait" else 0
 
     def _wait(self, run: Run) -> int:
@@ -244,7 +258,8 @@ class SlurmEngine(CheckingEngine):
         return code
 
     def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--queue-only", action="store_true")
+        text = "only ask Slurm whether it would take the job; allocate no nodes"
+        parser.add_argument("--queue-only", action="store_true", help=text)
 
     def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
         """Ask Slurm whether it would take the job, then check nodes as it would get them."""
@@ -340,7 +355,7 @@ class SlurmEngine(CheckingEngine):
 
 
 def pending(reason: str) -> str:
-    """Return why a job waits, as text for status.sh."""
+    """Return why a job waits, as text for jobctl status."""
     for pattern, text in _PENDING:
         if re.fullmatch(pattern, reason):
             return text.format(reason)

@@ -37,7 +37,7 @@ _HINTS = (  # part of what sbatch prints, in lower case -> what to check
     ("qos", "queue.qos; sacctmgr show qos lists them"),
     ("time limit", "time, or another queue.name; sinfo lists the limits"),
     (", and partition ", "nodes, cpus or time, or another queue.name; sinfo lists the partitions"),
-    ("", "preflight.sh checks the job against the site"),
+    ("", "jobctl preflight checks the job against the site"),
 )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ....trainer.rt.engines.engine import Failure
-from ....trainer.rt.engines.run import shell_word
+from ....trainer.rt.engines.run import shell_word, verb_words
 from ....trainer.rt.engines.starting import StartingEngine
 from ....trainer.rt.new_run import NewRun, create_run
 from ....trainer.rt.saved_secrets import saved_secrets
@@ -30,10 +30,10 @@ LOOK_S = 2  # pause between two checks whether all points have ended
 
 
 def submit_sweep(place: Place, engine: StartingEngine, queue: Queue, argv: list[str]) -> int:
-    """Return the exit code of submit.sh."""
+    """Return the exit code of jobctl submit."""
     options = _parse(place, argv)
     if place.own_run is not None:
-        raise Failure("this is the copy of a sweep that was submitted", "call submit.sh of the artifact", 2)
+        raise Failure("this is the copy of a sweep that was submitted", "call jobctl submit of the artifact", 2)
     require_client()
     with contextlib.ExitStack() as unfinished:
         sweep = unfinished.enter_context(create_run(place, engine))
@@ -48,8 +48,8 @@ def submit_sweep(place: Place, engine: StartingEngine, queue: Queue, argv: list[
             for index, point in enumerate(points):
                 note_job(point.run.path, 0, f"{job_id}_{index}")
     print(f"sweep {sweep.run.id} in {shell_word(str(sweep.run.path))}, job array {job_id}_[{elements}]")
-    print(f"  status: {shell_word(str(sweep.artifact / 'status.sh'))}")
-    print(f"  stop:   {shell_word(str(sweep.artifact / 'stop.sh'))}", flush=True)
+    print(f"  status: {verb_words(sweep.artifact, 'status')}")
+    print(f"  stop:   {verb_words(sweep.artifact, 'stop')}", flush=True)
     if not options.wait:
         return 0
     Watch(engine, [point.run for point in points], "", is_patient=True).wait(float("inf"), LOOK_S)
@@ -57,10 +57,13 @@ def submit_sweep(place: Place, engine: StartingEngine, queue: Queue, argv: list[
 
 
 def _parse(place: Place, argv: list[str]) -> argparse.Namespace:
-    parser = Parser("submit.sh")
-    parser.add_argument("--wait", action="store_true")
-    parser.add_argument("--limit", default=str(place.settings.get("array_limit") or ""))
-    parser.add_argument("--after", action="append", default=[], type=dependency)
+    parser = Parser("submit", "Queue all points of the sweep as one job array; each point is a run of its own.")
+    text = "wait until all have ended; the exit code is 0 if all have ended well, else 1"
+    parser.add_argument("--wait", action="store_true", help=text)
+    limit = str(place.settings.get("array_limit") or "")
+    parser.add_argument("--limit", metavar="N", default=limit, help="run at most N points at a time")
+    text = "start after job ID has ended well; or afterany:ID, afternotok:ID, singleton"
+    parser.add_argument("--after", metavar="ID", action="append", default=[], type=dependency, help=text)
     options = parser.parse_args(argv)
     if options.limit and not re.fullmatch("[1-9][0-9]{0,17}", options.limit):
         raise Failure(f"--limit takes a number, not {options.limit}", "", 2)

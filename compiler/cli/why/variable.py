@@ -51,8 +51,12 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
     for variable in assignment.reads if assignment is not None else ():
         yield from _all(job, "through", variable, _settings(job, variable), printed)
     if name == "JOBC_RUN_DIR":
-        rows = [("submit.sh", n) for n, line in enumerate(_lines(job, "submit.sh"), 1) if line.startswith("this_job ")]
-        by_submit = "run.root" in {key for keys, _ in job.source_map.files.get("submit.sh", ()) for key in keys}
+        rows = [
+            ("jobctl submit", n)
+            for n, line in enumerate(_lines(job, "jobctl submit"), 1)
+            if line.startswith("this_job ")
+        ]
+        by_submit = "run.root" in {key for keys, _ in job.source_map.files.get("jobctl submit", ()) for key in keys}
         yield from _all(job, "through", "", rows if by_submit else (), printed)  # otherwise the nodes create the folder
         yield from () if rows else _run_root(job)
     yield from _all(job, "through", "", _saving(job, name), printed)
@@ -113,7 +117,7 @@ def _engine(job: Job) -> Iterator[tuple[str, list[str]]]:
         yield file.relative_to(PACKAGE).as_posix(), lines_of(file.read_text(encoding="utf-8"))
 
 
-_ASIDE = {*VERBS, "prefetch.sh", "spec.yaml"} - {"submit.sh"}  # not involved in starting ranks
+_ASIDE = {*VERBS, "prefetch.sh", "spec.yaml"} - {"jobctl submit"}  # not involved in starting ranks
 
 
 def _lines(job: Job, path: str) -> Sequence[str]:
@@ -127,7 +131,7 @@ def _settings(job: Job, name: str) -> list[tuple[str, int]]:
 
 
 def _saving(job: Job, name: str) -> list[tuple[str, int]]:
-    """Return the lines in which scripts such as submit.sh save the shell variable from which a secret is read."""
+    """Return the lines in which scripts such as jobctl submit save the shell variable from which a secret is read."""
     ref = _variable_of_secret(job, name)
     paths = [path for path in sorted(job.source_map.files) if path not in _ASIDE and ref]
     return [(p, n) for p in paths for n, line in enumerate(_lines(job, p), 1) if line.strip() == f"save_secret {ref}"]

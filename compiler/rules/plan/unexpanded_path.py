@@ -29,7 +29,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
             because = f"the scripts quote it, so the path would contain {text} literally"
             hint = "an absolute path"
             if key == "storage.root" and spec.storage.run != "object":
-                hint += "; or set JOBC_RUN_ROOT in the shell that calls submit.sh, which expands it"
+                hint += "; or set JOBC_RUN_ROOT in the shell that calls jobctl submit, which expands it"
             yield Diagnostic("JC3002", title, because, hint, key=key, severity=Severity.WARNING)
 
 

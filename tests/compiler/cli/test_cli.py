@@ -18,8 +18,8 @@ from ..shell import Shell
 def test_compiling_prints_where_to_start(shell: Shell) -> None:
     done = shell.jobc("name=hello", "procs=2")
     assert done.returncode == 0, done.stderr
-    assert "start with artifacts/hello/local/submit.sh" in done.stdout
-    assert (shell.project / "artifacts/hello/local/submit.sh").stat().st_mode & 0o111
+    assert "start with artifacts/hello/local/jobctl submit" in done.stdout
+    assert (shell.project / "artifacts/hello/local/jobctl submit").stat().st_mode & 0o111
 
 
 def test_one_experiment_compiles_for_all_backends_and_sizes_to_one_training(shell: Shell) -> None:
@@ -30,7 +30,7 @@ def test_one_experiment_compiles_for_all_backends_and_sizes_to_one_training(shel
     head, *rows = done.stdout.splitlines()
     assert head.split() == ["backend", "nodes", "ranks", "GPUs", "files", "start", "with"]
     there = "artifacts/opensora_k8s+nodes={}/{}"
-    wanted = [(b, str(n), str(8 * n), "8", f"{there.format(n, b)}/submit.sh") for b in backends for n in (1, 2, 8)]
+    wanted = [(b, str(n), str(8 * n), "8", f"{there.format(n, b)}/jobctl submit") for b in backends for n in (1, 2, 8)]
     assert [(*row.split()[:4], row.split()[5]) for row in rows] == wanted
     for nodes in (1, 2, 8):
         plans = [(shell.project / there.format(nodes, b) / ".jobc/plan.txt").read_text() for b in backends]
@@ -176,16 +176,16 @@ def test_verify_says_which_lines_of_which_file(shell: Shell) -> None:
     shell.jobc("name=x")
     directory = shell.project / "artifacts/x/local"
     assert shell.jobc("verify", "artifacts/x/local").returncode == 0
-    lines = (directory / "submit.sh").read_text().split("\n")
+    lines = (directory / "jobctl submit").read_text().split("\n")
     lines[3] += " # mine"
     lines.insert(6, "echo hello")
-    (directory / "submit.sh").write_text("\n".join(lines))
+    (directory / "jobctl submit").write_text("\n".join(lines))
     (directory / "notes.txt").write_text("x")
-    (directory / "stop.sh").unlink()
+    (directory / "jobctl stop").unlink()
     done = shell.jobc("verify", "artifacts/x/local")
     assert done.returncode == 1
     removed = "hint: rm -- artifacts/x/local/notes.txt"
-    for words in ("submit.sh lines 4, 7", "notes.txt (added)", removed, "stop.sh (missing)"):
+    for words in ("jobctl submit lines 4, 7", "notes.txt (added)", removed, "jobctl stop (missing)"):
         assert words in done.stderr
 
 

@@ -79,7 +79,7 @@ def test_a_key_shows_every_line_that_depends_on_it_and_every_file_that_is_there_
     said = ask(FOLDER, "nodes")
     lines = [f"{FOLDER}/hosts.txt:1  a\n", '  "world_size": 8,\n', "  nodes=2\n"]
     assert all(line in said for line in lines), said
-    assert "  submit.sh\n" in ask("nodes=2", "nodes")  # of backend=local: another one than for one node
+    assert "  jobctl submit\n" in ask("nodes=2", "nodes")  # of backend=local: another one than for one node
 
 
 @pytest.mark.parametrize(
@@ -143,14 +143,14 @@ def test_a_variable_of_a_rank_leads_to_the_line_that_sets_it(ask: Ask, name: str
 def test_a_secret_leads_to_the_lines_that_fetch_it(ask: Ask, words: tuple[str, ...], found: tuple[str, ...]) -> None:
     said = ask(*words, "TOK")
     assert all(line in said for line in found), said
-    assert "smoke.sh" not in said and said.count("secret_env") <= 1
+    assert "jobctl smoke" not in said and said.count("secret_env") <= 1
     assert f"spec     secrets.TOK = {words[0].partition('=')[2]}\n" in said
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("nodes=2", "gpus=2"), "jobctl sets it to the node's share of the GPUs that submit.sh may use"),
+        (("nodes=2", "gpus=2"), "jobctl sets it to the node's share of the GPUs that jobctl submit may use"),
         (("nodes=1", "gpus=2"), "not set by jobc: the ranks inherit"),
         (("nodes=2", "gpus=0"), "this job does not set it, and does not request GPUs from an engine"),
         (("backend=ssh", "hosts=a,b", "gpus=2"), "not set by jobc: the ranks inherit"),
@@ -196,7 +196,7 @@ def test_a_directory_of_a_sweep_is_no_override(ask: Ask) -> None:
         (("--plain", "nodes"), "JC1110", "remove --plain"),
         ((f"{FOLDER}/node.sh:10-8",), "JC1110", f"jobc why {FOLDER}/node.sh:8-10"),
         ((f"{FOLDER}/hosts.txt:1-99",), "JC5006", f"{FOLDER}/hosts.txt:"),
-        ((FOLDER,), "JC1110", f"jobc why {FOLDER}/submit.sh:1"),
+        ((FOLDER,), "JC1110", f"jobc why {FOLDER}/jobctl submit:1"),
     ],
 )
 def test_a_question_without_an_answer_is_a_diagnostic(ask: Ask, words: tuple[str, ...], code: str, hint: str) -> None:

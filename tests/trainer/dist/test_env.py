@@ -174,7 +174,7 @@ def test_a_launcher_that_nobody_knows_is_refused_with_the_words_there_are(word: 
         ({"PMI_SIZE": "4"}, "PMI", "PMI_SIZE, but no PMI_RANK"),
         ({**MPIRUN, **MEET}, "torchrun", "neither RANK nor WORLD_SIZE"),
         ({}, "torchrun", "neither RANK nor WORLD_SIZE"),
-        ({**MPIRUN, **MEET}, "jobc", "neither RANK nor WORLD_SIZE"),  # mpirun in shell.sh of a job
+        ({**MPIRUN, **MEET}, "jobc", "neither RANK nor WORLD_SIZE"),  # mpirun in jobctl shell of a job
     ],
 )
 def test_a_trusted_launcher_that_has_not_counted_is_no_world_of_one(

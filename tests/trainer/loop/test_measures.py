@@ -291,7 +291,7 @@ def test_lines_are_written_together_rotated_and_read_back_complete(tmp_path: Pat
             assert path.stat().st_size == 0
     assert len(rotated_files(path)) > 1
     assert all(part.stat().st_size <= 2000 for part in (*rotated_files(path), path))
-    assert path.stat().st_size > 0  # so that status.sh, which looks there, always finds the last step
+    assert path.stat().st_size > 0  # so that jobctl status, which looks there, always finds the last step
     assert list(training_steps(path)) == list(range(1, 201))
     assert last_step(path) == 200
     again = MetricsFile(tmp_path, 0, flush_s=0, max_bytes=10)

@@ -20,7 +20,7 @@ from ..verbs.text import one_line
 from .ended_nodes import why_it_may_run
 from .live_notes import live_notes
 from .log_files import LogRequest
-from .run import QUIET_S, Node, Progress, Run, machine, shell_word, utc, worst_code
+from .run import QUIET_S, Node, Progress, Run, machine, shell_word, utc, verb_words, worst_code
 from .stopping import signal_here, write_stop_mark
 
 ASK_S = 60  # timeout of an engine's client
@@ -98,7 +98,9 @@ class Engine:
 
     # ---- what a backend overrides
 
-    can_replace_code = True  # whether a resumed run can get other code (submit.sh --new-code)
+    can_replace_code = True  # whether a resumed run can get other code (jobctl submit --new-code)
+    default_console = "the consoles of all nodes, merged by time"  # printed by `jobctl logs` without --node and --rank
+    default_shell = "the newest run, or the code as it is now if there is none"  # of `jobctl shell` without --run
 
     def prepare(self, runs: Sequence[Run]) -> None:
         """Query the engine about many runs at once. Called before state() of each."""
@@ -197,7 +199,7 @@ class Engine:
 
     stop_every_s = 0.2  # pause between two checks whether a stopped run has ended
     has_machines = False  # whether machines cost money after the run, so that stop has the option --down
-    no_end_hint = "status.sh shows where its nodes are; ps -o pid,stat,wchan:30,args there"
+    no_end_hint = "jobctl status shows where its nodes are; ps -o pid,stat,wchan:30,args there"
 
     @property
     def grace_s(self) -> int:
@@ -291,7 +293,7 @@ class Engine:
     def resume(self, run: Run) -> str:
         """Return the command that resumes the run."""
         named = str(run.path) if self.job.is_elsewhere else run.id
-        return f"{shell_word(str(self.job.artifact / 'submit.sh'))} --resume {shell_word(named)}"
+        return f"{verb_words(self.job.artifact, 'submit')} --resume {shell_word(named)}"
 
     def ask(
         self,
@@ -320,7 +322,7 @@ class Engine:
 def ended(run: Run, code: int | None, reason: str = "") -> State:
     """Return the State of a run that ended with this exit code and reason."""
     if run.is_stopped and code in (DONE, INTERRUPTED):
-        return State("stopped", f"stopped by stop.sh or Ctrl-C (exit {code})", code, reason)
+        return State("stopped", f"stopped by jobctl stop or Ctrl-C (exit {code})", code, reason)
     if code == DONE:
         return State("done", "done (exit 0)", code, reason)
     if code == PREEMPTED:

@@ -34,7 +34,7 @@ from .host_copies import HostCopies, require_checkpoints
 from .host_news import HostNews
 from .hosts import HOST, HOST_S, Here, Host, Say, client_of, hosts_of, read_hosts, to_stderr, to_stdout
 from .log_files import LogRequest
-from .run import Run, shell_word
+from .run import Run, shell_word, verb_words
 
 if TYPE_CHECKING:
     from ..verbs.jobs import Place
@@ -55,8 +55,14 @@ class HostsEngine(CheckingEngine):
     # ---- starting
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--detach", action="store_true", default=self.job.settings.get("detach") is True)
-        parser.add_argument("--only-prepare", action="store_true")
+        text = (
+            "return when all nodes are up; without it, wait, and exit with the job's exit code. The run does not need"
+            " this program or this machine: only Ctrl-C here ends it"
+        )
+        is_detached = self.job.settings.get("detach") is True
+        parser.add_argument("--detach", action="store_true", default=is_detached, help=text)
+        text = "create the run folder and print its path; then RUN/artifact/0/node.sh RANK on each host starts it"
+        parser.add_argument("--only-prepare", action="store_true", help=text)
 
     def require_startable(self, run: Run | None) -> None:
         """Raise Failure if hosts.txt was damaged, or if the hosts lack the checkpoints of the run."""
@@ -86,8 +92,8 @@ class HostsEngine(CheckingEngine):
                 return 0
             self.send(new, copies)
             print(f"run {run.id} in {shell_word(str(run.path))}")
-            print(f"  follow: {shell_word(str(new.artifact / 'logs.sh'))} --follow")
-            print(f"  stop:   {shell_word(str(new.artifact / 'stop.sh'))}", flush=True)
+            print(f"  follow: {verb_words(new.artifact, 'logs')} --follow")
+            print(f"  stop:   {verb_words(new.artifact, 'stop')}", flush=True)
             new.keep()
         try:
             code = self.run_task(new, "start", to_stderr)
@@ -101,7 +107,7 @@ class HostsEngine(CheckingEngine):
             self._end(run, "QUIT")
             why = f"not all of the {self.job.nodes} nodes could be started, so none goes on"
             known = (DATA_BROKEN, RENDEZVOUS_FAILED)
-            raise Failure(why, "preflight.sh checks each host", code if code in known else CRASHED)
+            raise Failure(why, "jobctl preflight checks each host", code if code in known else CRASHED)
         return 0 if options.detach else self._follow(run)
 
     @contextlib.contextmanager
@@ -127,7 +133,7 @@ class HostsEngine(CheckingEngine):
         worst = copies.send_attempt(new.attempt, str(code.get("kind")) if isinstance(code, dict) else "")
         if worst:
             why = f"not all of the {self.job.nodes} hosts took the run, so it is started on none"
-            raise Failure(why, "preflight.sh checks each host", DATA_BROKEN if worst == DATA_BROKEN else CRASHED)
+            raise Failure(why, "jobctl preflight checks each host", DATA_BROKEN if worst == DATA_BROKEN else CRASHED)
         copies.record_checkpoint_host()
 
     def run_task(self, new: NewRun, payload: str, say: Say) -> int:
@@ -197,7 +203,7 @@ class HostsEngine(CheckingEngine):
     def smoke(self, place: Place) -> int:
         hosts = self.hosts()
         if self.client.run(hosts, ["true"], to_stderr):  # the nodes would wait for one that cannot be reached
-            raise Failure(f"not all of the {len(hosts)} hosts answer", "preflight.sh checks each host")
+            raise Failure(f"not all of the {len(hosts)} hosts answer", "jobctl preflight checks each host")
         with self._trial(place) as new:
             code = self.run_task(new, "smoke", to_stdout)
             if code:

@@ -15,7 +15,7 @@ from .run import Run
 from .values import number, settings, word
 
 NOT_ASKED = "submitted: jobc status asks how it is"
-STOP_REQUESTED = "stopped by stop.sh; jobc status asks whether it has ended"
+STOP_REQUESTED = "stopped by jobctl stop; jobc status asks whether it has ended"
 
 
 class RecordedEngine(Engine):

@@ -307,6 +307,11 @@ def owner_of(path: Path) -> str:
         return f"uid {uid}"
 
 
+def verb_words(artifact: Path, verb: str) -> str:
+    """Return the command that runs a verb of an artifact, for a shell."""
+    return f"{shell_word(str(artifact / 'jobctl'))} {verb}"
+
+
 def shell_word(text: str) -> str:
     """Quote the text as one shell word; as bash's $'…' if it has control characters."""
     if text.isprintable():

@@ -31,7 +31,9 @@ class StartingEngine(Engine, ABC):
 
     def submit_sweep(self, place: Place, argv: list[str]) -> int:
         """Start all points of a sweep, and return the exit code of submit."""
-        raise Failure(f"backend {self.job.backend} does not start sweeps", "start each point with its own submit.sh")
+        raise Failure(
+            f"backend {self.job.backend} does not start sweeps", "start each point with its own jobctl submit"
+        )
 
     def require_startable(self, run: Run | None) -> None:
         """Raise Failure if the job cannot start. Nothing has been created yet. run: the run to continue"""

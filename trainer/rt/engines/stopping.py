@@ -45,7 +45,9 @@ def signal_here(run: Run, name: str, number: int | None = None) -> list[str]:
         if status == "up" and number in (None, node.number):
             _signal_supervisor(run, node, name)
         elif status == "elsewhere" and number is None:
-            lines.append(f"node {node.name} is {node.where()}: run stop.sh there, or wait until it sees the stop mark")
+            lines.append(
+                f"node {node.name} is {node.where()}: run jobctl stop there, or wait until it sees the stop mark"
+            )
     return lines
 
 

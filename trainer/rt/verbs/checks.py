@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from ..engines.checking import CheckingEngine
-from ..engines.engine import Failure
-from .jobs import Place
+from ..engines.engine import Engine, Failure
 
 
-def checking_engine(place: Place, script: str) -> CheckingEngine:
-    """Return the backend's engine. script: what does this for a backend whose engine cannot. Raises Failure."""
-    engine = place.engine()
+def checking_engine(engine: Engine) -> CheckingEngine:
+    """Return the engine. Raises Failure if it cannot check nodes."""
     if not isinstance(engine, CheckingEngine):
-        raise Failure(f"backend {engine.job.backend} does not check its nodes with jobctl", f"{script} checks them")
+        raise Failure(f"backend {engine.job.backend} has no engine that checks its nodes")
     return engine

@@ -1,16 +1,10 @@
 """Remove old runs of a job, or some of their checkpoints. Lists them first, with age and size.
 
-Usage  jobctl clean [--keep N] [--keep-checkpoints] [--yes]
-         --keep N            keep the N newest runs of this user; default: keep_runs of the spec. A run always stays if
-                             it may still be running, or if another run began from its checkpoint
-         --keep-checkpoints  keep the older runs as well, with their last sound and their best checkpoint
-         --yes               remove without asking; without it, ask at a terminal, and only list elsewhere
 Exit   0; 1 if something could not be removed; 2 for an invalid option
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import re
@@ -55,9 +49,9 @@ def main(argv: list[str]) -> int:
 
 
 def clean(argv: list[str]) -> int:
-    place = Place(Path(sys.argv[0]).parent)
+    place = Place.of_program()
     engine = place.engine()
-    options = _parse(argv, engine)
+    options = parser(engine).parse_args(argv)
     old = find_old_runs(place, engine, _keep(options.keep, place))
     for line in old.spared:
         _print(line)
@@ -79,14 +73,22 @@ def clean(argv: list[str]) -> int:
         return max([_remove(place, engine, removal) for removal in removals])
 
 
-def _parse(argv: Sequence[str], engine: Engine) -> argparse.Namespace:
-    parser = Parser("clean.sh")
-    parser.add_argument("--keep", default="")
-    parser.add_argument("--yes", action="store_true")
-    parser.set_defaults(keep_checkpoints=False)
+def parser(engine: Engine) -> Parser:
+    words = Parser(
+        "clean", "Remove old runs of a job, or some of their checkpoints. Lists them first, with age and size."
+    )
+    text = (
+        "keep the N newest runs of this user; default: keep_runs of the spec. A run always stays if it may still be"
+        " running, or if another run began from its checkpoint"
+    )
+    words.add_argument("--keep", metavar="N", default="", help=text)
+    words.set_defaults(keep_checkpoints=False)
     if engine.has_files_here:
-        parser.add_argument("--keep-checkpoints", action="store_true")
-    return parser.parse_args(argv)
+        text = "keep the older runs as well, with their last sound and their best checkpoint"
+        words.add_argument("--keep-checkpoints", action="store_true", help=text)
+    text = "remove without asking; without it, ask at a terminal, and only list elsewhere"
+    words.add_argument("--yes", action="store_true", help=text)
+    return words
 
 
 def _keep(text: str, place: Place) -> int:

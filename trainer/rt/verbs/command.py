@@ -16,13 +16,23 @@ from .text import printable
 
 NO_READER = 1
 INTERRUPTED = 130
+HELP_WIDTH = 100
 
 
 class Parser(argparse.ArgumentParser):
     """Parser for the options of a verb. Raises Failure with exit code 2 for an invalid option."""
 
-    def __init__(self, script: str) -> None:
-        super().__init__(prog=script, allow_abbrev=False, add_help=False)
+    def __init__(self, verb: str, summary: str = "", end: str = "", program: str = "jobctl") -> None:
+        """end: last paragraph of the help"""
+        super().__init__(
+            prog=f"{program} {verb}",
+            description=summary,
+            epilog=end,
+            allow_abbrev=False,
+            add_help=False,
+            formatter_class=_Help,
+        )
+        self.add_argument("-h", "--help", action="help", help="print this")
 
     def error(self, message: str) -> NoReturn:
         unknown, without = (
@@ -32,6 +42,13 @@ class Parser(argparse.ArgumentParser):
         if message.startswith(unknown):
             message = f"unknown option: {message[len(unknown) :]}"
         raise Failure(f"{without.group(1)} needs a value" if without else message, f"{self.prog} --help", 2)
+
+
+class _Help(argparse.HelpFormatter):
+    """Options and their text in two columns, whatever the width of the terminal."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=22, width=HELP_WIDTH)
 
 
 def call(verb: Callable[[list[str]], int], argv: list[str]) -> int:

@@ -49,6 +49,11 @@ class Place:
         is_elsewhere = self.is_moved or bool(os.environ.get("JOBC_RUN_ROOT"))
         self.job = Job(name, self.artifact, runs, self.settings, is_elsewhere)
 
+    @classmethod
+    def of_program(cls) -> Place:
+        """Return the artifact whose jobctl is this program."""
+        return cls(Path(sys.argv[0]).parent)
+
     def _project(self) -> Path:
         """Return the folder that contains artifacts/; the working directory if the artifact was moved."""
         if self.own_run is not None:
@@ -98,9 +103,11 @@ class Place:
                 if is_run(candidate):
                     return Run(Path(os.path.realpath(candidate)))
             if os.path.isfile(runs / named / ".making") and is_mine(runs / named):
-                why = f"run {named} is incomplete: submit.sh was killed while it created the run, or is still running"
-                raise Failure(why, f"submit.sh --run-id {named} creates it again")
-            raise Failure(f"job {self.job.name} has no run {named} in {runs}", "status.sh --all lists them")
+                why = (
+                    f"run {named} is incomplete: jobctl submit was killed while it created the run, or is still running"
+                )
+                raise Failure(why, f"jobctl submit --run-id {named} creates it again")
+            raise Failure(f"job {self.job.name} has no run {named} in {runs}", "jobctl status --all lists them")
         if self.own_run is not None:
             return self.own_run
         all_runs = self.list_runs()
@@ -110,9 +117,9 @@ class Place:
         if all_runs:
             newest = all_runs[0]
             why = f"you have no run in {runs}: the newest belongs to {owner_of(newest.path)}"
-            hint = f"select it with --run {newest.id}; status.sh --all lists all runs"
+            hint = f"select it with --run {newest.id}; jobctl status --all lists all runs"
             raise Failure(f"job {self.job.name} has {why}", hint)
-        hint = "submit.sh creates one; JOBC_RUN_ROOT sets the run root"
+        hint = "jobctl submit creates one; JOBC_RUN_ROOT sets the run root"
         raise Failure(f"job {self.job.name} has no run in {runs}", hint)
 
     def choose_any_run(self, named: str) -> Run:
@@ -135,12 +142,12 @@ def require_own(run: Run) -> Run:
     """Return the run. Raises Failure if another user owns it."""
     if not run.is_mine:
         title = f"run {run.id} belongs to {owner_of(run.path)}: only its owner starts, stops or removes it"
-        raise Failure(title, "submit.sh makes a new run; with --fork it begins with the checkpoint of that one")
+        raise Failure(title, "jobctl submit makes a new run; with --fork it begins with the checkpoint of that one")
     return run
 
 
 def is_run(folder: Path) -> bool:
-    """Return whether this is a complete run folder, not hidden by clean.sh."""
+    """Return whether this is a complete run folder, not hidden by jobctl clean."""
     return (
         RUN_ID.fullmatch(folder.name) is not None
         and not os.path.islink(folder)

@@ -1,7 +1,5 @@
 """Print the output of a run: the console of its nodes, merged by time, or the output of one rank.
 
-Usage  jobctl logs [--run ID] [--node N | --rank N] [--tail N] [--follow]
-       jobctl logs [--run ID] [POINT] [OPTION…]    for a sweep: all points, or the given one
 Out    bytes as they were printed; with several nodes `node N  | ` before each line, and the first failure before all
 Exit   0; 1 if there is no such run or log; 2 for an invalid option; 130 after Ctrl-C, which does not stop the run
 """
@@ -11,9 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import signal
-import sys
 import time
-from pathlib import Path
 from types import FrameType
 
 from ..engines.engine import Engine, Failure
@@ -45,33 +41,44 @@ def _leave(signal_number: int, frame: FrameType | None) -> None:
 
 
 def logs(argv: list[str]) -> int:
-    artifact = Place(Path(sys.argv[0]).parent)
-    is_sweep = bool(artifact.job.settings.get("sweep"))
-    options, request = _parse(argv, is_sweep)
+    artifact = Place.of_program()
     engine = artifact.engine()
+    options, request = _parse(argv, engine)
     run = artifact.choose_any_run(options.run)
-    if is_sweep:
+    if engine.job.settings.get("sweep"):
         return _print_points(engine, run, options.point, request)
     return print_logs(engine, run, request, options.patient)
 
 
-def _parse(argv: list[str], is_sweep: bool) -> tuple[argparse.Namespace, LogRequest]:
-    parser = Parser("logs.sh")
-    parser.add_argument("--run", default="")
-    for name in ("--node", "--rank", "--tail"):
-        parser.add_argument(name)
-    parser.add_argument("--follow", "-f", action="store_true")
-    parser.add_argument("--patient", action="store_true", help=argparse.SUPPRESS)  # after a submit: the engine answers
+def parser(engine: Engine) -> Parser:
+    is_sweep = bool(engine.job.settings.get("sweep"))
+    words = Parser(
+        "logs", "Print the output of a run: the console of its nodes, merged by time, or the output of one rank."
+    )
+    words.add_argument("--run", metavar="ID", default="", help="ID or path of the run; default: the newest")
+    words.add_argument("--node", metavar="N", help=f"the console of node N; default: {engine.default_console}")
+    words.add_argument("--rank", metavar="N", help="the output of global rank N")
+    words.add_argument("--tail", metavar="N", help="only the last N lines of what is there")
+    words.add_argument(
+        "--follow", "-f", action="store_true", help="go on until the run ends; Ctrl-C does not stop the run"
+    )
+    words.add_argument("--patient", action="store_true", help=argparse.SUPPRESS)  # after a submit: the engine answers
     if is_sweep:
-        parser.add_argument("point", nargs="?")
-    options = parser.parse_args(argv)
+        text = "number of a point of the sweep; default: all points, one after another"
+        words.add_argument("point", metavar="POINT", nargs="?", help=text)
+    return words
+
+
+def _parse(argv: list[str], engine: Engine) -> tuple[argparse.Namespace, LogRequest]:
+    is_sweep = bool(engine.job.settings.get("sweep"))
+    options = parser(engine).parse_args(argv)
     if options.node and options.rank:
-        raise Failure("--node and --rank exclude each other", "logs.sh --help", 2)
+        raise Failure("--node and --rank exclude each other", "jobctl logs --help", 2)
     if is_sweep and options.follow and options.point is None:
-        raise Failure("--follow needs the number of a point", "logs.sh 0 --follow", 2)
+        raise Failure("--follow needs the number of a point", "jobctl logs 0 --follow", 2)
     tail = _count(options.tail, "--tail")
     if tail == 0:
-        raise Failure("--tail takes a number of lines, 1 or more", "logs.sh --help", 2)
+        raise Failure("--tail takes a number of lines, 1 or more", "jobctl logs --help", 2)
     return options, LogRequest(_count(options.node, "--node"), _count(options.rank, "--rank"), options.follow, tail)
 
 
@@ -80,7 +87,7 @@ def _count(text: str | None, option: str) -> int | None:
         return None
     value = number(text) if re.fullmatch("[0-9]{1,9}", text) else None
     if value is None:
-        raise Failure(f"{option} takes a number, not {text}", "logs.sh --help", 2)
+        raise Failure(f"{option} takes a number, not {text}", "jobctl logs --help", 2)
     return value
 
 
@@ -98,7 +105,7 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
     engine.fetch(names, [run])
     sizes = files.sizes()
     if not sizes:
-        raise Failure(f"no {names} in {run.path}/logs", "status.sh shows whether the run has started")
+        raise Failure(f"no {names} in {run.path}/logs", "jobctl status shows whether the run has started")
     if request.tail is not None:
         files.skip_to_tail(sizes, request.tail)
     if files.is_merged:
@@ -152,7 +159,7 @@ def _print_points(engine: Engine, sweep: Run, named: str | None, request: LogReq
     if named is not None:
         point = next((run for index, run in points if str(index) == named), None)
         if point is None:
-            raise Failure(f"there is no point {named}", "status.sh lists them, with their numbers", 2)
+            raise Failure(f"there is no point {named}", "jobctl status lists them, with their numbers", 2)
         return print_logs(engine, point, request)
     for index, run in points:
         print(f"==> point {index}, {run.path}", flush=True)

@@ -60,7 +60,7 @@ def ls(argv: Sequence[str], default_folders: Sequence[Path]) -> int:
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    parser = Parser("jobc ls")
+    parser = Parser("ls", program="jobc")
     parser.add_argument("folders", nargs="*")
     for name in ("--name", "--state", "--limit"):
         parser.add_argument(name)

@@ -1,15 +1,12 @@
 """Check whether the nodes of a job are ready, without starting it: a table of checks, failed ones first.
 
-Usage  jobctl preflight
-       and the options of the backend
 Exit   0 if the nodes are ready; 1 if a check failed; 2 for an invalid option
 """
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+from ..engines.checking import CheckingEngine
+from ..engines.engine import Engine
 from .checks import checking_engine
 from .command import Parser
 from .ending_signals import call_until_ended
@@ -22,9 +19,15 @@ def main(argv: list[str]) -> int:
 
 
 def preflight(argv: list[str]) -> int:
-    place = Place(Path(sys.argv[0]).parent)
-    engine = checking_engine(place, "preflight.sh")
-    parser = Parser("preflight.sh")
-    engine.add_preflight_options(parser)
-    result = engine.preflight(place, parser.parse_args(argv))
+    place = Place.of_program()
+    engine = place.engine()
+    options = parser(engine).parse_args(argv)
+    result = checking_engine(engine).preflight(place, options)
     return result if isinstance(result, int) else result.print()
+
+
+def parser(engine: Engine) -> Parser:
+    words = Parser("preflight", "Check whether the nodes of the job are ready, without starting it: a table of checks.")
+    if isinstance(engine, CheckingEngine):
+        engine.add_preflight_options(words)
+    return words

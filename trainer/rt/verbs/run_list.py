@@ -49,7 +49,7 @@ STATES = {  # state -> what it says about the run; completes "the run ..."
     "gone": "ended; the engine does not know how",
     "unknown": "the engine does not answer",
     "of another user": "belongs to someone else: its files are read only when it is named",
-    "incomplete": "submit.sh is still creating it, or was killed while creating it",
+    "incomplete": "jobctl submit is still creating it, or was killed while creating it",
     "other layout": "a run folder that this version of jobc cannot read",
 }
 RECORDED_STATES = [name for name in STATES if name not in ("queued", "starting", "gone", "unknown")]  # ls prints them
@@ -57,7 +57,7 @@ LISTED_STATES = ("submitted", "incomplete", "other layout")  # only ls prints th
 MOST_FILES = 10_000  # files that one list counts for sizes, shared equally among its runs
 BLOCK_BYTES = 512
 COPIES = ("code", "artifact")  # folders in a run with many small files, so they are counted last
-INCOMPLETE = State("incomplete", "submit.sh was killed while it created the run, or is still running")
+INCOMPLETE = State("incomplete", "jobctl submit was killed while it created the run, or is still running")
 OTHER_LAYOUT = State("other layout", "a run folder of another version of jobc; that version reads it")
 
 

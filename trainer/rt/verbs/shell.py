@@ -1,18 +1,12 @@
 """Open a shell, or run one command, in the environment and the folder in which a job runs.
 
-Usage  jobctl shell [--run ID] [NODE | --node NODE] [-- COMMAND ARGUMENT…]
-         --run ID  with the code of that run; default: the newest run's, or the code as it is now if there is none
-         NODE      rank of the node; default: 0
 Exit   that of the command; 2 for an invalid option
 """
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from ..engines.checking import CheckingEngine, become_shell
-from ..engines.engine import Failure
+from ..engines.engine import Engine, Failure
 from ..engines.values import number
 from .command import Parser
 from .ending_signals import call_until_ended
@@ -29,17 +23,23 @@ def shell(argv: list[str]) -> int:
     if "--" in argv:
         first = argv.index("--")
         words, command = argv[:first], argv[first + 1 :]
-    parser = Parser("shell.sh")
-    parser.add_argument("--run", default="")
-    parser.add_argument("node", nargs="?", default="")
-    parser.add_argument("--node", dest="named_node", default="0")
-    options = parser.parse_args(words)
-    place = Place(Path(sys.argv[0]).parent)
-    engine, rank = place.engine(), options.node or options.named_node
+    place = Place.of_program()
+    engine = place.engine()
+    options = parser(engine).parse_args(words)
+    rank = options.node or options.named_node
     if not isinstance(engine, CheckingEngine):
         become_shell(place, options.run, _node(rank, place.job.nodes), command)
     node = _node(rank, engine.shell_nodes(place, options.run))
     return engine.shell(place, options.run, node, command)
+
+
+def parser(engine: Engine) -> Parser:
+    summary = "Open a shell, or run one command, in the environment and the folder in which the job runs."
+    words = Parser("shell", summary, "A command and its arguments come after --.")
+    words.add_argument("--run", metavar="ID", default="", help=f"of that run; default: {engine.default_shell}")
+    words.add_argument("node", metavar="NODE", nargs="?", default="", help="rank of the node; default: 0")
+    words.add_argument("--node", metavar="N", dest="named_node", default="0", help="the same")
+    return words
 
 
 def _node(text: str, nodes: int) -> int:

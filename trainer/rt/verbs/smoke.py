@@ -1,14 +1,11 @@
 """Try whether the processes of a job can talk to each other: a real collective, in seconds.
 
-Usage  jobctl smoke
 Exit   0 if it worked. Its run folder is temporary, and is kept only if it failed
 """
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+from ..engines.engine import Engine
 from .checks import checking_engine
 from .command import Parser
 from .ending_signals import call_until_ended
@@ -21,6 +18,12 @@ def main(argv: list[str]) -> int:
 
 
 def smoke(argv: list[str]) -> int:
-    Parser("smoke.sh").parse_args(argv)
-    place = Place(Path(sys.argv[0]).parent)
-    return checking_engine(place, "smoke.sh").smoke(place)
+    place = Place.of_program()
+    engine = place.engine()
+    parser(engine).parse_args(argv)
+    return checking_engine(engine).smoke(place)
+
+
+def parser(engine: Engine) -> Parser:
+    summary = "Try whether the processes of the job can talk to each other: a real collective, in seconds."
+    return Parser("smoke", summary, "Its run folder is temporary, and is kept only if it failed.")

@@ -1,18 +1,11 @@
 """Report a run: state, exit code, reason, nodes, last step and loss, logs.
 
-Usage  jobctl status [--run ID] [--all] [--format text|json]
-         --run ID  ID or path of the run; default: the newest
-         --all     one line for each run of the job
-         --format json  for programs; schema: docs/reference/status.md
 Exit   0; 1 if there is no such run, or if a point of a sweep failed; 2 for an invalid option
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 from ..engines.engine import Engine
@@ -32,18 +25,9 @@ def main(argv: list[str]) -> int:
 
 
 def status(argv: list[str]) -> int:
-    options = _parse(argv)
-    artifact = Place(Path(sys.argv[0]).parent)
+    artifact = Place.of_program()
     engine = artifact.engine()
-    if options.field:
-        _field(engine, artifact, options.run, options.field)
-        return 0
-    if options.live:
-        print(" ".join(live_runs(engine, artifact.list_runs())))
-        return 0
-    if options.codes is not None:
-        engine.record_codes(artifact.choose_run(options.run), options.codes)
-        return 0
+    options = parser(engine).parse_args(argv)
     if options.all:
         runs = artifact.list_runs()
         engine.fetch("state", runs)
@@ -69,21 +53,13 @@ def status(argv: list[str]) -> int:
     return 0
 
 
-def _parse(argv: list[str]) -> argparse.Namespace:
-    parser = Parser("status.sh")
-    parser.add_argument("--run", default="")
-    parser.add_argument("--all", action="store_true")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
-    parser.add_argument(
-        "--field",
-        choices=("text", "code", "reason", "live", "path", "engine", "cost"),
-        help=argparse.SUPPRESS,
-    )  # for scripts
-    parser.add_argument("--live", action="store_true", help=argparse.SUPPRESS)  # for submit.sh
-    parser.add_argument(
-        "--codes", nargs="*", type=int, help=argparse.SUPPRESS
-    )  # exit codes of all nodes, from their storage
-    return parser.parse_args(argv)
+def parser(engine: Engine) -> Parser:
+    words = Parser("status", "Report a run: state, exit code, reason, nodes, last step and loss, logs.")
+    words.add_argument("--run", metavar="ID", default="", help="ID or path of the run; default: the newest")
+    words.add_argument("--all", action="store_true", help="one line for each run of the job")
+    text = "text, or json for programs: docs/reference/status.md"
+    words.add_argument("--format", metavar="FORMAT", choices=("text", "json"), default="text", help=text)
+    return words
 
 
 def live_runs(engine: Engine, runs: list[Run]) -> list[str]:
@@ -152,29 +128,6 @@ def print_points(engine: Engine, run: Run, points: list[tuple[int, Run]], shown_
         for number, point, state in states:
             print(f"{number:>3}  {point.path}  {one_line(state.text)}")
     return int(any(state.exit_code not in (None, 0) for _, _, state in states))
-
-
-def _field(engine: Engine, artifact: Place, named: str, field: str) -> None:
-    """Print one value for the scripts of an artifact, which name a run by its path, even while it is being created."""
-    if field == "cost":
-        print_cost(engine)
-        return
-    run = artifact.choose_any_run(named)
-    if field == "path":
-        print(run.path)
-        return
-    engine.prepare([run])
-    if field == "engine":
-        print(engine.engine_word(run))
-        return
-    state = engine.state(run)
-    values = {
-        "text": state.text,
-        "code": "" if state.exit_code is None else str(state.exit_code),
-        "reason": state.reason,
-        "live": "live" if state.is_live else "over",
-    }
-    print(one_line(values[field]))
 
 
 def print_cost(engine: Engine) -> None:

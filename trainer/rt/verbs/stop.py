@@ -1,18 +1,11 @@
 """End a run for good: it saves, exits with 0, and nobody starts it again. Of a sweep: all points.
 
-Usage  jobctl stop [--run ID] [--now] [--down]
-         --run ID  ID or path of the run; default: the one that is live. Of a sweep: the newest
-         --now     kill it at once: what came after its last checkpoint is lost
-         --down    SkyPilot: then end the cluster, and whatever else runs on it; without a live run only that
 Exit   0; 1 if no run is live, if two are, or if the run does not end; 2 for an invalid option
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Sequence
-from pathlib import Path
 
 from ..engines.engine import Engine, Failure
 from ..engines.run import Run
@@ -32,9 +25,9 @@ def main(argv: list[str]) -> int:
 
 
 def stop(argv: list[str]) -> int:
-    place = Place(Path(sys.argv[0]).parent)
+    place = Place.of_program()
     engine = place.engine()
-    options = _parse(argv, engine)
+    options = parser(engine).parse_args(argv)
     if options.signal:
         _signal(engine, place.choose_any_run(options.run), options.signal, options.node)
     elif place.settings.get("sweep"):
@@ -48,17 +41,22 @@ def stop(argv: list[str]) -> int:
     return 0
 
 
-def _parse(argv: Sequence[str], engine: Engine) -> argparse.Namespace:
-    parser = Parser("stop.sh")
-    parser.add_argument("--run", default="")
-    parser.add_argument("--now", action="store_true")
-    parser.set_defaults(down=False)
+def parser(engine: Engine) -> Parser:
+    words = Parser(
+        "stop", "End a run for good: it saves, exits with 0, and nobody starts it again. Of a sweep: all points."
+    )
+    text = "ID or path of the run; default: the one that is live. Of a sweep: the newest"
+    words.add_argument("--run", metavar="ID", default="", help=text)
+    text = "kill it at once: what came after its last checkpoint is lost"
+    words.add_argument("--now", action="store_true", help=text)
+    words.set_defaults(down=False)
     if engine.has_machines:
-        parser.add_argument("--down", action="store_true")
+        text = "then end the cluster, and whatever else runs on it; without a live run, only that"
+        words.add_argument("--down", action="store_true", help=text)
     # for scripts: mark the run and send this signal, without waiting; with a node, on the machine of that node
-    parser.add_argument("--signal", choices=("TERM", "QUIT", "KILL"), help=argparse.SUPPRESS)
-    parser.add_argument("--node", type=int, help=argparse.SUPPRESS)
-    return parser.parse_args(argv)
+    words.add_argument("--signal", choices=("TERM", "QUIT", "KILL"), help=argparse.SUPPRESS)
+    words.add_argument("--node", type=int, help=argparse.SUPPRESS)
+    return words
 
 
 def _signal(engine: Engine, run: Run, name: str, node: int | None) -> None:
@@ -149,7 +147,7 @@ def _stop_points(engine: Engine, sweep: Run, is_now: bool) -> None:
     engine, (sweep,) = engine.asked_anew([sweep])
     print_points(engine, sweep, engine.points(sweep) or [], "text")
     if live:
-        raise Failure("some points do not end", "status.sh in their folders shows where their nodes are")
+        raise Failure("some points do not end", "jobctl status in their folders shows where their nodes are")
 
 
 def _stop_and_release(place: Place, engine: Engine, options: argparse.Namespace) -> None:

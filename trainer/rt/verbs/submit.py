@@ -1,11 +1,5 @@
 """Start a job as a new run, or as the next attempt of a run.
 
-Usage  jobctl submit [--resume ID [--new-code] | --fork ID] [--run-id ID]
-         --resume ID  continue that run: same model, data, seed, optimizer and batch
-         --new-code   with --resume: copy the code again; without it, the run keeps the code of its first start
-         --fork ID    new run that begins with that run's newest checkpoint
-         --run-id ID  ID of the new run; default: date, time and four random digits
-       and the options of the backend
 Exit   that of the job, or 0 once it is queued or in the background; 2 for an invalid option; 65 if it cannot start
 """
 
@@ -13,11 +7,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
-from ..engines.engine import Failure
+from ..engines.engine import Engine, Failure
 from ..engines.starting import StartingEngine
 from ..engines.values import read_keys
 from ..new_run import NewRun, continue_run, continued_run, create_run
@@ -34,10 +27,10 @@ def main(argv: list[str]) -> int:
 
 def submit(argv: list[str]) -> int:
     os.environ.pop("JOBC_INIT_FROM", None)  # only --fork decides
-    place = Place(Path(sys.argv[0]).parent)
+    place = Place.of_program()
     engine = place.engine()
     if not isinstance(engine, StartingEngine):
-        raise Failure(f"backend {engine.job.backend} does not start jobs with jobctl", "submit.sh starts them")
+        raise Failure(f"backend {engine.job.backend} has no engine that starts jobs")
     if place.settings.get("sweep"):
         return engine.submit_sweep(place, argv)
     options = _parse(argv, place, engine)
@@ -59,15 +52,25 @@ def submit(argv: list[str]) -> int:
         return engine.start(new, init_from, options)
 
 
-def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Namespace:
-    parser = Parser("submit.sh")
-    for name in ("--resume", "--fork", "--run-id"):
-        parser.add_argument(name, default="")
+def parser(engine: Engine) -> Parser:
+    words = Parser("submit", "Start the job as a new run, or as the next attempt of a run.")
+    text = "continue that run: same model, data, seed, optimizer and batch"
+    words.add_argument("--resume", metavar="ID", default="", help=text)
+    words.set_defaults(new_code=False)
     if engine.can_replace_code:
-        parser.add_argument("--new-code", action="store_true")
-    parser.set_defaults(new_code=False)
-    engine.add_options(parser)
-    options = parser.parse_args(argv)
+        text = "with --resume: copy your code again; without it, the run keeps the code of its first start"
+        words.add_argument("--new-code", action="store_true", help=text)
+    text = "start a new run that begins with the newest checkpoint of that run"
+    words.add_argument("--fork", metavar="ID", default="", help=text)
+    text = "ID of the new run; default: date, time and four random digits"
+    words.add_argument("--run-id", metavar="ID", default="", help=text)
+    if isinstance(engine, StartingEngine):
+        engine.add_options(words)
+    return words
+
+
+def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Namespace:
+    options = parser(engine).parse_args(argv)
     if options.resume and (options.fork or options.run_id):
         raise Failure("--resume continues a run; --fork and --run-id make a new one", code=2)
     if place.own_run is not None and not (options.fork or options.run_id):

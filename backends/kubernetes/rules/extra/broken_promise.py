@@ -58,12 +58,12 @@ def _is_given(value: Any) -> bool:
 PROMISES = (
     Promise(
         (("Pod", "spec", "hostPID"),),
-        "stop.sh and the kubelet signal PID 1 of the pod, which would be PID 1 of the machine",
+        "jobctl stop and the kubelet signal PID 1 of the pod, which would be PID 1 of the machine",
         "`kubectl debug node/NODE -it --image=IMAGE` shows the processes of a node",
     ),
     Promise(
         (("Pod", "spec", "shareProcessNamespace"),),
-        "stop.sh signals PID 1 of the pod, which would be the pause container, so the ranks would not save",
+        "jobctl stop signals PID 1 of the pod, which would be the pause container, so the ranks would not save",
         "`kubectl debug POD -it --target=node --image=IMAGE` shows the processes of the job",
     ),
     Promise(
@@ -78,7 +78,7 @@ PROMISES = (
     ),
     Promise(
         child_paths(_STARTED, "suspend"),
-        "submit.sh would wait for pods that never start; Kueue suspends and resumes jobs itself",
+        "jobctl submit would wait for pods that never start; Kueue suspends and resumes jobs itself",
         "queue.name=team, a LocalQueue of Kueue",
     ),
     Promise(
@@ -132,7 +132,7 @@ PROMISES = (
     ),
     Promise(
         child_paths(((kind, "metadata") for kind in _KINDS), "finalizers"),
-        "its controller would have to remove it, and stop.sh and clean.sh would wait until then",
+        "its controller would have to remove it, and jobctl stop and jobctl clean would wait until then",
         "remove it",
         _is_given,
     ),
@@ -169,7 +169,7 @@ PROMISES = (
     ),
     Promise(
         ((*_NODE, "terminationMessagePolicy"),),
-        "status.sh prints the last lines of a pod whose log is gone, and they would be lost",
+        "jobctl status prints the last lines of a pod whose log is gone, and they would be lost",
         "remove it: FallbackToLogsOnError",
         lambda value: value == "File",
         Severity.WARNING,

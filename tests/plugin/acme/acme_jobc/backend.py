@@ -1,7 +1,7 @@
 """Acme: a queue that starts one job file on every node it gives out.
 
 Emits  job.acme.sh, labels.acme.yaml and the verbs; engine.py submits the job
-Launch ./submit.sh
+Launch ./jobctl submit
 Source acme(1), the part that tests/bin/acme stands in for
 """
 
@@ -14,7 +14,6 @@ from typing import ClassVar, Literal
 
 from jobc.compiler.api import (
     ANY,
-    VERBS,
     Artifact,
     Backend,
     Count,
@@ -48,7 +47,7 @@ class AcmeOptions:
 class AcmeBackend(Backend):
     name = "acme"
     Options = AcmeOptions
-    launch = "./submit.sh"
+    launch = "./jobctl submit"
     spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {
         RuntimeVar.RUN_ID: Spelling(Scope.SUBMIT, '$(basename -- "$run")'),
         RuntimeVar.RUN_DIR: Spelling(Scope.SUBMIT, "$run"),
@@ -88,8 +87,6 @@ class AcmeBackend(Backend):
             "notify": of.options.notify,
         }
         yield render.yaml([document], "labels.acme.yaml", {(0, "notify"): "mail at the end of the job"})
-        for verb in VERBS:
-            yield render.template(f"{verb}.j2", verb, executable=True)
 
 
 BACKEND = AcmeBackend()

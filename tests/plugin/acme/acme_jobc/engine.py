@@ -70,7 +70,7 @@ class AcmeEngine(CheckingEngine):
         if run.nodes():
             return super().state(run)  # acme forgets a job that it cancels before its nodes have ended
         if run.is_stopped:
-            return State("stopped", "stopped by stop.sh before it started")
+            return State("stopped", "stopped by jobctl stop before it started")
         return State("failed", "failed: acme does not have its job any more, and no node has started")
 
 

@@ -1,0 +1,48 @@
+"""Options of the verbs of jobctl. They differ between backends, whose engines define some of them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ...trainer.rt.engines.engine import Engine, Job
+from ..plugins.registry import Plugin, find_plugins
+
+
+def options_of(verb: str) -> dict[str, str]:
+    """Return option -> description over all installed backends, such as `--run ID`."""
+    options: dict[str, str] = {}
+    for plugin in find_plugins().values():
+        for option, text in options_with(plugin, verb).items():
+            options.setdefault(option, text)
+    return options
+
+
+def options_with(plugin: Plugin, verb: str) -> dict[str, str]:
+    """Return option -> description of a verb on one backend."""
+    module: Any = import_module(f"...trainer.rt.verbs.{verb}", __package__)
+    return dict(_described(module.parser(_engine(plugin))))
+
+
+def _engine(plugin: Plugin) -> Engine:
+    """Return the backend's engine, without a job."""
+    job = Job("job", Path("/nonexistent"), Path("/nonexistent"), {})
+    name = f"{type(plugin.load()).__module__.rpartition('.')[0]}.engine"
+    if find_spec(name) is None:
+        return Engine(job)
+    engine: Engine = import_module(name).ENGINE(job)
+    return engine
+
+
+def _described(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    for action in parser._actions:
+        text = action.help or ""
+        if text == argparse.SUPPRESS or "--help" in action.option_strings:
+            continue
+        value = f" {action.metavar}" if action.nargs != 0 and action.option_strings else ""
+        name = action.option_strings[0] if action.option_strings else str(action.metavar)
+        yield f"{name}{value}", text
