@@ -88,6 +88,11 @@ owner_of() {
   if [[ $name == UNKNOWN ]]; then stat -c 'uid %u' -- "$1"; else printf '%s\n' "$name"; fi
 }
 
+# last_attempt RUN: the number of its newest attempt.
+last_attempt() {
+  numbered_folders "$1/artifact" | tail -n 1
+}
+
 # ---- is it alive
 
 # A node's state file names the process of its supervisor: host, boot (an id of the kernel's start), pid_namespace, pid and

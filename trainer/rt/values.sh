@@ -63,3 +63,7 @@ printable() {
   printf '%s' "$text"
 }
 
+# numbered_folders FOLDER: prints the numbers, in ascending order, of the folders N in FOLDER. N has no leading zeros.
+numbered_folders() {
+  LC_ALL=C find "$1" -mindepth 1 -maxdepth 1 -type d -regextype posix-extended -regex '.*/(0|[1-9][0-9]{0,17})' -printf '%f\n' | sort -n
+}
