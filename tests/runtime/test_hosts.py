@@ -99,9 +99,7 @@ def record(client: Client, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], 
         text = io.BytesIO()
         if feed is not None:
             feed(text)
-        file = next((word[11:] for word in command.words if word.startswith("--hostfile=")), None)
-        read = Path(file).read_text() if file else text.getvalue().decode()
-        found.append(([*command.words], read, command.environ.get("PDSH_SSH_ARGS_APPEND", "")))
+        found.append(([*command.words], text.getvalue().decode(), command.environ.get("PDSH_SSH_ARGS_APPEND", "")))
         return 0
 
     monkeypatch.setattr(client._processes, "run", run)
@@ -118,8 +116,9 @@ def test_pdsh_puts_the_host_in_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_clush_runs_ssh_which_runs_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words, text, _ = record(Clush(["ssh", "-o", "x=y"], 7), monkeypatch)
-    assert words[:5] == ["clush", "-S", "-f", "7", "--worker=exec"] and text == "a\nb\n"
-    command = words[6].replace("%host", "a").replace("%%", "%")  # as clush does
+    options = ["-S", "-n", "-f", "7", "--worker=exec", "--hostfile=/dev/stdin"]
+    assert words[:7] == ["clush", *options] and text == "a\nb\n"
+    command = words[7].replace("%host", "a").replace("%%", "%")  # as clush does
     Bed(tmp_path, tmp_path / "own", monkeypatch, "a")
     said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
     assert said.stdout == "5% x\n"

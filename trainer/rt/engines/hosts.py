@@ -149,7 +149,9 @@ class Pdsh(Client):
 
 
 class Clush(Pdsh):
-    """The worker exec of clush runs a shell command here, and replaces %host in it; any other % is doubled."""
+    """clush reads the hosts from its input too, and with -n does not pass it on. Its worker exec runs a shell command
+    here, and replaces %host in it; any other % is doubled.
+    """
 
     def run(
         self, hosts: Sequence[Host], words: Sequence[str], say: Say | None = None, timeout_s: float | None = None
@@ -157,12 +159,9 @@ class Clush(Pdsh):
         if not hosts:
             return 0
         remote = quoted([_with_host(words, "%host")])
-        with tempfile.NamedTemporaryFile() as file:
-            _write_names(file, hosts)
-            file.flush()
-            options = ["-S", "-f", str(self.fanout), "--worker=exec", f"--hostfile={file.name}"]
-            command = Command(["clush", *options, f"{quoted(self.ssh_command)} -n -- %host {remote}"])
-            return self._processes.run(command, say or to_stdout, timeout_s=timeout_s)
+        options = ["-S", "-n", "-f", str(self.fanout), "--worker=exec", "--hostfile=/dev/stdin"]
+        command = Command(["clush", *options, f"{quoted(self.ssh_command)} -n -- %host {remote}"])
+        return self._processes.run(command, say or to_stdout, lambda file: _write_names(file, hosts), timeout_s)
 
 
 class Here(Client):
