@@ -75,18 +75,18 @@ class BedJob:
 
     def __call__(
         self,
-        script: str,
+        verb: str,
         *words: str,
         check: bool = False,
         timeout_s: float = TIMEOUT_S,
         env: Mapping[str, str] | None = None,
     ) -> tuple[int, str]:
-        """A script of the artifact, on the login host: its exit code, and what it said."""
-        command = [str(self.artifact / script), *words]
+        """A verb of the artifact, on the login host: its exit code, and what it said."""
+        command = [str(self.artifact / "jobctl"), verb, *words]
         done = self.cluster.login.run(command, cwd=self.project, timeout_s=timeout_s, env=env)
         output = done.stdout + done.stderr
         if check and done.returncode:
-            raise RuntimeError(f"{script} ended with {done.returncode}: {output[-1500:]}")
+            raise RuntimeError(f"{verb} ended with {done.returncode}: {output[-1500:]}")
         return done.returncode, output
 
     def start(self, *words: str, env: Mapping[str, str] | None = None) -> None:
@@ -143,7 +143,7 @@ class BedJob:
         try:
             wait_for(condition, what, timeout_s)
         except Exception as error:
-            raise RuntimeError(f"{error}; {self('jobctl status')[1]}{self.said()[-2500:]}") from error
+            raise RuntimeError(f"{error}; {self('status')[1]}{self.said()[-2500:]}") from error
 
     def wait_for_rank_words(self, ranks: int, word: str) -> None:
         """Until the log of each rank has it."""

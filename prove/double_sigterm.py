@@ -73,9 +73,9 @@ def two_sigterms(job: Job, chance: random.Random) -> float:
 
 CAMPAIGN = Campaign(
     name="double_sigterm",
-    claim="Two SIGTERMs within 100 ms count as one: every rank saves, and jobctl submit returns 75 (start me again).",
+    claim="Two SIGTERMs within 100 ms count as one: every rank saves, and submit returns 75 (start me again).",
     trial=(
-        "sends two SIGTERMs, 0 to 90 ms apart, to a running jobctl submit of 2 ranks. A program without torch, started by"
+        "sends two SIGTERMs, 0 to 90 ms apart, to a running submit of 2 ranks. A program without torch, started by"
         " spawn or by torchrun, must get one SIGTERM, and have the time to save. The trainer must leave a checkpoint of"
         f" the very step it stopped after, and the resumed run makes each of its {STEPS} steps exactly once."
     ),

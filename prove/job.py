@@ -84,7 +84,7 @@ class Job:
         """jobctl submit in a session of its own; what it prints goes to a file."""
         with (self.folder / f"output_{len(self.started)}.log").open("wb") as output:
             process = subprocess.Popen(
-                [str(self.folder / "artifacts/proof/local/jobctl submit"), *arguments],
+                [str(self.folder / "artifacts/proof/local/jobctl"), "submit", *arguments],
                 env=self.environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                 start_new_session=True,
             )  # fmt: skip

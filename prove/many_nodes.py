@@ -62,7 +62,7 @@ def compiled(backend: str, folder: Path, pairs: int, most_ratio: float = MOST_RA
 
 
 def fan_out(folder: Path) -> dict[str, Any]:
-    """jobctl smoke, which reaches every host first, with a stand-in for ssh that counts those beside it and then fails."""
+    """smoke, which reaches every host first, with a stand-in for ssh that counts those beside it and then fails."""
     words = ("name=big", "backend=ssh", f"nodes={HOSTS}", f"hosts=node[0001-{HOSTS}]", f"backend.fanout={FANOUT}")
     artifact = write_job(compile_job(Request(words, ("train.py",))), folder)
     (folder / "bin").mkdir()
@@ -73,8 +73,8 @@ def fan_out(folder: Path) -> dict[str, Any]:
     started = time.monotonic()
     path = f"{folder}/bin:/usr/local/bin:/usr/bin:/bin"
     subprocess.run(
-        [artifact / "jobctl", "smoke"], env={"PATH": path, "CONNECTIONS": str(connections)}, check=False, capture_output=True,
-        timeout=600,
+        [artifact / "jobctl", "smoke"], env={"PATH": path, "CONNECTIONS": str(connections)}, check=False,
+        capture_output=True, timeout=600,
     )  # fmt: skip
     counts = [int(line) for line in (folder / "connections.log").read_text().split()]
     measured = {"hosts": len(counts), "most_at_once": max(counts), "seconds": round(time.monotonic() - started, 1)}

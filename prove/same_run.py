@@ -57,8 +57,8 @@ CAMPAIGN = Campaign(
     name="same_run",
     claim="A second launch of a run that is live is refused; of two launches at the same moment exactly one starts.",
     trial=(
-        "starts 2 ranks of a program without torch, then `jobctl submit --resume` of the same run: it must be refused and"
-        " disturb nothing. Then, when the run has ended, two `jobctl submit --resume` at once or up to"
+        "starts 2 ranks of a program without torch, then `submit --resume` of the same run: it must be refused and"
+        " disturb nothing. Then, when the run has ended, two `submit --resume` at once or up to"
         f" {1000 * MOST_APART_S:.0f} ms apart: one must be refused, and the ranks of the other come up and save."
     ),
     count=20,

@@ -55,7 +55,7 @@ def found(bed: Cluster, folder: Path, canary: str) -> list[str]:
         output = bed.login.run(f"scontrol show job --details {job_id}; scontrol write batch_script {job_id} -").stdout
         places += ["scontrol"] if canary in output else []
     for host in bed.hosts:  # a job's own processes have it, and only their user may read that; daemons must not
-        daemons = host.processes(r"slurmctld|slurmd |slurmstepd|sshd|submit\.sh")
+        daemons = host.processes(r"slurmctld|slurmd |slurmstepd|sshd|jobctl submit")
         places += [f"environment of {s.command[:20]}" for s in daemons if canary in s.environment.values()]
     return places
 
@@ -72,7 +72,7 @@ CAMPAIGN = Campaign(
     claim="A secret is in no artifact, log, command line, spool or environment of a daemon, nor in what Slurm tells.",
     trial=(
         "starts 2 ranks on 2 hosts with a secret, from the submitter's environment or from a file; both ranks must get"
-        " it. While they run, and after jobctl stop, the value is searched in all files of the project and the run, in /tmp"
+        " it. While they run, and after stop, the value is searched in all files of the project and the run, in /tmp"
         " and /var/spool of every host, in all command lines, and in what scontrol shows and stores of the job."
     ),
     count=len(KINDS),

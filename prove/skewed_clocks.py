@@ -120,7 +120,7 @@ CAMPAIGN = Campaign(
     trial=(
         f"trains a classifier for {STEPS} steps on 2 hosts, through ssh or Slurm, whose programs see wall clocks an"
         " hour ahead and an hour behind (a preloaded library). After a step drawn by the trial's number one rank is"
-        " killed; the clocks change sides, each checkpoint's files are made older the newer its step is, and `jobctl submit"
+        " killed; the clocks change sides, each checkpoint's files are made older the newer its step is, and `submit"
         " --resume` goes on. It must begin after the last saved step, and end with the losses of a run with right"
         " clocks, bit for bit."
     ),

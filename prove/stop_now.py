@@ -77,7 +77,7 @@ CAMPAIGN = Campaign(
     " recorded its end, jobctl status reports the run as stopped, and jobctl clean removes it.",
     trial=(
         f"starts {NODES} nodes over ssh with a program that ignores SIGTERM, and calls jobctl stop --now when the nodes"
-        f" have just started, or when all ranks have met, while {BUSY} other processes keep the machine busy. jobctl stop"
+        f" have just started, or when all ranks have met, while {BUSY} other processes keep the machine busy. It"
         f" must exit with 0 within {ENDS_WITHIN_S} s, each node's state must have `ended`, and jobctl clean must remove"
         " the run at once."
     ),

@@ -51,7 +51,7 @@ KINDS: tuple[tuple[str, str, Callable[[BedJob], None]], ...] = (
 def run(number: int, folder: Path) -> dict[str, Any]:
     way, how, stop = KINDS[number % len(KINDS)]
     program = PROGRAMS[number // len(KINDS) % 2]
-    kind = "jobctl stop" if how == "jobctl stop" else "by hand"
+    kind = "jobctl stop" if how == "stop" else "by hand"
     bed = cluster(SHAPE, folder)
     job = BedJob.make(
         bed, folder, way, "nodes=3", "procs=2", "launcher=spawn", f"lifecycle.grace={GRACE_S}s",
@@ -91,7 +91,7 @@ CAMPAIGN = Campaign(
     f" {MORE_S} s for what is not a rank), and nothing starts it again.",
     trial=(
         "starts 6 ranks of a program without torch on 3 hosts, which saves on SIGTERM or ignores it, and ends it by"
-        " jobctl stop (ssh, pdsh, clush, Slurm), scancel, Ctrl-C at jobctl submit, or a kill of a supervisor, with a grace of"
+        " jobctl stop (ssh, pdsh, clush, Slurm), scancel, Ctrl-C at submit, or a kill of a supervisor, with a grace of"
         f" {GRACE_S} s. No process of the run may be left, no job, and none may come back for {QUIET_S} s."
     ),
     count=40,

@@ -18,7 +18,7 @@ RUNS = Path(os.environ.get("JOBC_RUN_ROOT", "runs")) / "demo"
 
 
 def main() -> int:
-    for command in (["jobc", "name=demo", "procs=2"], [f"{ARTIFACT}/jobctl submit"]):
+    for command in (["jobc", "name=demo", "procs=2"], [f"{ARTIFACT}/jobctl", "submit"]):
         print(f"\n$ {' '.join(command)}", flush=True)
         status = subprocess.run(command, check=False).returncode
         if status:

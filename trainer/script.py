@@ -154,7 +154,7 @@ class Runtime:
         self._metrics = MetricsFile(run_dir, self.rank, flush_interval(FLUSH_S, env.local_world_size), FILE_BYTES)
 
     def preempted(self) -> bool:
-        """Return whether any rank was asked to stop (signal or jobctl stop). One small message; call it once per step."""
+        """Return whether any rank was asked to stop (signal, `jobctl stop`). A small message; call it once per step."""
         self._refuse_when_over("preempted()")
         self._saver.look()
         self._metrics.flush_if_due()

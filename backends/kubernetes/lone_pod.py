@@ -1,4 +1,4 @@
-"""pod.yaml: one pod beside the job, without GPUs: jobctl shell opens a shell in it, other scripts read the runs through it.
+"""pod.yaml: one pod beside the job, without GPUs: for `jobctl shell`; other verbs read the runs through it.
 
 It is the job's pod with the same storage: it keeps the user's node labels, and the hosts if a host folder is mounted.
 It drops GPU requests, placement relative to other pods, and what runs once per job.
@@ -20,7 +20,7 @@ GRACE_S = 5
 
 
 def usage(v: Any) -> str:
-    return f"pod.yaml: one pod without GPUs beside job {v.plan.name}; jobctl shell and jobctl logs read the runs through it."
+    return f"pod.yaml: one pod without GPUs beside job {v.plan.name}; for jobctl shell, and for jobctl logs."
 
 
 def lone_pod(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:

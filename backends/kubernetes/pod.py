@@ -154,7 +154,7 @@ def _plain(resources: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
-    """Return the environment of task.sh. jobctl submit writes the first three; the variables from `env` are in node.sh."""
+    """Return the environment of task.sh. submit writes the first three; the variables from `env` are in node.sh."""
     return [
         {"name": "JOBC_PAYLOAD", "value": "train"},
         {"name": "JOBC_RUN_ID", "value": ""},
@@ -313,7 +313,7 @@ def volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
 
 
 def _code_volume() -> dict[str, Any]:
-    """Return the volume of the code that jobctl submit sends. It is optional, so that task.sh can report missing code."""
+    """Return the volume of the code that submit sends. It is optional, so that task.sh can report missing code."""
     return {"name": "code", "configMap": {"name": lambda v: f"{own_name(v)}-code", "optional": True}}
 
 

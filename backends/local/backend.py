@@ -26,7 +26,7 @@ from .._shared import containers, hosts
 
 @dataclass(frozen=True)
 class LocalOptions:
-    """Options of backend local. detach: whether jobctl submit returns at once and the run continues without a terminal."""
+    """Options of backend local. detach: whether submit returns at once and the run continues without a terminal."""
 
     detach: bool
 

@@ -44,7 +44,7 @@ BREAKS: Mapping[str, str] = {
     "cpus-per-gpu": "cpus", "mem-per-cpu": "mem", "mem-per-gpu": "mem", "requeue": "backend.managed",
     "nodefile": "queue.nodelist", "clusters": "backend.infra", "cluster": "backend.infra",
     **dict.fromkeys(CONTAINER, "image, container and mounts"),
-    **dict.fromkeys(("wrap", "test-only", "wait", "help", "usage", "version"), "jobctl submit, which lets SkyPilot submit"),
+    **dict.fromkeys(("wrap", "test-only", "wait", "help", "usage", "version"), "submit, which calls SkyPilot"),
 }  # fmt: skip
 # sbatch options that config.py derives from job keys. Set twice, one would hide the other.
 QUEUED: Mapping[str, str] = {

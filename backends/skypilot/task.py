@@ -221,7 +221,7 @@ def setup(v: Any) -> str | None:
     if code.kind == "snapshot":
         enter = (
             "sent=''\n"
-            "if [[ -n $JOBC_RUN_ID && -d $JOBC_RUN_ID/code ]]; then # what jobctl submit sent; by hand the code is here\n"
+            "if [[ -n $JOBC_RUN_ID && -d $JOBC_RUN_ID/code ]]; then # sent by jobctl submit; by hand the code is here\n"
             '  cd -- "$JOBC_RUN_ID/code"\n'
             "  sent=$(find . -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum | sha256sum | cut -c 1-8)\n"
             "fi\n"

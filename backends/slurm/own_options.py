@@ -39,7 +39,7 @@ EMITTED = {
     "signal": "lifecycle.grace",
     "time": "time",
 }
-# Other options that contradict these, or what jobctl submit passes to sbatch. --gpus-per-task and similar would hide the
+# Other options that contradict these, or what submit passes to sbatch. --gpus-per-task and similar would hide the
 # node's other GPUs from a rank. A container set only in Slurm would bypass the site's rules for images. With --export
 # or --export-file the script itself would lack HOME, PATH and JOBC_RUN_ROOT, or see the user's other variables.
 # job.sbatch unsets what --distribution, --mem-bind and --tres-bind pass to srun, because an allocation may have them.

@@ -38,7 +38,7 @@ WARM_STEPS = 3  # not counted: they find their memory
 
 
 class Steps(NamedTuple):
-    """One job. first_s: from jobctl submit to its first step; the others in order of steps, `times` those of their ends"""
+    """One job. first_s: from submit to its first step; the others in order of steps, `times` those of their ends"""
 
     first_s: float
     times: list[float]

@@ -2,9 +2,9 @@
 
     python bench/trainer/recovery.py [--trials 30]
 
-A trial is a job of two ranks on this machine with lifecycle.max_restarts=1, from jobctl submit on. Once it trains, SIGKILL
+A trial is a job of two ranks on this machine with lifecycle.max_restarts=1, from submit on. Once it trains, SIGKILL
 strikes a rank; the ranks are started again in place. T8 is the time from the kill to the first step after it, less the
-time from jobctl submit to the first step of the same job; and the steps that are done again. T9 is the time until the other
+time from submit to the first step of the same job; and the steps that are done again. T9 is the time until the other
 rank has ended, and the message that names the killed one; with SIGSTOP, time beyond process_group.step_timeout_s.
 Wall time: other load on the machine counts. Goals by the upper bound: T8 2 s, T9 5 s.
 """

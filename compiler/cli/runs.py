@@ -59,7 +59,7 @@ def watch_command(arguments: Arguments) -> int:
 
 
 def verb_command(arguments: Arguments) -> int:
-    """Run jobc VERB DIR …, that is DIR/jobctl VERB with the remaining words. Replaces this process if there is one DIR."""
+    """Run jobc VERB DIR …, that is DIR/jobctl VERB with the other words. Replaces this process if there is one DIR."""
     directories, words = artifacts_of(arguments.command, arguments.words)
     words += ("--", *arguments.rest) if arguments.rest is not None else ()
     commands = [[str(directory / PROGRAM), arguments.command, *words] for directory in directories]

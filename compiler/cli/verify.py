@@ -57,7 +57,7 @@ def verify_command(arguments: Arguments) -> int:
 def _removed() -> CompileError:
     """Return JC1110 for --equivalence, an option of earlier versions."""
     because = "it ran the scripts in the directory, which another user may have written, with your permissions"
-    hint = f"{EXAMPLE} finds hand edits and changed inputs; run DIR/jobctl smoke and DIR/jobctl submit to see what the scripts do"
+    hint = f"{EXAMPLE} finds hand edits and changed inputs; jobc smoke DIR and jobc submit DIR show what they do"
     return CompileError([Diagnostic("JC1110", "jobc verify --equivalence was removed", because, hint)])
 
 

@@ -99,7 +99,7 @@ class SweepingBackend(Backend, Protocol):
         """Yield why these points cannot be started together; their own folders remain. Nothing = they can."""
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterable[Artifact]:
-        """Return the files of that folder with its jobctl submit; jobctl and lib/ are added. render: of the first point"""
+        """Return the files of that folder; jobctl and lib/ are added. render: of the first point"""
 
 
 @runtime_checkable

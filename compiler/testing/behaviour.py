@@ -126,7 +126,7 @@ def alike_states(states: Mapping[str, str]) -> list[str]:
     ]
 
 
-# ---- jobctl preflight --------------------------------------------------------------------------------------------------
+# ---- preflight
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Witness:
 def problems_of_preflight(
     compiled: Compiled, looks: Sequence[Look], received: Sequence[Received], here: str
 ) -> list[str]:
-    """Return signs that jobctl preflight checked the submit host. here: its name; received: the ranks of the same job"""
+    """Return signs that preflight checked the submit host. here: its name; received: the ranks of the same job"""
     nodes = range(compiled.plan.topology.nodes)
     unseen = [node for node in nodes if node not in {look.node for look in looks}]
     if unseen:

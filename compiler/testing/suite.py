@@ -14,8 +14,8 @@ and in tests/test_acme.py:
         stand_ins = Path(__file__).parent / "bin"
 
 golden.py explains golden cases. Text equality is not enough: each case whose command is `record.py …` is also submitted
-(execute.py), and every rank must receive what the case specifies. behaviour.py checks what jobctl status and jobctl preflight
-print. The tests of a plugin import from this file alone, and its code from jobc.compiler.api.
+(execute.py), and every rank must receive what the case specifies. behaviour.py checks what status and preflight print.
+The tests of a plugin import from this file alone, and its code from jobc.compiler.api.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ class BackendSuite:
     def _silent_verbs(self, artifact: Path) -> list[str]:
         """Return problems of verbs that fail or print nothing for a finished run."""
         problems = []
-        for verb in ("jobctl status", "jobctl logs"):
-            command = [str((artifact / verb).absolute())]
+        for verb in ("status", "logs"):
+            command = [str((artifact / "jobctl").absolute()), verb]
             environment = {**os.environ, **self.environment(artifact)}
             done = subprocess.run(command, env=environment, capture_output=True, check=False)
             if done.returncode or not done.stdout:

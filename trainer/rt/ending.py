@@ -23,7 +23,7 @@ WATCHFUL_S = 0.1  # pause between two checks while something is about to happen
 CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # can be resumed, like a crash with a checkpoint
 # A word as bash's printf %q writes it. Nothing else is printed, because people paste the command.
 _WORD = r"(?:(?:[\w@%+=:,./~-]|\\[^\n])+|\$'(?:[^'\\]|\\[^\n])*')"
-RESUME_COMMAND = re.compile(rf"(?=.*submit\.sh'? --resume ){_WORD} --resume {_WORD}")
+RESUME_COMMAND = re.compile(rf"(?=.*jobctl'? submit --resume ){_WORD} submit --resume {_WORD}")
 
 
 class Told(NamedTuple):

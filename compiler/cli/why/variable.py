@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 from ...diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ...pipeline.common_files import JOB
-from ...plugins.backend import VERBS
 from ...plugins.registry import PACKAGE
 from .gpus import VISIBLE_GPUS, explain_visible_gpus
 from .job import Job, lines_of, match_lines
@@ -51,14 +50,7 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
     for variable in assignment.reads if assignment is not None else ():
         yield from _all(job, "through", variable, _settings(job, variable), printed)
     if name == "JOBC_RUN_DIR":
-        rows = [
-            ("jobctl submit", n)
-            for n, line in enumerate(_lines(job, "jobctl submit"), 1)
-            if line.startswith("this_job ")
-        ]
-        by_submit = "run.root" in {key for keys, _ in job.source_map.files.get("jobctl submit", ()) for key in keys}
-        yield from _all(job, "through", "", rows if by_submit else (), printed)  # otherwise the nodes create the folder
-        yield from () if rows else _run_root(job)
+        yield from _run_root(job)
     yield from _all(job, "through", "", _saving(job, name), printed)
     saved = _in_list(job.files.get(JOB, ()), "saved_secrets", _variable_of_secret(job, name))
     yield from column_lines("through", [job.show(JOB, number) for number in saved])
@@ -117,7 +109,7 @@ def _engine(job: Job) -> Iterator[tuple[str, list[str]]]:
         yield file.relative_to(PACKAGE).as_posix(), lines_of(file.read_text(encoding="utf-8"))
 
 
-_ASIDE = {*VERBS, "prefetch.sh", "spec.yaml"} - {"jobctl submit"}  # not involved in starting ranks
+_ASIDE = {"prefetch.sh", "spec.yaml"}  # not involved in starting ranks
 
 
 def _lines(job: Job, path: str) -> Sequence[str]:

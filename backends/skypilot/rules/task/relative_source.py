@@ -1,4 +1,4 @@
-"""JC4709: a relative source, which SkyPilot resolves in its working directory. jobctl submit checks that sources exist."""
+"""JC4709: a relative source, which SkyPilot resolves in its working directory. submit checks that sources exist."""
 
 from __future__ import annotations
 
