@@ -94,13 +94,13 @@ def bench(work: Path) -> Bench:
 
 def readers(kind: str, run_id: str) -> list[list[str]]:
     """The commands that read what the attacker forged."""
-    script = {name: str(ARTIFACT / f"{name}.sh") for name in ("status", "clean", "logs", "stop", "submit")}
+    verb = {name: [str(ARTIFACT / "jobctl"), name] for name in ("status", "clean", "logs", "stop", "submit")}
     artifact = str(ARTIFACT)
-    looks = [[script["status"]], [script["status"], "--all"], [script["clean"], "--keep", "0"]]
-    ends = [[script["stop"]], [script["submit"], "--resume", run_id], [script["clean"], "--keep", "0", "--yes"]]
-    thins = [[script["clean"], "--keep", "0", "--keep-checkpoints"]]
+    looks = [verb["status"], [*verb["status"], "--all"], [*verb["clean"], "--keep", "0"]]
+    ends = [verb["stop"], [*verb["submit"], "--resume", run_id], [*verb["clean"], "--keep", "0", "--yes"]]
+    thins = [[*verb["clean"], "--keep", "0", "--keep-checkpoints"]]
     return {
-        "run": [*looks, [script["logs"], "--run", run_id], *ends],
+        "run": [*looks, [*verb["logs"], "--run", run_id], *ends],
         "metrics": [*looks, ["jobc", "status", artifact]],
         "checkpoint": [*looks, *thins, *ends[1:2], [*thins[0], "--yes"]],
         "artifact": [
