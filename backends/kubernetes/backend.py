@@ -92,14 +92,16 @@ class KubernetesBackend:
         render = render.digested(digest(plan, options))
         documents = objects.documents(plan, options)
         yield render.yaml(documents, "job.yaml", notes(documents, plan, options))
-        yield render.yaml([objects.kustomization(options.flavor, config_keys(plan))], "kustomization.yaml")
-        yield render.yaml([lone_pod(plan, options)], "pod.yaml", {(0, "apiVersion"): usage})
         variables = {
             "object_name": object_name,
             "has_preflight": pod.has_preflight,
             "host_list": host_list,
         }
-        yield render.template("task.sh.j2", "task.sh", executable=True, **variables)
+        task = render.template("task.sh.j2", "task.sh", executable=True, **variables)
+        keys = config_keys(plan, task)
+        yield render.yaml([objects.kustomization(options.flavor, keys)], "kustomization.yaml")
+        yield render.yaml([lone_pod(plan, options)], "pod.yaml", {(0, "apiVersion"): usage})
+        yield task
         if plan.run.storage == "object":
             yield render.chosen(render.template(f"{BUCKET}.j2", BUCKET), of.plan.run.storage)
 
@@ -142,8 +144,11 @@ def host_list(name: str, flavor: str, nodes: int) -> str:
     return first if nodes == 1 else f"{first[:-1]}[0-{nodes - 1}]"
 
 
-def config_keys(plan: LaunchPlan) -> dict[str, Any]:
-    """Map ConfigMap keys to artifact paths. A key cannot contain a slash, so two dashes stand for it."""
+def config_keys(plan: LaunchPlan, task: Artifact) -> dict[str, Any]:
+    """Map ConfigMap keys to artifact paths. A key cannot contain a slash, so two dashes stand for it.
+
+    task: task.sh, which sources all shell functions that node.sh does
+    """
     bucket_scripts = [BUCKET] if plan.run.storage == "object" else []
     chosen = {path: _read(path, of.plan.run.storage) for path in bucket_scripts}
     chosen |= {path: _read(path, lambda v: engine_paths(v.plan)) for path in engine_paths(plan)}
@@ -154,7 +159,7 @@ def config_keys(plan: LaunchPlan) -> dict[str, Any]:
     paths = {
         **dict(zip(IN_THE_POD, IN_THE_POD, strict=True)),
         **chosen,
-        **{file.path: file.path for file in library(plan.uses_trainer)},
+        **{file.path: file.path for file in library(plan.uses_trainer, files=[task])},
     }
     assert not any("--" in path for path in paths)
     return {path.replace("/", "--"): leaf for path, leaf in paths.items()}

@@ -172,7 +172,7 @@ def compile_point(request: Request, overrides: Sequence[Override], loader: Any) 
         common_files.job_file(plan, backend, options),
         *common_files.identity_files(spec, plan, backend.name, options),
     ]
-    artifacts = [*files, *library(plan.uses_trainer, chosen), *read_by_programs]
+    artifacts = [*files, *library(plan.uses_trainer, chosen, files), *read_by_programs]
     request_record = {"plugin": chosen.version} if chosen.root != "jobc" else {}
     placed = groups_with_default()
     groups = {group: group in placed for group in composed.choices}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -24,32 +24,54 @@ _PACKED = (".py", ".b85", ".txt")
 _FROM_TRAINER = re.compile(rb"^( *)from (?:\.{3,}|jobc\.)trainer\.", re.MULTILINE)  # packed as jobc_trainer in jobctl
 _FOR_A_COMMAND = re.compile(r"rt/|__init__.py|smoke.py|script.py")
 # Includes imports in functions. ast.parse() finds the same (tests/compiler/pipeline/test_library.py) in 100 ms.
+_SOURCED = re.compile(r"""source ["']?\$\w+/(?:lib/)?(\w+\.sh)""")
 _IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 
 
-def library(uses_trainer: bool, plugin: Plugin | None = None) -> tuple[Artifact, ...]:
-    """Return the packed program, with the backend's engine if it has one, and the scripts.
+def library(
+    uses_trainer: bool, plugin: Plugin | None = None, files: Iterable[Artifact] | None = None
+) -> tuple[Artifact, ...]:
+    """Return the packed program, with the backend's engine if it has one, and the shell functions.
 
     uses_trainer: the job runs the bundled trainer, not a command of the user
+    files: those that source shell functions; None: all functions are returned
     """
-    return _library(uses_trainer, plugin.folder if plugin is not None else None)
+    scripts = shell_functions()
+    used = scripts if files is None else _sourced([file.text for file in files], scripts)
+    return (program(uses_trainer, plugin), *(script for name, script in scripts.items() if name in used))
 
 
 @cache
-def _library(uses_trainer: bool, backend: Path | None) -> tuple[Artifact, ...]:
+def shell_functions() -> dict[str, Artifact]:
+    """Return file name -> file."""
+    files = sorted((_TRAINER / "rt").glob("*.sh"))
+    return {file.name: Artifact(f"{SCRIPTS}/{file.name}", file.read_text(encoding="utf-8")) for file in files}
+
+
+def _sourced(unread: list[str], scripts: Mapping[str, Artifact]) -> set[str]:
+    """Return the names of the scripts that the texts in `unread`, which is emptied, source, and that those source."""
+    used: set[str] = set()
+    while unread:
+        names = {*_SOURCED.findall(unread.pop())} & {*scripts} - used
+        used |= names
+        unread += [scripts[name].text for name in names]
+    return used
+
+
+def program(uses_trainer: bool, plugin: Plugin | None = None) -> Artifact:
+    """Return the packed program."""
+    return _program(uses_trainer, plugin.folder if plugin is not None else None)
+
+
+@cache
+def _program(uses_trainer: bool, backend: Path | None) -> Artifact:
     files = {"__main__.py": _TRAINER / "rt/__main__.py"}
     files |= {f"jobc_trainer/{path}": file for path, file in packed_files(uses_trainer).items()}
     texts = {name: file.read_bytes() for name, file in files.items()}
     if backend is not None:
         texts |= _engine(backend)
     packed = _pack(texts)
-    return (
-        Artifact(PROGRAM, packed.decode("utf-8", "replace"), executable=True, binary=packed),
-        *(
-            Artifact(f"{SCRIPTS}/{file.name}", file.read_text(encoding="utf-8"))
-            for file in sorted((_TRAINER / "rt").glob("*.sh"))
-        ),
-    )
+    return Artifact(PROGRAM, packed.decode("utf-8", "replace"), executable=True, binary=packed)
 
 
 def _engine(backend: Path) -> dict[str, bytes]:

@@ -104,7 +104,7 @@ def _sweep_folder(compiled: Sequence[Compiled], backend: SweepingBackend) -> Swe
     of_first = first.source_map
     source_map = build_source_map(files, of_first.table, of_first.spec, of_first.rules, of_first.options)
     request_record = {"sweep": True, **recorded_request(first.sweep, list(first.sweep.words))} if first.sweep else {}
-    program = library(any(c.plan.uses_trainer for c in compiled), chosen)
-    artifacts = [*files, *program, job_file(first.plan, first.backend, first.options, sweep=True)]
+    programs = library(any(c.plan.uses_trainer for c in compiled), chosen, files)
+    artifacts = [*files, *programs, job_file(first.plan, first.backend, first.options, sweep=True)]
     sealed = seal(artifacts, path, {}, request_record)
     return SweepFolder(sealed, (), path, source_map)

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2030,SC2031,SC2154 # variables go from one part to another, and of a subshell to functions called in it
-# code_checkout.sh: part of run.sh. The user's code from a git repository, at one commit.
+# code_checkout.sh: sourced after run.sh. The user's code from a git repository, at one commit.
 
 # checkout_code REPOSITORY COMMIT: makes RUN/code of it, with its submodules; the ranks may write there. Does nothing when that is there.
 # GIT_TOKEN, if set (a secret of the job), is the password for https, of the repository's host and port and of no other.

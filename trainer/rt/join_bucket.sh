@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
-# join_bucket.sh: part of run.sh. storage.run=object: the run is in a bucket, and each node has a folder of its own beside it,
+# join_bucket.sh: sourced after join_run.sh. storage.run=object: the run is in a bucket, and each node has a folder of its own beside it,
 # made afresh for each attempt. What the two have to do with each other is depot.py's business.
 
 # depot VERB [ARGUMENT…]: of the run in JOBC_RUN_DIR. Needs `artifact`, JOBC_STORE, JOBC_STORE_ENDPOINT, JOBC_STORE_REGION.

@@ -1,11 +1,14 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
-# join_run.sh: part of run.sh. For engines that start each node by itself, start a lost one again, and number nothing:
+# join_run.sh: sourced after run.sh. For engines that start each node by itself, start a lost one again, and number nothing:
 # the nodes agree in the run folder which attempt it is, and begin it together.
 #
 #   starts/ATTEMPT.SUBMISSION/NODE   node NODE has come to that attempt (a folder: mkdir tells who was first)
 #
 # A node that is started a second time begins the next attempt, and tells the others through exit/ATTEMPT/first, which
 # their supervisors watch: they end with 69 or 75, the engine starts them as well, and all meet again.
+
+# shellcheck source=/dev/null
+source "$parts/node_codes.sh"
 
 # join_run NODE NODES SUBMISSION MOST_REQUEUES TIMEOUT_S: sets `attempt`, and returns when all nodes have come.
 # In: JOBC_RUN_DIR, which node 0 makes, and `artifact`, which it copies there; JOBC_FORK_OF, the run folder to begin with;

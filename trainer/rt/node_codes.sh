@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
-# node_codes.sh: part of run.sh. The exit codes of the nodes of a run.
+# node_codes.sh: sourced after run.sh. The exit codes of the nodes of a run.
 
 # worst_exit RUN ATTEMPT [STATUS NODES]: of all nodes the code that most deserves attention. The STATUS of what started
 # them counts only where one of the NODES has left none: a signal may have hit it on its way out.

@@ -22,7 +22,9 @@ class NodeOutput:
         return self._console.is_behind
 
     def say(self, line: str) -> None:
-        self.print(f"jobc: {line}\n".encode())
+        """Print a line of jobc, which is a line of its own even if the output before does not end with a newline."""
+        start = "" if self._recent.endswith(b"\n") or not self._recent else "\n"
+        self.print(f"{start}jobc: {line}\n".encode())
 
     def print(self, text: bytes) -> None:
         reason = self._log.write(text)

@@ -304,7 +304,7 @@ forget_secrets() {
 # ---- the other parts
 
 parts=$(dirname -- "${BASH_SOURCE[0]}")
-for part in values join_run join_bucket code_checkout node_setup node_codes; do
-  # shellcheck source=/dev/null
-  source "$parts/$part.sh"
-done
+# shellcheck source=/dev/null
+source "$parts/values.sh"
+# shellcheck source=/dev/null
+source "$parts/node_setup.sh"
