@@ -14,7 +14,7 @@ _INTRO = """\
 jobc compiles one job spec into launch files for a backend. The job then runs without jobc.
 
   jobc name=hello procs=2                        compile for this machine, into artifacts/hello/local/
-  artifacts/hello/local/jobctl submit                start it
+  artifacts/hello/local/jobctl submit            start it
   jobc run name=hello procs=2                    compile, start and follow
   jobc procs=2 time=12h -- train.py --lr 0.1     your own program
   jobc -m procs=1,2 optim.lr=1e-3,3e-3           every combination, one directory each

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
+from jobc.compiler.plugins.backend import VERBS
 from jobc.trainer.rt import exit_codes
 
 from ._common import ROOT
@@ -26,16 +27,6 @@ BACKENDS = {
     "kubernetes": "Job, JobSet",
     "skypilot": "sky launch",
 }
-VERBS = (
-    "jobctl submit",
-    "jobctl status",
-    "jobctl logs",
-    "jobctl stop",
-    "jobctl preflight",
-    "jobctl smoke",
-    "jobctl shell",
-    "jobctl clean",
-)
 COMMON = ROOT / "tests" / "golden" / "local" / "two_processes" / "expected"
 SLURM = ROOT / "tests" / "golden" / "slurm" / "two_nodes_of_two_gpus" / "expected"
 
@@ -126,14 +117,14 @@ def pipeline() -> str:
 def artifact() -> str:
     """The files of an artifact on the left, and the run folder that jobctl submit makes on the right."""
     common = {file.name for file in COMMON.iterdir()}
-    assert common == {*VERBS, "node.sh", "spec.yaml", "train.json", "README.md"}, common
+    assert common == {"node.sh", "spec.yaml", "train.json", "README.md"}, common
     engine = sorted({file.name for file in SLURM.iterdir()} - common)
     left = [
         Box(10, 8, 290, ("artifacts/NAME/BACKEND/", "written by a compile"), GOOD),
-        Box(10, 74, 290, ("scripts that you call", " ".join(VERBS[:4]), " ".join(VERBS[4:])), ACTIVE),
-        Box(10, 159, 290, ("files of the engine, here Slurm", " ".join(engine[:3]), " ".join(engine[3:]))),
-        Box(10, 244, 290, ("on each node", "node.sh  lib/  jobctl/")),
-        Box(10, 310, 290, ("what was compiled", "spec.yaml  train.json  README.md")),
+        Box(10, 74, 290, ("jobctl, the program that you call", "  ".join(VERBS[:4]), "  ".join(VERBS[4:])), ACTIVE),
+        Box(10, 159, 290, ("files of the engine, here Slurm", "  ".join(engine))),
+        Box(10, 225, 290, ("on each node", "node.sh  lib/  jobctl")),
+        Box(10, 291, 290, ("what was compiled", "spec.yaml  train.json  README.md")),
     ]
     right = [
         Box(510, 8, 300, ("runs/NAME/RUN_ID/", "one run"), GOOD),

@@ -19,7 +19,7 @@ messages and emitted files use these terms.
 
 ```bash
 jobc name=terms procs=2 -- train.py
-ls artifacts/terms/local/jobctl submit artifacts/terms/local/spec.yaml
+ls artifacts/terms/local/jobctl artifacts/terms/local/spec.yaml
 ```
 """
 

@@ -17,7 +17,7 @@ OTHERS = ("ls", "table")  # in verbs/, for jobc and for nodes
 
 
 def main(words: "list[str]") -> int:
-    """Run the named verb or program and return its exit code; 2 if there is none of that name."""
+    """Run the named verb or program and return its exit code: 2 for an unknown name."""
     name = next((word for word in words if not word.startswith("-")), "")  # torch.distributed.launch puts options first
     if sys.version_info < OLDEST:
         print("error: jobctl needs Python 3.8 or newer, and python3 is", sys.version.split()[0], file=sys.stderr)
