@@ -55,7 +55,7 @@ def found(bed: Cluster, folder: Path, canary: str) -> list[str]:
         output = bed.login.run(f"scontrol show job --details {job_id}; scontrol write batch_script {job_id} -").stdout
         places += ["scontrol"] if canary in output else []
     for host in bed.hosts:  # a job's own processes have it, and only their user may read that; daemons must not
-        daemons = host.processes(r"slurmctld|slurmd |slurmstepd|sshd|submit\.sh")
+        daemons = host.processes(r"slurmctld|slurmd |slurmstepd|sshd|jobctl submit")
         places += [f"environment of {s.command[:20]}" for s in daemons if canary in s.environment.values()]
     return places
 

@@ -28,9 +28,9 @@ def scancel(job: BedJob) -> None:
 
 
 def ctrl_c(job: BedJob) -> None:
-    """Send SIGINT as a terminal does: to the foreground group of submit.sh."""
+    """Send SIGINT as a terminal does: to the foreground group of submit."""
     assert job.follower is not None
-    inside = [process for process in job.cluster.login.processes("submit.sh") if str(job.project) in process.command]
+    inside = [process for process in job.cluster.login.processes("jobctl submit") if str(job.project) in process.command]
     job.cluster.login.run(["kill", "-INT", "--", f"-{inside[0].own_pid}"], check=True)  # the oldest of the group
     job.follower.wait(60)
 
