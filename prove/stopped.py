@@ -30,8 +30,9 @@ def scancel(job: BedJob) -> None:
 def ctrl_c(job: BedJob) -> None:
     """Send SIGINT as a terminal does: to the foreground group of submit."""
     assert job.follower is not None
-    inside = [process for process in job.cluster.login.processes("jobctl submit") if str(job.project) in process.command]
-    job.cluster.login.run(["kill", "-INT", "--", f"-{inside[0].own_pid}"], check=True)  # the oldest of the group
+    submits = job.cluster.login.processes("jobctl submit")
+    oldest = next(process for process in submits if str(job.project) in process.command)
+    job.cluster.login.run(["kill", "-INT", "--", f"-{oldest.own_pid}"], check=True)
     job.follower.wait(60)
 
 
