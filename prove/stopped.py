@@ -28,10 +28,11 @@ def scancel(job: BedJob) -> None:
 
 
 def ctrl_c(job: BedJob) -> None:
-    """Send SIGINT as a terminal does: to the foreground group of jobctl submit."""
+    """Send SIGINT as a terminal does: to the foreground group of submit."""
     assert job.follower is not None
-    inside = [process for process in job.cluster.login.processes("submit") if str(job.project) in process.command]
-    job.cluster.login.run(["kill", "-INT", "--", f"-{inside[0].own_pid}"], check=True)  # the oldest of the group
+    submits = job.cluster.login.processes("jobctl submit")
+    oldest = next(process for process in submits if str(job.project) in process.command)
+    job.cluster.login.run(["kill", "-INT", "--", f"-{oldest.own_pid}"], check=True)
     job.follower.wait(60)
 
 
@@ -42,16 +43,16 @@ def kill_head(job: BedJob) -> None:
 
 
 KINDS: tuple[tuple[str, str, Callable[[BedJob], None]], ...] = (
-    ("ssh", "stop", stop_script), ("slurm", "stop", stop_script), ("pdsh", "stop", stop_script),
+    ("ssh", "stop.sh", stop_script), ("slurm", "stop.sh", stop_script), ("pdsh", "stop.sh", stop_script),
     ("slurm", "scancel", scancel), ("ssh", "Ctrl-C", ctrl_c), ("slurm", "scancel", scancel),
-    ("clush", "stop", stop_script), ("ssh", "kill", kill_head),
+    ("clush", "stop.sh", stop_script), ("ssh", "kill", kill_head),
 )  # fmt: skip
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
     way, how, stop = KINDS[number % len(KINDS)]
     program = PROGRAMS[number // len(KINDS) % 2]
-    kind = "jobctl stop" if how == "stop" else "by hand"
+    kind = "stop.sh" if how == "stop.sh" else "by hand"
     bed = cluster(SHAPE, folder)
     job = BedJob.make(
         bed, folder, way, "nodes=3", "procs=2", "launcher=spawn", f"lifecycle.grace={GRACE_S}s",
@@ -87,11 +88,11 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="stopped",
-    claim="jobctl stop, and a cancel by hand, end all processes of a run on all nodes within the grace period (and"
+    claim="stop.sh, and a cancel by hand, end all processes of a run on all nodes within the grace period (and"
     f" {MORE_S} s for what is not a rank), and nothing starts it again.",
     trial=(
         "starts 6 ranks of a program without torch on 3 hosts, which saves on SIGTERM or ignores it, and ends it by"
-        " jobctl stop (ssh, pdsh, clush, Slurm), scancel, Ctrl-C at submit, or a kill of a supervisor, with a grace of"
+        " stop.sh (ssh, pdsh, clush, Slurm), scancel, Ctrl-C at submit.sh, or a kill of a supervisor, with a grace of"
         f" {GRACE_S} s. No process of the run may be left, no job, and none may come back for {QUIET_S} s."
     ),
     count=40,

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -230,7 +231,9 @@ def process(request: pytest.FixtureRequest) -> Iterator[Callable[[str], subproce
     started: list[subprocess.Popen[bytes]] = []
 
     def start(folder: str) -> subprocess.Popen[bytes]:
-        started.append(subprocess.Popen(["sleep", "60"], env={"JOBC_RUN_DIR": folder} if folder else {}))
+        started.append(subprocess.Popen(["sleep", "60"], env={"JOBC_RUN_DIR": folder, "A": "b"}))
+        while b"A=b" not in Path(f"/proc/{started[-1].pid}/environ").read_bytes():
+            time.sleep(0.001)  # exec has begun, and the kernel does not show the variables yet
         return started[-1]
 
     yield start

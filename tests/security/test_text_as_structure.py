@@ -119,7 +119,7 @@ def test_a_template_whose_values_fit_their_places_compiles(text: str) -> None:
 
 def test_every_template_of_jobc_passes_and_few_print_raw() -> None:
     templates = [t for folder in ("compiler", "backends") for t in PACKAGE.glob(f"{folder}/**/templates/**/*.j2")]
-    assert len(templates) > 50
+    assert len(templates) > 10
     for template in templates:
         compile_template(template.read_text(), template.name)
     assert sum(template.read_text().count("| raw") for template in templates) <= 10

@@ -54,9 +54,12 @@ def become_node(
 def become(words: list[str], environ: Mapping[str, str]) -> NoReturn:
     """Replace this program by another. Raises OSError."""
     sys.stdout.flush()
-    for ignored in IGNORED_BY_PYTHON:
-        signal.signal(ignored, signal.SIG_DFL)
-    os.execvpe(words[0], words, environ)
+    handlers = {number: signal.signal(number, signal.SIG_DFL) for number in IGNORED_BY_PYTHON}
+    try:
+        os.execvpe(words[0], words, environ)
+    finally:  # the other program could not be started
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mapping[str, str]) -> int:

@@ -154,7 +154,7 @@ from jobc.trainer.dist.phases import Phases
 watch.ALONE = {ALONE}
 phases = Phases()
 phases.begin_step(24)
-with watch.Watch(phases, 0, ["{NAME}"], {TIMEOUT_S}, None):
+with watch.HangWatchdog(phases, 0, ["{NAME}"], {TIMEOUT_S}, None):
     time.sleep(60)
 """
 
