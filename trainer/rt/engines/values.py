@@ -24,7 +24,7 @@ def read_text(path: Path) -> str:
 
 
 def read_keys(path: Path) -> dict[str, str]:
-    """Return the `KEY=VALUE` lines of a file; if a key is repeated, its first line counts."""
+    """Return the lines KEY=VALUE of a file as a mapping; if a key is repeated, its first line counts."""
     keys: dict[str, str] = {}
     for line in read_text(path).split("\n"):
         name, equals, value = line.partition("=")
