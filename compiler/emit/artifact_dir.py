@@ -123,7 +123,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         content = read_bytes(directory / MANIFEST, LARGEST)
     except Unreadable as error:
         because = f"{MANIFEST} {error.reason}"
-        hint = "give the folder that contains jobctl submit, such as artifacts/hello/local"
+        hint = "give the folder that contains jobctl, such as artifacts/hello/local"
         raise CompileError([Diagnostic("JC5004", f"{directory} is not an artifact directory", because, hint)]) from None
     because = "jobc did not write it"
     try:
@@ -267,7 +267,7 @@ def _above(path: str) -> list[str]:
 
 
 def describe(edit: Edit) -> str:
-    """Return `jobctl submit lines 4, 7-9` or `notes.txt (added)`."""
+    """Return `node.sh lines 4, 7-9` or `notes.txt (added)`."""
     if edit.kind != "changed" or not edit.lines:
         return f"{edit.path} ({edit.kind})"
     return f"{edit.path} line{'s' * (len(edit.lines) > 1)} {format_ranges(edit.lines)}"
