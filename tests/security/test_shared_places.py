@@ -274,7 +274,7 @@ def test_a_run_of_another_user_is_left_alone_on_slurm(
 ) -> None:
     both_users.compile("backend=slurm", "time=1h")
     before = contents(both_users.runs / "theirs")
-    done = both_users.call(f"../slurm/{words[0]}", *words[1:])
+    done = both_users.call(str(both_users.artifact.parent / "slurm/jobctl"), *words)
     assert done.code == code and text in done.output, done.output
     assert contents(both_users.runs / "theirs") == before
 
