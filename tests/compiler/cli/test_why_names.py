@@ -79,7 +79,7 @@ def test_a_key_shows_every_line_that_depends_on_it_and_every_file_that_is_there_
     said = ask(FOLDER, "nodes")
     lines = [f"{FOLDER}/hosts.txt:1  a\n", '  "world_size": 8,\n', "  nodes=2\n"]
     assert all(line in said for line in lines), said
-    assert "  jobctl submit\n" in ask("nodes=2", "nodes")  # of backend=local: another one than for one node
+    assert "  task.sh\n" in ask("nodes=2", "nodes")  # of backend=local, which has none for one node
 
 
 @pytest.mark.parametrize(
