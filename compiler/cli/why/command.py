@@ -26,7 +26,7 @@ from .line import artifact_of, column_lines, explain_line, plan_key_lines, spec_
 from .load import compiled_job, written_job
 from .variable import about_variable
 
-EXAMPLE = "jobc why artifacts/hello/local/jobctl submit:12"
+EXAMPLE = "jobc why artifacts/hello/local/node.sh:12"
 WANTED = "FILE:LINE, or DIR and a name"
 
 
@@ -213,7 +213,7 @@ def _a_line_of(path: Path) -> str:
     """Return an existing FILE:LINE in the file or artifact directory, else the README's example."""
     if path.is_file():
         return f"{path}:1"
-    return f"{path}/jobctl submit:1" if (path / MANIFEST).is_file() else "artifacts/hello/local/jobctl submit:12"
+    return f"{path}/node.sh:1" if (path / MANIFEST).is_file() else "artifacts/hello/local/node.sh:12"
 
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {"why": why_command}
