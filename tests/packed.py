@@ -26,10 +26,13 @@ def module_of(program: Path, path: str) -> str:
 
 
 def change_program(program: Path, modules: Mapping[str, str]) -> None:
-    """Replace modules of it: path below jobc_trainer/ -> text."""
+    """Replace modules of it: path below jobc_trainer/ -> text. Its first line, before the zip file, stays."""
+    line = program.read_bytes().partition(b"PK")[0]
     with zipfile.ZipFile(program) as archive:
         texts = {name: archive.read(name) for name in archive.namelist()}
     texts |= {f"jobc_trainer/{path}": text.encode() for path, text in modules.items()}
-    with zipfile.ZipFile(program, "w") as archive:
-        for name, text in texts.items():
-            archive.writestr(name, text)
+    with program.open("wb") as file:
+        file.write(line)
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, text in texts.items():
+                archive.writestr(name, text)

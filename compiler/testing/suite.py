@@ -144,7 +144,7 @@ class BackendSuite:
             environment = {**os.environ, **self.environment(artifact)}
             done = subprocess.run(command, env=environment, capture_output=True, check=False)
             if done.returncode or not done.stdout:
-                problems.append(f"{verb} ended with {done.returncode}: {done.stderr!r}")
+                problems.append(f"jobctl {verb} ended with {done.returncode}: {done.stderr!r}")
         return problems
 
     def test_any_text_arrives_byte_for_byte(self, tmp_path: Path) -> None:
@@ -183,11 +183,11 @@ class BackendSuite:
                 assert sorted(tmp_path.rglob("*")) == before, f"{verb} {option} does more than answer"
 
     def test_options_refuse_what_they_do_not_mean(self, tmp_path: Path) -> None:
-        """The help explains every option in its usage line; options with a value require it, and a number for `N`."""
+        """The help explains every option of its usage; options with a value require it, and a number for `N`."""
         artifact = write_job(self.compile(f"launcher={self.launcher}", command=("true",)), tmp_path / "artifacts")
         for verb in VERBS:
             help_text = call(artifact, verb, tmp_path, self.environment(tmp_path), "--help").stdout
-            usage, _, explained = help_text.partition("\n")[2].partition("\n")
+            usage, _, explained = help_text.partition("\n\n")
             assert usage.startswith(f"usage: jobctl {verb}"), f"{verb} --help begins otherwise: {help_text!r}"
             for option, value in re.findall(r"(--[a-z][\w-]*)(?: ([A-Z]+))?", usage):
                 assert f"  {option}" in explained, f"{verb} --help does not explain {option}"

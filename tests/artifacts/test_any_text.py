@@ -66,8 +66,8 @@ def received(project: Path, out: str, words: list[str], command: list[str]) -> d
         os.chdir(home)
     path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("JOBC_")} | {"PATH": path}
-    script = project / out / "text" / "local" / "jobctl submit"
-    done = subprocess.run([script], env=environment, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+    command = [project / out / "text" / "local" / "jobctl", "submit"]
+    done = subprocess.run(command, env=environment, capture_output=True, stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr).decode(errors="backslashreplace")
     (file,) = project.glob("runs/text/*/received_0.json")
     return json.loads(file.read_text())

@@ -65,8 +65,8 @@ class Job:
     project: Path
     artifact: Path
 
-    def __call__(self, script: str, *words: str, **env: str) -> tuple[int, str]:
-        command = [str(self.artifact / script), *words]
+    def __call__(self, verb: str, *words: str, **env: str) -> tuple[int, str]:
+        command = [str(self.artifact / "jobctl"), verb, *words]
         done = self.cluster.login.run(command, cwd=self.project, env=env, timeout_s=120)
         return done.returncode, done.stdout + done.stderr
 

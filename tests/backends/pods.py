@@ -50,10 +50,10 @@ class Job:
     storage: Path
     artifact: Path
 
-    def __call__(self, script: str, *words: str) -> tuple[int, str]:
+    def __call__(self, verb: str, *words: str) -> tuple[int, str]:
         path = f"{os.path.dirname(KUBECTL)}:{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "KUBECONFIG": str(self.runner.kubeconfig)}
-        command = [str(self.artifact / script), *words]
+        command = [str(self.artifact / "jobctl"), verb, *words]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
         return done.returncode, done.stdout + done.stderr
 

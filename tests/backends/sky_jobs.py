@@ -52,8 +52,8 @@ class Job:
     def environment(self) -> dict[str, str]:
         return {**os.environ, "HOME": str(self.folder), "PATH": f"{STAND_INS}:{os.environ['PATH']}"}
 
-    def __call__(self, script: str, *words: str) -> tuple[int, str]:
-        command = [str(self.artifact / script), *words]
+    def __call__(self, verb: str, *words: str) -> tuple[int, str]:
+        command = [str(self.artifact / "jobctl"), verb, *words]
         done = subprocess.run(
             command, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
         )

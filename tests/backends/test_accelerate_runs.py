@@ -41,7 +41,9 @@ def test_two_hosts_end_with_the_same_weights_through_each_launcher(cluster: Clus
         project = tmp_path / launcher
         project.mkdir()
         words = ("backend=ssh", "hosts=node[1-2]", "nodes=2", f"launcher={launcher}", "rendezvous.timeout=4m", *AS_ROOT)
-        done = cluster.login.run([str(artifact(project, *words, *SMALL) / "jobctl submit")], cwd=project, timeout_s=220)
+        done = cluster.login.run(
+            [str(artifact(project, *words, *SMALL) / "jobctl"), "submit"], cwd=project, timeout_s=220
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         found[launcher] = re.findall(r"sha256 (\w{64})", done.stdout)
     assert found["torchrun"] == found["accelerate"] == found["mpirun"] and found["torchrun"], found

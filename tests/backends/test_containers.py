@@ -96,8 +96,8 @@ class Job:
     project: Path
     artifact: Path
 
-    def __call__(self, script: str, *words: str, **env: str) -> tuple[int, str]:
-        done = self.host.run([str(self.artifact / script), *words], cwd=self.project, env=env, timeout_s=120)
+    def __call__(self, verb: str, *words: str, **env: str) -> tuple[int, str]:
+        done = self.host.run([str(self.artifact / "jobctl"), verb, *words], cwd=self.project, env=env, timeout_s=120)
         return done.returncode, done.stdout + done.stderr
 
     @property
@@ -294,9 +294,9 @@ def test_what_is_missing_is_one_clear_line(
     cluster: Cluster, dockers: list[Docker], make: Make, lesser_images: None, word: str, reason: str
 ) -> None:
     job = make("local docker", *word.split(" "))
-    for script in ("preflight", "submit"):
-        code, said = job(script)
-        assert code == (1 if script == "jobctl preflight" else 65), said
+    for verb in ("preflight", "submit"):
+        code, said = job(verb)
+        assert code == (1 if verb == "preflight" else 65), said
         assert reason in said, said
     assert all_ended(cluster, dockers)
 

@@ -20,14 +20,15 @@ esac
 """
 
 
-def run(project: Path, script: str, *words: str, command: tuple[str, ...] | None = None) -> tuple[int, str]:
-    """Exit code and output of a script of the job, compiled in the project."""
+def run(project: Path, verb: str, *words: str, command: tuple[str, ...] | None = None) -> tuple[int, str]:
+    """Exit code and output of a verb of the job, compiled in the project."""
     compiled = compile_job(Request(("backend=local", "launcher=spawn", *words), command))
     artifact = write_job(compiled, project / "artifacts", force=True)
     environment = {**os.environ, "PATH": f"{project}:{os.environ['PATH']}"}
     environment.pop("CUDA_VISIBLE_DEVICES", None)
+    command = [artifact / "jobctl", verb]
     done = subprocess.run(
-        [artifact / script], cwd=project, env=environment, capture_output=True, text=True, timeout=300, check=False
+        command, cwd=project, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     return done.returncode, done.stdout + done.stderr
 

@@ -1,6 +1,6 @@
 """Backend kubernetes on the pod runner: the conformance suite, and what happens when pods fail, go or are stopped.
 
-The scripts call a real kubectl; jobctl submit runs on this machine, which sees the storage of the pods only in the suite.
+jobctl calls a real kubectl and runs on this machine, which sees the storage of the pods only in the suite.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def test_pods_of_each_flavor_train_to_the_weights_of_local(make: Make, tmp_path:
     """Whatever starts the ranks; `accelerate launch` does from the accelerate.yaml in the ConfigMap."""
     train = ("task=digits", "loop.epochs=null", "loop.steps=15")
     local = compile_job(Request(("backend=local", "procs=2", "launcher=spawn", *train)))
-    script = write_job(local, tmp_path / "local" / "artifacts") / "jobctl submit"
-    done = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=170)
+    program = write_job(local, tmp_path / "local" / "artifacts") / "jobctl"
+    done = subprocess.run([program, "submit"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=170)
     wanted = re.findall(r"sha256 (\w{64})", done.stdout)
     assert len(wanted) == 1
     for flavor, launcher in (("job", "torchrun"), ("jobset", "accelerate"), ("trainjob", "spawn")):

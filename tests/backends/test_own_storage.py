@@ -63,8 +63,10 @@ class Job:
     project: Path  # as the login host sees it
     artifact: Path
 
-    def __call__(self, script: str, *words: str, **env: str) -> tuple[int, str]:
-        done = self.rack.login.run([str(self.artifact / script), *words], cwd=self.project, env=env, timeout_s=120)
+    def __call__(self, verb: str, *words: str, **env: str) -> tuple[int, str]:
+        done = self.rack.login.run(
+            [str(self.artifact / "jobctl"), verb, *words], cwd=self.project, env=env, timeout_s=120
+        )
         return done.returncode, done.stdout + done.stderr
 
     @property

@@ -131,8 +131,8 @@ def test_a_killed_run_goes_on_as_a_jobset_and_ends_with_the_weights_of_local(sto
     assert "attempt 0, rank 0" in log, log
     assert "downloaded checkpoints/step_" in story.said["log of node 0"][1]
     local = compile_job(Request(("backend=local", "procs=2", "launcher=spawn", *TRAIN)))
-    script = write_job(local, tmp_path / "artifacts") / "jobctl submit"
-    done = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=170)
+    program = write_job(local, tmp_path / "artifacts") / "jobctl"
+    done = subprocess.run([program, "submit"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=170)
     found = re.findall(r"sha256 (\w{64})", log)
     assert len(found) == 1 and found == re.findall(r"sha256 (\w{64})", done.stdout)
     assert "first/final/weights.pt" in story.listed["resumed"]

@@ -1,4 +1,4 @@
-"""jobctl preflight and the network on the test bed: what it says of good nodes, and of every defect that can be made."""
+"""jobctl preflight and the network on the test bed: what it says of good nodes and of every defect that can be made."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Job:
         self.cluster, self.project = cluster, project
         self.artifact = write_job(compiled, project / "artifacts")
 
-    def __call__(self, script: str, *words: str) -> tuple[int, str]:
-        done = self.cluster.login.run([str(self.artifact / script), *words], cwd=self.project, timeout_s=120)
+    def __call__(self, verb: str, *words: str) -> tuple[int, str]:
+        done = self.cluster.login.run([str(self.artifact / "jobctl"), verb, *words], cwd=self.project, timeout_s=120)
         return done.returncode, done.stdout + done.stderr
 
     def table(self) -> tuple[int, list[tuple[str, str, str]], str]:

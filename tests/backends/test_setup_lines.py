@@ -18,13 +18,13 @@ print(*(os.environ.get(name) for name in ("FROM_SETUP", "BOTH", "OMP_NUM_THREADS
 ENV_SH = "export FROM_SETUP=setup BOTH=setup OMP_NUM_THREADS=7\n"
 
 
-def run(folder: Path, script: str, *overrides: str) -> tuple[int, str]:
-    """Compile a job of one rank in the folder, and call one of its scripts."""
+def run(folder: Path, verb: str, *overrides: str) -> tuple[int, str]:
+    """Compile a job of one rank in the folder, and call one of its verbs."""
     (folder / "train.py").write_text(PROGRAM)
     (folder / "env.sh").write_text(ENV_SH)
     job = compile_job(Request(("backend=local", "launcher=spawn", *overrides), ("train.py",)))
-    path = write_job(job, folder / "artifacts", force=True) / script
-    done = subprocess.run([path], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    program = write_job(job, folder / "artifacts", force=True) / "jobctl"
+    done = subprocess.run([program, verb], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -115,8 +115,10 @@ def test_a_training_outlives_a_machine_that_is_gone_and_a_killed_rank(folder: Pa
     log = job("logs", "--rank", "0")[1]
     assert [f"attempt {number}, rank 0" in log for number in range(4)] == [True, True, True, False], log
     local = compile_job(Request(("backend=local", "procs=2", "launcher=spawn", *TRAIN)))
-    script = write_job(local, folder / "here" / "artifacts") / "jobctl submit"
-    done = subprocess.run([script], cwd=folder / "here", capture_output=True, text=True, check=True, timeout=170)
+    program = write_job(local, folder / "here" / "artifacts") / "jobctl"
+    done = subprocess.run(
+        [program, "submit"], cwd=folder / "here", capture_output=True, text=True, check=True, timeout=170
+    )
     found = re.findall(r"sha256 (\w{64})", log)
     assert len(found) == 1 and found == re.findall(r"sha256 (\w{64})", done.stdout)
 

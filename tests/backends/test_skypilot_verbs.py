@@ -151,6 +151,8 @@ def test_without_sky_nothing_is_begun(talks: Callable[..., Job]) -> None:
     assert "has no run" in job("status")[1], "which needs no sky"
     for verb in ("submit", "stop", "preflight", "smoke"):
         environment = {**job.environment, "PATH": "/usr/bin:/bin"}
-        done = subprocess.run([job.artifact / verb], env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [job.artifact / "jobctl", verb], env=environment, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 1 and done.stderr.startswith("error: sky is not found\n"), f"{verb}: {done.stderr}"
     assert not [*job.folder.glob("runs/*/*")]

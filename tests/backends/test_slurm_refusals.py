@@ -47,8 +47,8 @@ def test_a_silent_controller_is_no_end_of_a_run(cluster: Cluster, tmp_path: Path
     why = "Slurm does not answer: Unable to contact slurm controller (connect failure)"
     code, said = job("clean", "--keep", "0", "--yes", PATH=path)
     assert code == 0 and f"run {job.run.name} stays: {why}" in said, said
-    for script, *words in (["submit", "--resume", job.run.name], ["stop"], ["logs", "--follow"]):
-        code, said = job(script, *words, PATH=path, T="abc")
+    for verb, *words in (["submit", "--resume", job.run.name], ["stop"], ["logs", "--follow"]):
+        code, said = job(verb, *words, PATH=path, T="abc")
         assert code == 1 and said.startswith(f"error: {why}\n"), said
     assert f"attempt 0: unknown, because {why}" in job("status", PATH=path)[1]
     assert not (job.run / "control" / "STOP").exists() and len(cluster.jobs()) == 1

@@ -1,4 +1,4 @@
-"""jobctl submit of Slurm and of its sweeps with stand-ins for Slurm's clients: what a submit creates and what it leaves."""
+"""jobctl submit of Slurm and of its sweeps with stand-ins for Slurm's clients: what it creates and what it leaves."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ class Project:
         (self.bin / name).write_text(f'#!/bin/bash\necho "{name} $*" >>{self.bin}/asked\n{lines}\n')
         (self.bin / name).chmod(0o755)
 
-    def __call__(self, script: Path, *words: str, **env: str) -> tuple[int, str]:
+    def __call__(self, artifact: Path, *words: str, **env: str) -> tuple[int, str]:
         outer = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "JOBC_"))}
         environ = {**outer, "PATH": f"{self.bin}:{os.environ['PATH']}", "HOME": str(self.folder), "T": "abc", **env}
         pipe, both = subprocess.PIPE, subprocess.STDOUT
-        done = subprocess.run([script, *words], cwd=self.folder, env=environ, stdout=pipe, stderr=both, check=False)
+        command = [artifact / "jobctl", "submit", *words]
+        done = subprocess.run(command, cwd=self.folder, env=environ, stdout=pipe, stderr=both, check=False)
         return done.returncode, done.stdout.decode()
 
     def asked(self) -> list[str]:
@@ -52,8 +53,8 @@ def project(tmp_path: Path) -> Project:
 
 
 @pytest.fixture
-def submit(project: Project) -> Path:
-    return write_job(compile_job(Request(BASE, COMMAND)), project.folder / "artifacts") / "jobctl submit"
+def artifact(project: Project) -> Path:
+    return write_job(compile_job(Request(BASE, COMMAND)), project.folder / "artifacts")
 
 
 @pytest.fixture
@@ -62,11 +63,11 @@ def sweep(project: Project) -> Path:
     for point in compiled:
         write_job(point, project.folder / "artifacts")
     (folder,) = sweep_folders(compiled)
-    return write_job(folder, project.folder / "artifacts") / "jobctl submit"
+    return write_job(folder, project.folder / "artifacts")
 
 
-def test_a_job_is_queued_with_its_run_folder_and_recorded(project: Project, submit: Path) -> None:
-    code, said = project(submit, "--run-id", "a", "--after", "12", "--after", "singleton")
+def test_a_job_is_queued_with_its_run_folder_and_recorded(project: Project, artifact: Path) -> None:
+    code, said = project(artifact, "--run-id", "a", "--after", "12", "--after", "singleton")
     run = project.folder / "runs/job/a"
     assert code == 0 and f"run a in {run}, job 17\n  follow: {run}/artifact/0/jobctl logs --follow\n" in said, said
     words = f"--dependency=afterok:7,afterok:12,singleton --chdir={run} --output={run}/logs/slurm-%j.log"
@@ -76,7 +77,7 @@ def test_a_job_is_queued_with_its_run_folder_and_recorded(project: Project, subm
     assert secret.read_text() == "abc"
 
 
-@pytest.mark.parametrize("kind", ["submit", "sweep"])
+@pytest.mark.parametrize("kind", ["artifact", "sweep"])
 @pytest.mark.parametrize(
     ("sbatch", "code"),
     [
@@ -95,22 +96,22 @@ def test_a_submit_that_fails_or_is_ended_leaves_nothing(
         assert "error: Slurm does not take the job: Invalid account\n  hint: queue.account" in said
 
 
-def test_the_folder_for_a_job_that_was_queued_by_hand_is_printed_alone(project: Project, submit: Path) -> None:
+def test_the_folder_for_a_job_that_was_queued_by_hand_is_printed_alone(project: Project, artifact: Path) -> None:
     prepare = ("--only-prepare", "--run-id", "slurm-17")
-    code, said = project(submit, *prepare)
+    code, said = project(artifact, *prepare)
     assert code == 0 and said.splitlines()[-1] == f"{project.folder}/runs/job/slurm-17"
-    again = project(submit, *prepare, SLURM_RESTART_COUNT="1")
+    again = project(artifact, *prepare, SLURM_RESTART_COUNT="1")
     assert again == (0, f"{project.folder}/runs/job/slurm-17\n")
-    code, said = project(submit, *prepare)
+    code, said = project(artifact, *prepare)
     assert code == 1 and "run slurm-17 exists already" in said
 
 
-def test_here_needs_an_allocation_and_runs_the_job_itself(project: Project, submit: Path) -> None:
-    assert project(submit, "--here")[0] == 2 and project.left() == []
-    job = submit.parent / "job.sbatch"
+def test_here_needs_an_allocation_and_runs_the_job_itself(project: Project, artifact: Path) -> None:
+    assert project(artifact, "--here")[0] == 2 and project.left() == []
+    job = artifact / "job.sbatch"
     job.chmod(0o755)
     job.write_text('echo "here $PWD $*"\n')
-    code, said = project(submit, "--here", "--run-id", "a", SLURM_JOB_ID="5")
+    code, said = project(artifact, "--here", "--run-id", "a", SLURM_JOB_ID="5")
     run = project.folder / "runs/job/a"
     assert code == 0 and said.splitlines()[-1] == f"here {run} {run} 0 here", said
 
@@ -128,5 +129,5 @@ def test_a_sweep_is_one_array_whose_points_are_runs(project: Project, sweep: Pat
         assert point.name == f"{run.name}-{index}" and (point / "state/job_0").read_text() == f"job_id=17_{index}\n"
         assert artifact == point / "artifact/0" and (artifact / "job.sbatch").exists()
     assert (run / "state/job_0").read_text() == "job_id=17\n"
-    code, said = project(run / "artifact/0/jobctl submit")
+    code, said = project(run / "artifact/0")
     assert code == 2 and "this is the copy of a sweep that was submitted" in said

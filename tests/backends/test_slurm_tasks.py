@@ -69,7 +69,8 @@ def test_a_run_in_an_allocation_is_its_own_step_alone(cluster: Cluster, tmp_path
     """Of an allocation that has been requeued itself: it ends, goes on and ends, and what else is in there stays."""
     words = ("nodes=2", "procs=2", "cpus=4", "lifecycle.max_requeues=0")
     job = make(cluster, tmp_path / "job", SPAWN, *words, command=("program.py", "-", "300"))
-    live = f"until squeue -s -h -o %j | grep -q bash && [[ $({job.artifact}/jobctl status) == *live* ]]; do sleep 0.2; done"
+    is_live = f"squeue -s -h -o %j | grep -q bash && [[ $({job.artifact}/jobctl status) == *live* ]]"
+    live = f"until {is_live}; do sleep 0.2; done"
     ranks = 'until (($(grep -c "^up$" runs/job/one/logs/rank_03.log) == attempts)); do sleep 0.2; done'
     inside = f"""
         export SLURM_RESTART_COUNT=1

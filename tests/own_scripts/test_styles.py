@@ -127,16 +127,16 @@ def make(project: Path, style: Style) -> Path:
     return write_job(compile_job(Request(words, style.command)), project / "artifacts")
 
 
-def start(project: Path, *command: str | Path) -> subprocess.Popen[str]:
+def start(project: Path, artifact: Path, *words: str) -> subprocess.Popen[str]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.Popen(
-        command, cwd=project, env={**os.environ, "PATH": path}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, encoding="utf-8", start_new_session=True,
+        [artifact / "jobctl", *words], cwd=project, env={**os.environ, "PATH": path}, text=True, encoding="utf-8",
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
 
 
-def run(project: Path, *command: str | Path) -> tuple[int, str]:
-    process = start(project, *command)
+def run(project: Path, artifact: Path, *words: str) -> tuple[int, str]:
+    process = start(project, artifact, *words)
     said = process.communicate(timeout=TIMEOUT_S)[0]
     return process.returncode, said
 
@@ -162,19 +162,18 @@ def test_a_script_runs_as_it_is_and_its_files_are_named(name: str, project: Path
 @pytest.mark.slow
 def test_a_stop_is_saved_and_the_next_start_continues(project: Path, runs: Path) -> None:
     artifact = make(project, Style(("preempted.py",), ()))
-    submit = artifact / "jobctl submit"
-    process = start(project, submit, "--run-id", "one")
+    process = start(project, artifact, "submit", "--run-id", "one")
     wait_for_step(3, runs / "one", process)
     os.killpg(process.pid, signal.SIGINT)  # Ctrl-C
     said = process.communicate(timeout=TIMEOUT_S)[0]
     assert process.returncode == 130 and "interrupted: saving" in said, said
-    process = start(project, submit, "--resume", "one")
+    process = start(project, artifact, "submit", "--resume", "one")
     wait_for_step(9, runs / "one", process)
     assert run(project, artifact, "stop")[0] == 0
     said = process.communicate(timeout=TIMEOUT_S)[0]
     assert "from step 0\n" not in said and "interrupted: saving" in said, said
     (runs / "one/code/enough").touch()
-    code, said = run(project, submit, "--resume", "one")
+    code, said = run(project, artifact, "submit", "--resume", "one")
     assert code == 0 and "from step " in said and not re.search(r"from step \d\n", said), said
 
 

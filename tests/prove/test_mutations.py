@@ -97,18 +97,18 @@ def test_an_order_that_means_nothing_is_said_by_rule(case: str, path: str, first
 @pytest.mark.parametrize(
     ("before", "after", "test"),
     [
-        (' "$@"', "", "test_at_a_terminal_it_asks_and_then_spares_a_run_that_was_started_again"),
-        ("exec python3", "  exec python3", ""),
+        (' "$1" ;;', " ;;", "test_every_verb_has_help_and_refuses_unknown_options"),
+        ("-*) bad", "-*)  bad", ""),
     ],
 )
 def test_a_test_that_runs_the_line_notices_what_is_wrong_with_it(before: str, after: str, test: str) -> None:
     case = mutations.GOLDEN / "local/two_processes"
-    lines = mutations.files_of(case)["clean"].split("\n")
-    at = next(n for n, line in enumerate(lines) if before in line and "python3 -I" in line)
+    lines = mutations.files_of(case)["node.sh"].split("\n")
+    at = next(n for n, line in enumerate(lines) if before in line and "-*) bad_option" in line)
     wrong = [*lines[:at], lines[at].replace(before, after), *lines[at + 1 :]]
-    name = "tests/runtime/test_clean.py::test_at_a_terminal_it_asks_and_then_spares_a_run_that_was_started_again"
-    known = Reach(name, 1.0, {f"compiler/jobctl clean:{line.strip()}": 1 for line in lines})
-    assert executed(case, "clean", lines, wrong, lambda: [known]).rpartition("::")[2].partition("[")[0] == test
+    name = "tests/runtime/test_runs.py::test_every_verb_has_help_and_refuses_unknown_options[node.sh]"
+    known = Reach(name, 1.0, {f"compiler/node.sh:{line.strip()}": 1 for line in lines})
+    assert executed(case, "node.sh", lines, wrong, lambda: [known]).rpartition("::")[2].partition("[")[0] == test
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,7 @@ from jobc.compiler.plan.shell_quoting import comment, raw, sh
 from jobc.tests.packed import write_program
 
 REPO = Path(__file__).parents[2]
-TEMPLATES = {
-    path.name.removesuffix(".j2"): path
-    for folder in ("compiler/templates", "backends/local/templates")
-    for path in (REPO / folder).glob("*.sh.j2")
-}
+TEMPLATES = {path.name.removesuffix(".j2"): path for path in (REPO / "compiler/templates").glob("*.sh.j2")}
 PROGRAM = Path(__file__).with_name("program.py")
 MPIRUN = pytest.param(
     "mpirun",
@@ -133,19 +129,19 @@ class Job:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def start(self, script: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        """The script in its own session, as from a terminal of its own; both outputs in one pipe."""
-        path = script if "/" in script else str(self.artifact / script)
+    def start(self, word: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """A verb, or a program at a path, in a session of its own, as from a terminal; both outputs in one pipe."""
+        program = [word] if "/" in word else [str(self.artifact / "jobctl"), word]
         process = subprocess.Popen(
-            [path, *arguments], env=self.environment(**environment), stdout=subprocess.PIPE,
+            [*program, *arguments], env=self.environment(**environment), stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, errors="surrogateescape", start_new_session=True,
         )  # fmt: skip
         self.started.append(process)
         return process
 
-    def run(self, script: str, *arguments: str, **environment: str) -> tuple[int, str]:
+    def run(self, word: str, *arguments: str, **environment: str) -> tuple[int, str]:
         """(exit code, what it printed)."""
-        process = self.start(script, *arguments, **environment)
+        process = self.start(word, *arguments, **environment)
         output, _ = process.communicate(timeout=TIMEOUT_S)
         return process.returncode, output
 

@@ -40,7 +40,7 @@ class Job:
 
     def environment(self, **env: str) -> dict[str, str]:
         program = "import json, os; print(json.dumps(dict(os.environ)))"
-        code, said = self("shell", "--", "python3", "-c", program, **env)
+        code, said = self("jobctl", "shell", "--", "python3", "-c", program, **env)
         assert code == 0, said
         return dict(json.loads(said))
 
@@ -73,7 +73,7 @@ def test_kernels_in_a_folder_of_somebody_else_are_refused(tmp_path: Path) -> Non
         folder = f"{tmp_path}/theirs-$UID"
         (tmp_path / "theirs-0").mkdir()
         os.chown(tmp_path / "theirs-0", 12345, 12345)
-    code, said = Job(tmp_path, f"caches.compiled={folder}")("shell", "--", "true")
+    code, said = Job(tmp_path, f"caches.compiled={folder}")("jobctl", "shell", "--", "true")
     assert code == 65 and "belongs to another user" in said and "caches.compiled=FOLDER" in said
 
 

@@ -444,4 +444,4 @@ def test_what_the_nodes_wrote_on_their_storage_is_theirs(tmp_path: Path, capsys:
 
 def test_records_have_no_checkpoints_to_keep(old: Old) -> None:
     with pytest.raises(clean.Failure, match="unknown option: --keep-checkpoints"):
-        clean._parse(["--keep-checkpoints"], kubernetes(old.folder))
+        clean.parser(kubernetes(old.folder)).parse_args(["--keep-checkpoints"])

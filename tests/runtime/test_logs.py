@@ -22,6 +22,7 @@ from jobc.trainer.rt.engines.streams import LineMerger, stream
 from jobc.trainer.rt.verbs import logs as verb
 
 CapBytes = pytest.CaptureFixture[bytes]
+NO_LOGS = Path("/nonexistent/logs")
 
 
 @pytest.fixture
@@ -293,16 +294,16 @@ def test_a_log_that_does_not_exist_is_named(logs: Path, request_: LogRequest, na
 )
 def test_a_wrong_option_is_named(words: list[str], title: str) -> None:
     with pytest.raises(Failure, match=f"^{title}") as error:
-        verb._parse(words, is_sweep=False)
+        verb._parse(words, engine_of(NO_LOGS, sweep=False))
     assert error.value.code == 2
 
 
 def test_options_may_come_before_and_after_the_point_of_a_sweep() -> None:
     for words in (["--run", "s", "3", "-f", "--rank", "01"], ["--rank", "1", "--follow", "3", "--run", "s"]):
-        options, request = verb._parse(words, is_sweep=True)
+        options, request = verb._parse(words, engine_of(NO_LOGS, sweep=True))
         assert (options.run, options.point, request) == ("s", "3", LogRequest(rank=1, follow=True))
     with pytest.raises(Failure, match="--follow needs the number of a point"):
-        verb._parse(["--follow"], is_sweep=True)
+        verb._parse(["--follow"], engine_of(NO_LOGS, sweep=True))
 
 
 # ---- clients of engines

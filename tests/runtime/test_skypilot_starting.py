@@ -91,7 +91,8 @@ def test_the_artifact_and_the_code_are_sent_under_the_name_of_the_run(
     assert (folder / "a/code/a.py").samefile(run / "code/a.py"), "a link, not another copy"
     assert (run / "state/job_0").read_text() == "kind=\ncluster=c\nid=8\nexit=\nreason=\n"
     assert capsys.readouterr().out == (
-        f"run a: job 8 of cluster c\n  follow: {run}/artifact/0/jobctl logs --follow\n  stop:   {run}/artifact/0/jobctl stop\n"
+        f"run a: job 8 of cluster c\n  follow: {run}/artifact/0/jobctl logs --follow\n"
+        f"  stop:   {run}/artifact/0/jobctl stop\n"
     )
 
 

@@ -149,7 +149,7 @@ def test_a_daemon_of_the_job_ends_with_it_and_a_stranger_does_not(job, how):
     try:
         process = start(demo, "daemon", "mark", *(["exit", "0"] if how == "ends" else ["wait"]))
         daemons = pids(demo, "daemon.0", "daemon.1")
-        if how == "jobctl stop":
+        if how == "stop":
             demo.run("stop")
         elif how == "SIGKILL":
             process.kill()

@@ -1,7 +1,7 @@
 """Commands that analyse an artifact, a run folder or a spec of somebody else run and import nothing of it.
 
 Each file of the artifact is forged so that whoever runs, sources, imports, unpickles or expands it creates a marker.
-submit, status, logs, stop, preflight, smoke, shell, clean and watch run the script of that name: they are not analysis.
+submit, status, logs, stop, preflight, smoke, shell, clean and watch run jobctl: they are not analysis.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import pytest
 from jobc.compiler.artifacts.bash_syntax import parses, statements
 from jobc.compiler.artifacts.normalize import normalized_lines
 from jobc.compiler.cli import main
-from jobc.compiler.cli.arguments import COMMANDS, SCRIPTS
+from jobc.compiler.cli.arguments import COMMANDS, VERBS
 from jobc.compiler.emit.artifact_dir import MANIFEST, digest_of
 from jobc.tests.compiler.diagnosed import INTERNALS
 
 MARKER = "executed"
-EXECUTING = {*SCRIPTS, "watch", "run"}  # they say so in their help
+EXECUTING = {*VERBS, "watch", "run"}  # they say so in their help
 WITHOUT_INPUT = {"explain", "backends", "init", "completion", "help", "_complete"}
 Forge = Callable[[str, str, str], "str | bytes"]  # path, text, command that makes the marker -> what the file holds
 

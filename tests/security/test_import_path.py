@@ -50,7 +50,7 @@ def test_a_compile_imports_nothing_of_the_current_folder(tmp_path: Path, command
     make_hostile(tmp_path, *MODULES)
     run(tmp_path, [*command, "name=x"])
     assert not (tmp_path / "mark").exists()
-    assert (tmp_path / "artifacts/x/local/jobctl submit").exists()
+    assert (tmp_path / "artifacts/x/local/jobctl").exists()
 
 
 def test_a_path_that_the_user_names_counts(tmp_path: Path) -> None:
@@ -59,12 +59,12 @@ def test_a_path_that_the_user_names_counts(tmp_path: Path) -> None:
     assert (tmp_path / "mark").exists()
 
 
-@pytest.mark.parametrize("script", ["submit", "smoke"])
-def test_a_job_without_code_of_the_user_imports_nothing_of_the_project(tmp_path: Path, script: str) -> None:
+@pytest.mark.parametrize("verb", ["submit", "smoke"])
+def test_a_job_without_code_of_the_user_imports_nothing_of_the_project(tmp_path: Path, verb: str) -> None:
     run(tmp_path, [JOBC, "name=x", "+task=digits", "loop.steps=1", "loop.epochs=null", "nodes=1",
                    f"python.interpreter={sys.executable}"])  # fmt: skip
     make_hostile(tmp_path, *OF_A_JOB)
-    output = run(tmp_path, [tmp_path / "artifacts/x/local" / script])
+    output = run(tmp_path, [tmp_path / "artifacts/x/local/jobctl", verb])
     assert not (tmp_path / "mark").exists(), output
 
 
@@ -73,7 +73,7 @@ def test_a_program_of_the_user_imports_from_its_folder(tmp_path: Path) -> None:
                    "python3", "train.py"])  # fmt: skip
     (tmp_path / "train.py").write_text("import helper\n")
     (tmp_path / "helper.py").write_text("print('helper is here')\n")
-    assert "helper is here" in run(tmp_path, [tmp_path / "artifacts/x/local/jobctl submit"])
+    assert "helper is here" in run(tmp_path, [tmp_path / "artifacts/x/local/jobctl", "submit"])
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "torch_distributed_launch", "accelerate"])
@@ -84,7 +84,7 @@ def test_the_launcher_of_a_program_imports_nothing_of_its_folder(tmp_path: Path,
     (tmp_path / "train.py").write_text("import helper\n")
     (tmp_path / "helper.py").write_text("print('helper is here')\n")
     make_hostile(tmp_path, *OF_A_JOB, *(("accelerate", "yaml") if OF_A_JOB else ()))
-    assert "helper is here" in run(tmp_path, [tmp_path / f"artifacts/x/{backend}/jobctl submit"])
+    assert "helper is here" in run(tmp_path, [tmp_path / f"artifacts/x/{backend}/jobctl", "submit"])
     assert not (tmp_path / "mark").exists()
 
 
@@ -92,5 +92,5 @@ def test_preflight_imports_nothing_of_the_folder_of_a_program(tmp_path: Path) ->
     run(tmp_path, [JOBC, "name=x", f"python.interpreter={sys.executable}", "--", "python3", "train.py"])
     (tmp_path / "train.py").touch()
     make_hostile(tmp_path, "torch", "json", "socket")
-    output = run(tmp_path, [tmp_path / "artifacts/x/local/jobctl preflight"])
+    output = run(tmp_path, [tmp_path / "artifacts/x/local/jobctl", "preflight"])
     assert "torch " in output and not (tmp_path / "mark").exists(), output

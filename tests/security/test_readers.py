@@ -105,7 +105,7 @@ BASE = ["name=a", "backend=local"]
 RECORDS = ["manifest.json", "plan.txt", "identity.txt", "spec.txt", "place"]
 COMMANDS = {
     "verify": ["verify", "DIR"],
-    "why a line": ["why", "DIR/jobctl submit:3"],
+    "why a line": ["why", "DIR/node.sh:3"],
     "why a key": ["why", "DIR", "nodes"],
     "why a variable": ["why", "DIR", "WORLD_SIZE", "--rank", "0"],
     "diff": ["diff", "DIR"],
@@ -201,7 +201,7 @@ LARGE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("what", ["a named pipe", "a directory", "not UTF-8", "100,000 brackets", *LARGE])
-@pytest.mark.parametrize("name", ["submit", "train.json", "spec.yaml"])
+@pytest.mark.parametrize("name", ["node.sh", "train.json", "spec.yaml"])
 def test_a_hostile_file_of_an_artifact_gives_one_answer(
     name: str, what: str, artifact: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,8 +85,6 @@ def test_a_link_in_the_folder_of_secrets_is_replaced_and_not_followed(job: Share
     (folder / "MY_TOKEN").symlink_to(victim)
     run = job.folder / "one/demo/a"
     assert "text of the victim" not in start(job, run)
-    done = job.call(
-        "jobctl submit", "--only-prepare", "--resume", "a", JOBC_RUN_ROOT=str(job.folder / "one"), MY_TOKEN="new"
-    )
+    done = job.call("submit", "--only-prepare", "--resume", "a", JOBC_RUN_ROOT=str(job.folder / "one"), MY_TOKEN="new")
     assert done.code == 0 and victim.read_text() == "text of the victim"
     assert (folder / "MY_TOKEN").read_text() == "new"

@@ -42,17 +42,17 @@ def test_clean_spares_what_another_user_was_removing(both_users: SharedJob) -> N
     assert both_users.names() == [".theirs.removed", "mine"]
 
 
-@pytest.mark.parametrize("script", ["status", "logs"])
-def test_without_an_id_only_runs_of_this_user_are_chosen(both_users: SharedJob, script: str) -> None:
+@pytest.mark.parametrize("verb", ["status", "logs"])
+def test_without_an_id_only_runs_of_this_user_are_chosen(both_users: SharedJob, verb: str) -> None:
     theirs = both_users.runs / "theirs"
     (theirs / "logs/node_00.log").write_text("text of the neighbour\n")
-    done = both_users.call(script)
+    done = both_users.call(verb)
     assert done.code == 0 and "theirs" not in done.output and "text of the neighbour" not in done.output
 
 
-@pytest.mark.parametrize("script", ["status", "logs"])
-def test_an_explicit_id_reads_the_run_of_another_user(both_users: SharedJob, script: str) -> None:
-    done = both_users.call(script, "--run", "theirs")
+@pytest.mark.parametrize("verb", ["status", "logs"])
+def test_an_explicit_id_reads_the_run_of_another_user(both_users: SharedJob, verb: str) -> None:
+    done = both_users.call(verb, "--run", "theirs")
     assert done.code == 0 and ("theirs" in done.output or "trained" in done.output), done.output
 
 
@@ -83,8 +83,8 @@ def test_starting_and_stopping_the_run_of_another_user_is_refused(both_users: Sh
 
 
 def test_submit_in_the_run_of_another_user_is_refused(both_users: SharedJob) -> None:
-    script = both_users.runs / "theirs/artifact/0/jobctl submit"
-    done = both_users.call(str(script))
+    program = both_users.runs / "theirs/artifact/0/jobctl"
+    done = both_users.call(str(program), "submit")
     assert done.code == 1 and f"run theirs belongs to uid {NEIGHBOUR}" in done.output
 
 
@@ -222,7 +222,7 @@ def squashed(both_users: SharedJob) -> SharedJob:
     )
     stat.chmod(0o755)
     python = stat.with_name("python3")  # the same of what jobctl asks the operating system
-    python.write_text(f"#!/bin/bash\nexec {sys.executable} -I -S -c '{SQUASHING}' \"${{@:3}}\"\n")
+    python.write_text(f"#!/bin/bash\nexec {sys.executable} -I -S -c '{SQUASHING}' \"$@\"\n")
     python.chmod(0o755)
     return both_users
 
@@ -274,7 +274,7 @@ def test_a_run_of_another_user_is_left_alone_on_slurm(
 ) -> None:
     both_users.compile("backend=slurm", "time=1h")
     before = contents(both_users.runs / "theirs")
-    done = both_users.call(f"../slurm/{words[0]}", *words[1:])
+    done = both_users.call(str(both_users.artifact.parent / "slurm/jobctl"), *words)
     assert done.code == code and text in done.output, done.output
     assert contents(both_users.runs / "theirs") == before
 

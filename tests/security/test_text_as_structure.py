@@ -224,8 +224,8 @@ def test_a_plugin_that_prints_a_value_as_it_is_does_not_compile(acme: Installed,
     assert status == 1 and "JC9002" in output and "job.acme.sh.j2:3: " in output, output
 
 
-VERBS = "        for verb in VERBS:"
-EMITS = '        yield Artifact("{0}", f"{1}{{plan.queue.account}}\\n")\n' + VERBS
+LABELS = "        document = {"
+EMITS = '        yield Artifact("{0}", f"{1}{{plan.queue.account}}\\n")\n'
 BAD_PLUGINS = {
     "shell code that Python did not quote": (
         "echo {{ code(plan.queue.account) | raw }}",
@@ -235,8 +235,8 @@ BAD_PLUGINS = {
         "{% if plan.queue.account %}\n{{ code('#PBS -A ' ~ plan.queue.account) | raw }}\n{% endif %}",
         ('"job.acme.sh", executable=True)', '"job.acme.sh", executable=True, code=ShellCode)'),
     ),
-    "YAML that is no document": ("", (VERBS, EMITS.format("x.yaml", "a: "))),
-    "a table that is no table": ("", (VERBS, EMITS.format("accounts", ""))),
+    "YAML that is no document": ("", (LABELS, EMITS.format("x.yaml", "a: ") + LABELS)),
+    "a table that is no table": ("", (LABELS, EMITS.format("accounts", "") + LABELS)),
 }
 
 

@@ -15,24 +15,24 @@ PROGRAM = "import os; open(os.environ['JOBC_RUN_DIR'] + '/metrics.txt', 'w').wri
 LOCKED = ("state/run", "state", "logs", "artifact", "artifact/0/spec.yaml", "exit", ".")
 
 
-@pytest.mark.parametrize("script", ["status", "logs", "stop"])
+@pytest.mark.parametrize("verb", ["status", "logs", "stop"])
 @pytest.mark.parametrize("locked", LOCKED)
-def test_a_run_that_this_user_may_not_read_is_a_line(both_users: SharedJob, script: str, locked: str) -> None:
+def test_a_run_that_this_user_may_not_read_is_a_line(both_users: SharedJob, verb: str, locked: str) -> None:
     (both_users.runs / "mine" / locked).chmod(0)
-    done = both_users.call_as_neighbour(script, "--run", "mine")
+    done = both_users.call_as_neighbour(verb, "--run", "mine")
     assert done.code in (0, 1), done.output
     assert "Traceback" not in done.output and len(done.output.splitlines()) < 30, done.output
     assert done.code == 0 or done.output.strip(), "a failure has a reason"
 
 
-@pytest.mark.parametrize("locked", [".jobc/manifest.json", ".jobc", "submit", "spec.yaml", "lib", "."])
+@pytest.mark.parametrize("locked", [".jobc/manifest.json", ".jobc", "node.sh", "spec.yaml", "lib", "."])
 @pytest.mark.parametrize("verb", ["verify", "why", "diff"])
 def test_an_artifact_that_this_user_may_not_read_is_one_diagnostic(
     both_users: SharedJob, verb: str, locked: str
 ) -> None:
     (both_users.artifact / locked).chmod(0)
     words = {"verify": ["verify"], "why": ["why"], "diff": ["diff", str(both_users.artifact)]}[verb]
-    more = ["submit"] if verb == "why" else []
+    more = ["nodes"] if verb == "why" else []
     command = [sys.executable, "-m", "jobc", *words, str(both_users.artifact), *more]
     done = subprocess.run(
         as_neighbour(*command), cwd="/", env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
@@ -65,7 +65,7 @@ def test_forged_metrics_are_not_printed_raw_and_run_nothing(
     (run / "metrics").mkdir(exist_ok=True)
     for name in ("metrics/rank_00.jsonl", "state/progress"):
         (run / name).write_bytes(METRICS[what])
-    command = [str(both_users.artifact / words[0]), *words[1:]]
+    command = [str(both_users.artifact / "jobctl"), *words]
     if words == ("watch",):
         command = [sys.executable, "-m", "jobc", "watch", str(both_users.artifact), "--run", "mine"]
     done = subprocess.run(

@@ -56,23 +56,28 @@ class SharedJob:
     def home(self, user: str = "root") -> Path:
         return self.folder / "homes" / user
 
-    def call(self, script: str, *words: str, **environment: str) -> Ended:
-        return self._end([str(self.artifact / script), *words], self.environment(**environment))
+    def call(self, word: str, *words: str, **environment: str) -> Ended:
+        return self._end(self._command(word, *words), self.environment(**environment))
 
-    def call_as_neighbour(self, script: str, *words: str, **environment: str) -> Ended:
+    def call_as_neighbour(self, word: str, *words: str, **environment: str) -> Ended:
         home = str(self.home("neighbour"))
-        return self._end(as_neighbour(str(self.artifact / script), *words), self.environment(HOME=home, **environment))
+        return self._end(as_neighbour(*self._command(word, *words)), self.environment(HOME=home, **environment))
 
-    def start(self, script: str, *words: str, container: bool = False) -> subprocess.Popen[str]:
-        command = [str(self.artifact / script), *words]
+    def start(self, word: str, *words: str, container: bool = False) -> subprocess.Popen[str]:
+        command = self._command(word, *words)
         return subprocess.Popen(
             in_another_pid_namespace(*command) if container else command,
             cwd=self.folder, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
 
-    def call_in_container(self, script: str, *words: str, **environment: str) -> Ended:
-        return self._end(in_another_pid_namespace(str(self.artifact / script), *words), self.environment(**environment))
+    def call_in_container(self, word: str, *words: str, **environment: str) -> Ended:
+        command = in_another_pid_namespace(*self._command(word, *words))
+        return self._end(command, self.environment(**environment))
+
+    def _command(self, word: str, *words: str) -> list[str]:
+        """A verb, or a program at a path."""
+        return [*([word] if "/" in word else [str(self.artifact / "jobctl"), word]), *words]
 
     def _end(self, words: list[str], environment: dict[str, str]) -> Ended:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""`sky launch` for real, on the test bed's Slurm: 4 x 2 ranks of accelerate train to the local hash, jobctl stop stops."""
+"""`sky launch` for real, on the test bed's Slurm: 4 x 2 ranks of accelerate train to the local hash; stop ends it."""
 
 from __future__ import annotations
 

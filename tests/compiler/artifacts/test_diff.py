@@ -143,10 +143,10 @@ def test_what_looks_like_a_comment_or_a_space_and_means_something_is_a_differenc
 
 
 def test_text_that_looks_like_a_comment_is_text(diff: Diff) -> None:
-    (OLD / "jobctl submit").write_text((OLD / "jobctl submit").read_text() + "echo 'a\n# b\n  c'\n")
+    (OLD / "node.sh").write_text((OLD / "node.sh").read_text() + "echo 'a\n# b\n  c'\n")
     shutil.copytree(OLD, "copy")
-    Path("copy/jobctl submit").write_text((OLD / "jobctl submit").read_text().replace("\n# b\n  c'", "\n  c'"))
-    assert [each["path"] for each in found(diff, str(OLD), "copy")["files"]] == ["submit"]
+    Path("copy/node.sh").write_text((OLD / "node.sh").read_text().replace("\n# b\n  c'", "\n  c'"))
+    assert [each["path"] for each in found(diff, str(OLD), "copy")["files"]] == ["node.sh"]
 
 
 @pytest.mark.parametrize(
@@ -282,9 +282,9 @@ def test_an_amount_or_a_value_in_another_form_is_no_difference(
 
 
 def test_text_that_looks_like_a_value_is_text(diff: Diff) -> None:
-    (OLD / "jobctl submit").write_text((OLD / "jobctl submit").read_text() + "echo 'a\nB=\"c\"\n'\n")
+    (OLD / "node.sh").write_text((OLD / "node.sh").read_text() + "echo 'a\nB=\"c\"\n'\n")
     shutil.copytree(OLD, "copy")
-    (OLD / "jobctl submit").write_text((OLD / "jobctl submit").read_text().replace('\nB="c"\n', "\nB=c\n"))
+    (OLD / "node.sh").write_text((OLD / "node.sh").read_text().replace('\nB="c"\n', "\nB=c\n"))
     assert diff(str(OLD), "copy")[0] == 1
 
 
@@ -312,10 +312,10 @@ def test_other_line_ends_and_a_link_are_differences(diff: Diff) -> None:
 
 def test_a_file_beside_those_of_jobc_and_a_lost_x_are_differences(diff: Diff) -> None:
     (OLD / "notes.txt").write_text("for later\n")
-    (OLD / "jobctl submit").chmod(0o644)
+    (OLD / "node.sh").chmod(0o644)
     assert found(diff, *SAME)["files"] == [
+        {"path": "node.sh", "kind": "executable only in b", "lines": 0},
         {"path": "notes.txt", "kind": "only in a", "lines": 0},
-        {"path": "jobctl submit", "kind": "executable only in b", "lines": 0},
     ]
 
 

@@ -63,7 +63,7 @@ WORDS = (
 @pytest.mark.parametrize("words", WORDS, ids=["nothing", "much", "a sweep"])
 def test_the_hint_undoes_an_edit(call: Call, words: tuple[str, ...]) -> None:
     call(*words)
-    script = next(Path().glob("*/*/local/jobctl submit"))
+    script = next(Path().glob("*/*/local/node.sh"))
     before = script.read_text()
     script.write_text(before + "# mine\n")
     hint = re.search(
@@ -77,7 +77,7 @@ def test_the_hint_undoes_an_edit(call: Call, words: tuple[str, ...]) -> None:
 def test_the_hint_of_a_copy_names_no_folder(call: Call) -> None:
     call()
     shutil.copytree(JOB, "runs/job/1/artifact/0")
-    Path("runs/job/1/artifact/0/jobctl submit").write_text("")
+    Path("runs/job/1/artifact/0/node.sh").write_text("")
     assert "hint: jobc --force, to undo the edits" in call("verify", "runs/job/1/artifact/0")[2]
 
 
@@ -100,12 +100,12 @@ def test_for_machines_it_is_one_document(call: Call) -> None:
     assert (told["directory"], told["digest"], told["edits"]) == (JOB, digest(JOB), [])
     assert told["inputs"] == {"state": "the same"}
     Path("jobc/experiment/long.yaml").write_text(PRESET.replace("100", "900"))
-    with open(f"{JOB}/jobctl submit", "a") as file:
+    with open(f"{JOB}/node.sh", "a") as file:
         file.write("# mine\n")
     status, printed, said = call("verify", "--format", "json", JOB)
     assert (status, said) == (1, "")
     (told,) = json.loads(printed)
-    assert len(told["edits"]) == 1 and told["edits"][0].startswith("jobctl submit line ")
+    assert len(told["edits"]) == 1 and told["edits"][0].startswith("node.sh line ")
     assert told["inputs"]["state"] == "changed" and "train.json" in told["inputs"]["files"]
 
 
@@ -182,7 +182,7 @@ def test_a_file_of_a_user_who_is_not_here_is_elsewhere(call: Call) -> None:
 
 def test_an_edit_and_a_change_of_the_inputs_are_both_told(call: Call) -> None:
     call("backend=ssh", "hosts=@hosts", "nodes=2")
-    with open("artifacts/job/ssh/jobctl submit", "a") as file:
+    with open("artifacts/job/ssh/node.sh", "a") as file:
         file.write("# mine\n")
     Path("hosts").write_text("a\nc\n")
     status, printed, said = call("verify", "artifacts/job/ssh")
@@ -190,7 +190,7 @@ def test_an_edit_and_a_change_of_the_inputs_are_both_told(call: Call) -> None:
     assert printed.startswith(
         f"artifacts/job/ssh: 1 edit\n  digest   {digest('artifacts/job/ssh')} (of the original files"
     )
-    assert "resources.hosts  a,b → a,c" in printed and "jobctl submit" not in printed
+    assert "resources.hosts  a,b → a,c" in printed and "node.sh" not in printed
 
 
 def test_inputs_that_do_not_compile_any_more_say_why(call: Call) -> None:
@@ -284,15 +284,15 @@ def test_the_folder_that_starts_a_sweep_is_compiled_again(call: Call) -> None:
 
 def test_a_sum_that_somebody_fitted_to_a_file_is_found(call: Call) -> None:
     call("name=job")
-    submit, manifest = Path(JOB, "submit"), Path(JOB, ".jobc/manifest.json")
+    script, manifest = Path(JOB, "node.sh"), Path(JOB, ".jobc/manifest.json")
     tree = json.loads(manifest.read_text())
-    submit.write_text(submit.read_text() + "# mine\n")
-    tree["files"]["submit"]["sha256"] = hashlib.sha256(submit.read_bytes()).hexdigest()
+    script.write_text(script.read_text() + "# mine\n")
+    tree["files"]["node.sh"]["sha256"] = hashlib.sha256(script.read_bytes()).hexdigest()
     manifest.write_text(json.dumps(tree))
     status, printed, said = call("verify", JOB)
     assert status == 1 and ".jobc/manifest.json (its digest does not match its checksums)" in said
     assert "[JC5032 " in said and "because: the checksums in the manifest were changed after the compile" in said
-    assert printed.endswith("\nfiles\n  jobctl submit\n")
+    assert printed.endswith("\nfiles\n  node.sh\n")
     assert call("name=job")[0] == 1, "not overwritten without --force"
 
 

@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
-from jobc.compiler.cli.arguments import SCRIPTS
-from jobc.compiler.cli.scripts import options_in, options_of
+from jobc.compiler.cli.arguments import VERBS
+from jobc.compiler.cli.verb_options import options_of, options_with
 from jobc.compiler.pipeline.library import is_library
+from jobc.compiler.plugins.registry import plugin
 
 from ..shell import Shell
 
@@ -19,7 +20,7 @@ def test_compiling_prints_where_to_start(shell: Shell) -> None:
     done = shell.jobc("name=hello", "procs=2")
     assert done.returncode == 0, done.stderr
     assert "start with artifacts/hello/local/jobctl submit" in done.stdout
-    assert (shell.project / "artifacts/hello/local/jobctl submit").stat().st_mode & 0o111
+    assert (shell.project / "artifacts/hello/local/jobctl").stat().st_mode & 0o111
 
 
 def test_one_experiment_compiles_for_all_backends_and_sizes_to_one_training(shell: Shell) -> None:
@@ -176,16 +177,16 @@ def test_verify_says_which_lines_of_which_file(shell: Shell) -> None:
     shell.jobc("name=x")
     directory = shell.project / "artifacts/x/local"
     assert shell.jobc("verify", "artifacts/x/local").returncode == 0
-    lines = (directory / "jobctl submit").read_text().split("\n")
+    lines = (directory / "node.sh").read_text().split("\n")
     lines[3] += " # mine"
     lines.insert(6, "echo hello")
-    (directory / "jobctl submit").write_text("\n".join(lines))
+    (directory / "node.sh").write_text("\n".join(lines))
     (directory / "notes.txt").write_text("x")
-    (directory / "jobctl stop").unlink()
+    (directory / "jobctl").unlink()
     done = shell.jobc("verify", "artifacts/x/local")
     assert done.returncode == 1
     removed = "hint: rm -- artifacts/x/local/notes.txt"
-    for words in ("jobctl submit lines 4, 7", "notes.txt (added)", removed, "jobctl stop (missing)"):
+    for words in ("node.sh lines 4, 7", "notes.txt (added)", removed, "jobctl (missing)"):
         assert words in done.stderr
 
 
@@ -236,16 +237,16 @@ def test_the_help_of_a_command_is_its_own(shell: Shell, verb: str, says: str) ->
 
 
 @pytest.mark.parametrize("backend", ["local", "slurm", "ssh"])
-def test_help_names_the_options_of_every_script_of_every_backend(shell: Shell, backend: str) -> None:
+def test_help_names_the_options_of_every_verb_of_every_backend(shell: Shell, backend: str) -> None:
     assert shell.jobc(f"backend={backend}", *(["hosts=a"] if backend == "ssh" else [])).returncode == 0
-    for verb in SCRIPTS:
-        script = (shell.project / f"artifacts/job/{backend}/{verb}.sh").read_text()
-        text = re.split(r"\n(?!# {8})", script.split("# usage: ")[1])[0]  # with the lines that continue it
-        usage = re.findall(r"--[a-z][\w-]*(?: [A-Z]+)?", text)
-        assert sorted(usage) == sorted(option for option in options_in(script) if option[:2] == "--" != option), verb
-        assert options_in(script).keys() <= options_of(verb).keys()
+    for verb in VERBS:
+        options = options_with(plugin(backend), verb)
+        assert options.keys() <= options_of(verb).keys()
         done = shell.jobc(verb, f"artifacts/job/{backend}", "--help")
-        assert done.returncode == 0 and all(option in done.stdout for option in usage)
+        assert done.returncode == 0 and all(option in done.stdout for option in options), verb
+        usage = shell.run([f"artifacts/job/{backend}/jobctl", verb, "--help"]).stdout.partition("\n\n")[0]
+        long = sorted(re.findall(r"--[a-z][\w-]*(?: [A-Z]+)?", usage))
+        assert long == sorted(option for option in options if option.startswith("--")), verb
     said = shell.jobc("submit", "--help").stdout
     assert "usage: jobc submit DIR [OPTION …]" in said and "  --detach " in said and "  --here " in said
 

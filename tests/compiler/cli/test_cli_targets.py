@@ -14,10 +14,10 @@ from jobc.compiler.diagnostics.diagnostic import CompileError
 
 from ...security.users import NEIGHBOUR
 
-SCRIPT = """#!/bin/sh
+JOBCTL = """#!/bin/sh
 case "$*" in
 *json) printf '{"schema": 1, "run": "%s"}' "$(basename "${0%/artifact/*}")" ;;
-*) echo "${0##*/} $*" ;;
+*) echo "$*" ;;
 esac
 exit "$(cat "${0%/*}/code")"
 """
@@ -36,9 +36,8 @@ def make_run(job: str, run: str, attempt: int = 0, started: int = 1) -> Path:
     (artifact / ".jobc").mkdir(parents=True)
     (artifact / ".jobc/manifest.json").touch()
     (artifact / "code").write_text(str(attempt))
-    for verb in ("status", "logs"):
-        (artifact / f"{verb}.sh").write_text(SCRIPT)
-        (artifact / f"{verb}.sh").chmod(0o755)
+    (artifact / "jobctl").write_text(JOBCTL)
+    (artifact / "jobctl").chmod(0o755)
     state = artifact.parents[1] / "state"
     state.mkdir(exist_ok=True)
     (state / "run").touch()
@@ -73,7 +72,7 @@ def test_a_name_without_a_run_and_an_id_of_two_runs_are_refused(capsys: pytest.C
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_scripts_in_the_run_of_another_user_are_not_started_by_its_id() -> None:
+def test_programs_in_the_run_of_another_user_are_not_started_by_its_id() -> None:
     artifact = make_run("a", "theirs")
     os.chown(artifact.parents[1], NEIGHBOUR, NEIGHBOUR)
     for word in ("theirs", "a"):
@@ -84,6 +83,6 @@ def test_scripts_in_the_run_of_another_user_are_not_started_by_its_id() -> None:
 def test_several_runs_are_printed_one_after_the_other(capfd: pytest.CaptureFixture[str]) -> None:
     make_run("a", "first"), make_run("b", "second", 3)
     assert main(["logs", "first", "runs/b/second", "--tail", "1"]) == 3, "the largest exit code"
-    assert capfd.readouterr().out == "==> first <==\nlogs.sh --tail 1\n==> runs/b/second <==\nlogs.sh --tail 1\n"
+    assert capfd.readouterr().out == "==> first <==\nlogs --tail 1\n==> runs/b/second <==\nlogs --tail 1\n"
     assert main(["status", "first", "second", "--format", "json"]) == 3
     assert json.loads(capfd.readouterr().out) == {"schema": 1, "runs": [{"run": "first"}, {"run": "second"}]}

@@ -158,7 +158,7 @@ def test_a_compile_prints_one_document_and_writes(capsys: pytest.CaptureFixture[
     status, out = printed(capsys, "backend=local", "queue.name=x", "name=a", "--format", "json")
     found = json.loads(out)["diagnostics"]
     assert (status, [(d["code"], d["severity"]) for d in found]) == (0, [("JC4102", "note")])
-    assert (tmp_path / "artifacts" / "a" / "local" / "jobctl submit").is_file()
+    assert (tmp_path / "artifacts" / "a" / "local" / "jobctl").is_file()
 
 
 @pytest.mark.parametrize("name", ["json", "sarif", "github"])

@@ -57,7 +57,6 @@ def keys_of(compiled: Compiled, path: str, text: str) -> set[str]:
     [
         (SLURM, "job.sbatch", "#SBATCH --gpus-per-node=2", "gpu_type"),
         ((*SSH, "container=docker", "image=i"), "node.sh", "container_options=()", "container.options"),
-        (SSH, "smoke", "its run folder is temporary", "storage.run"),
     ],
 )
 def test_a_line_depends_on_what_is_empty_in_it(words: tuple[str, ...], path: str, text: str, key: str) -> None:

@@ -79,7 +79,7 @@ def test_a_key_shows_every_line_that_depends_on_it_and_every_file_that_is_there_
     said = ask(FOLDER, "nodes")
     lines = [f"{FOLDER}/hosts.txt:1  a\n", '  "world_size": 8,\n', "  nodes=2\n"]
     assert all(line in said for line in lines), said
-    assert "  jobctl submit\n" in ask("nodes=2", "nodes")  # of backend=local: another one than for one node
+    assert "  task.sh\n" in ask("nodes=2", "nodes")  # of backend=local, which has none for one node
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_a_directory_of_a_sweep_is_no_override(ask: Ask) -> None:
         (("--plain", "nodes"), "JC1110", "remove --plain"),
         ((f"{FOLDER}/node.sh:10-8",), "JC1110", f"jobc why {FOLDER}/node.sh:8-10"),
         ((f"{FOLDER}/hosts.txt:1-99",), "JC5006", f"{FOLDER}/hosts.txt:"),
-        ((FOLDER,), "JC1110", f"jobc why {FOLDER}/jobctl submit:1"),
+        ((FOLDER,), "JC1110", f"jobc why {FOLDER}/node.sh:1"),
     ],
 )
 def test_a_question_without_an_answer_is_a_diagnostic(ask: Ask, words: tuple[str, ...], code: str, hint: str) -> None:

@@ -49,13 +49,13 @@ def test_a_link_as_target_is_left_alone(jobc: Jobc) -> None:
 
 def test_hand_edits_are_kept_without_force_and_replaced_with_it(jobc: Jobc) -> None:
     jobc()
-    script = TARGET / "jobctl submit"
+    script = TARGET / "node.sh"
     lines = script.read_text().splitlines(keepends=True)
     script.write_text("".join([*lines[:3], "echo mine\n", *lines[3:]]))
     write(f"{TARGET}/notes.txt", "mine")
     status, printed = jobc()
     assert (status, codes(printed)) == (1, ["JC5002"])
-    assert "jobctl submit line 4" in printed and "notes.txt" not in printed and "--force" in printed
+    assert "node.sh line 4" in printed and "notes.txt" not in printed and "--force" in printed
     assert "echo mine" in script.read_text()
     assert jobc("--force")[0] == 0
     assert "echo mine" not in script.read_text()
@@ -69,7 +69,7 @@ def test_files_beside_those_of_jobc_are_kept(jobc: Jobc) -> None:
     assert (TARGET / "lib/mine/notes.txt").read_text() == "mine"
 
 
-DAMAGED = ["{", "", "[]", '{"files": {"jobctl submit": {}}}', "[" * 200_000, r'{"files": {"\ud800": {}}}']
+DAMAGED = ["{", "", "[]", '{"files": {"node.sh": {}}}', "[" * 200_000, r'{"files": {"\ud800": {}}}']
 
 
 @pytest.mark.parametrize("text", DAMAGED, ids=lambda text: text[:30])
@@ -95,7 +95,7 @@ EDITS: list[dict[str, object]] = [
     *({"command": value} for value in (7, "x", ["\ud800"])),
     *({"config_name": 5}, {"strict": "x"}, {"inputs": {"file:\ud800": "0"}}, {"inputs": {"file:hosts": 0}}),
     *({"files": {path: {"sha256": "0", "executable": False}}} for path in PATHS),
-    *({"files": {"jobctl submit": entry}} for entry in NO_ENTRY),
+    *({"files": {"node.sh": entry}} for entry in NO_ENTRY),
 ]
 
 
@@ -137,7 +137,7 @@ def file(place: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "make", "because"),
     [
-        ("submit", folder, "it is a folder, and jobc writes a file with this name"),
+        ("node.sh", folder, "it is a folder, and jobc writes a file with this name"),
         ("lib", file, "it is not a folder, and jobc writes a folder with this name"),
         ("mine", pipe, "only regular files and symlinks can be kept"),
     ],
@@ -251,7 +251,7 @@ KILLED = """
 """
 
 
-@pytest.mark.parametrize("count", [1, 20])
+@pytest.mark.parametrize("count", [1, 10])
 def test_a_compile_killed_while_it_writes_leaves_the_old_directory_whole(count: int, jobc: Jobc) -> None:
     jobc()
     done = in_process_of_its_own("seed=1", before=KILLED.format(count=count))

@@ -96,7 +96,7 @@ def test_slurm_gets_no_host_that_is_excluded_and_no_more_than_nodes(
 def test_it_gives_the_bytes_that_the_same_hosts_typed_give() -> None:
     Path("list").write_text(SEED)
     from_file, typed = compiled("hosts=@list", "nodes=2"), compiled("hosts=192.168.1.[10-11]", "nodes=2")
-    for path in ("hosts.txt", "submit", "node.sh", "spec.yaml"):
+    for path in ("hosts.txt", "jobctl", "node.sh", "spec.yaml"):
         assert text(from_file, path) == text(typed, path)
 
 
