@@ -43,16 +43,16 @@ def kill_head(job: BedJob) -> None:
 
 
 KINDS: tuple[tuple[str, str, Callable[[BedJob], None]], ...] = (
-    ("ssh", "stop.sh", stop_script), ("slurm", "stop.sh", stop_script), ("pdsh", "stop.sh", stop_script),
+    ("ssh", "stop", stop_script), ("slurm", "stop", stop_script), ("pdsh", "stop", stop_script),
     ("slurm", "scancel", scancel), ("ssh", "Ctrl-C", ctrl_c), ("slurm", "scancel", scancel),
-    ("clush", "stop.sh", stop_script), ("ssh", "kill", kill_head),
+    ("clush", "stop", stop_script), ("ssh", "kill", kill_head),
 )  # fmt: skip
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
     way, how, stop = KINDS[number % len(KINDS)]
     program = PROGRAMS[number // len(KINDS) % 2]
-    kind = "stop.sh" if how == "stop.sh" else "by hand"
+    kind = "jobctl stop" if how == "stop" else "by hand"
     bed = cluster(SHAPE, folder)
     job = BedJob.make(
         bed, folder, way, "nodes=3", "procs=2", "launcher=spawn", f"lifecycle.grace={GRACE_S}s",
@@ -88,11 +88,11 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="stopped",
-    claim="stop.sh, and a cancel by hand, end all processes of a run on all nodes within the grace period (and"
+    claim="jobctl stop, and a cancel by hand, end all processes of a run on all nodes within the grace period (and"
     f" {MORE_S} s for what is not a rank), and nothing starts it again.",
     trial=(
         "starts 6 ranks of a program without torch on 3 hosts, which saves on SIGTERM or ignores it, and ends it by"
-        " stop.sh (ssh, pdsh, clush, Slurm), scancel, Ctrl-C at submit.sh, or a kill of a supervisor, with a grace of"
+        " jobctl stop (ssh, pdsh, clush, Slurm), scancel, Ctrl-C at submit, or a kill of a supervisor, with a grace of"
         f" {GRACE_S} s. No process of the run may be left, no job, and none may come back for {QUIET_S} s."
     ),
     count=40,
