@@ -33,6 +33,7 @@ if [[ -d /jobc/files && ! -d $artifact/lib ]]; then
   chmod +x "$artifact"/*.sh
 fi
 source "$artifact/lib/run.sh"
+source "$artifact/lib/join_run.sh"
 
 # ---- what the pod knows, in jobc's words
 
@@ -88,5 +89,5 @@ if [[ $payload == @(smoke|preflight) ]]; then
   echo "jobc: exit of the payload: $code"
   exit
 fi
-if ((JOBC_NODE_RANK == 0)); then echo "command=submit.sh --resume $JOBC_RUN_ID" >"$run/state/resume"; fi
+if ((JOBC_NODE_RANK == 0)); then echo "command=jobctl submit --resume $JOBC_RUN_ID" >"$run/state/resume"; fi
 exec bash "$run/artifact/$attempt/node.sh" "$JOBC_NODE_RANK" train

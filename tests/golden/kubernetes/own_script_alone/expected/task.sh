@@ -33,6 +33,7 @@ if [[ -d /jobc/files && ! -d $artifact/lib ]]; then
   chmod +x "$artifact"/*.sh
 fi
 source "$artifact/lib/run.sh"
+source "$artifact/lib/join_run.sh"
 
 # ---- what the pod knows, in jobc's words
 
@@ -59,7 +60,7 @@ wait_for_name() {
 # ---- the init container: does this pod see node 0, and can it write where the runs are? It waits for no pod but that of node 0.
 
 if [[ $payload == init ]]; then
-  if [[ $JOBC_PAYLOAD != train ]]; then exit; fi # preflight.sh and smoke.sh find out more
+  if [[ $JOBC_PAYLOAD != train ]]; then exit; fi # jobctl preflight and jobctl smoke find out more
   wait_for_name "$JOBC_HEAD_ADDR" 1800 || die 71 "${lost[@]}"
   if ! type -P python3 >/dev/null; then
     echo 'jobc: not checked, for the image has no python3 on its PATH'
@@ -93,11 +94,11 @@ fi
 
 # ---- this node's attempt
 
-# unpack_code: what submit.sh sent, to the run's folder.
+# unpack_code: what jobctl submit sent, to the run's folder.
 unpack_code() {
   local sent=/jobc/code/code.tar.gz to=$JOBC_RUN_DIR/code
   if [[ -d $to ]]; then return; fi
-  [[ -e $sent ]] || die 65 'the code was not sent with this job' 'submit.sh sends it; for kubectl alone: code=git or code=image'
+  [[ -e $sent ]] || die 65 'the code was not sent with this job' 'jobctl submit sends it; for kubectl alone: code=git or code=image'
   rm -rf -- "$JOBC_RUN_DIR/.code"
   try "create the folder $JOBC_RUN_DIR" mkdir -p -- "$JOBC_RUN_DIR/.code"
   try "unpack the code to $JOBC_RUN_DIR" tar -xzf "$sent" -C "$JOBC_RUN_DIR/.code"
@@ -109,7 +110,7 @@ run=$JOBC_RUN_DIR
 attempt=0
 export JOBC_ATTEMPT=$attempt
 for ((other = 0; other < nodes; other++)); do
-  wait_for_name "${JOBC_HEAD_ADDR/-0./-$other.}" 1800 || die 71 "the name of node $other is not found" 'has it a pod that runs? status.sh shows what it waits for'
+  wait_for_name "${JOBC_HEAD_ADDR/-0./-$other.}" 1800 || die 71 "the name of node $other is not found" 'has it a pod that runs? jobctl status shows what it waits for'
 done
 JOBC_HEAD_PORT=$((20000 + $(cksum <<<"$JOBC_JOB_UID" | cut -d ' ' -f 1) % 12000)) # all pods derive the same port, because they share no folder
 unpack_code

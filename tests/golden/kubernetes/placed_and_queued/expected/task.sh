@@ -33,6 +33,7 @@ if [[ -d /jobc/files && ! -d $artifact/lib ]]; then
   chmod +x "$artifact"/*.sh
 fi
 source "$artifact/lib/run.sh"
+source "$artifact/lib/join_run.sh"
 
 # ---- what the pod knows, in jobc's words
 
@@ -60,7 +61,7 @@ wait_for_name() {
 # ---- the init container: does this pod see node 0, and can it write where the runs are? It waits for no pod but that of node 0.
 
 if [[ $payload == init ]]; then
-  if [[ $JOBC_PAYLOAD != train ]]; then exit; fi # preflight.sh and smoke.sh find out more
+  if [[ $JOBC_PAYLOAD != train ]]; then exit; fi # jobctl preflight and jobctl smoke find out more
   wait_for_name "$JOBC_HEAD_ADDR" 1800 || die 71 "${lost[@]}"
   if ! type -P python3 >/dev/null; then
     echo 'jobc: not checked, for the image has no python3 on its PATH'
@@ -111,5 +112,5 @@ if [[ $payload == @(smoke|preflight) ]]; then
   echo "jobc: exit of the payload: $code"
   exit
 fi
-if ((JOBC_NODE_RANK == 0)); then echo "command=submit.sh --resume $JOBC_RUN_ID" >"$run/state/resume"; fi
+if ((JOBC_NODE_RANK == 0)); then echo "command=jobctl submit --resume $JOBC_RUN_ID" >"$run/state/resume"; fi
 exec bash "$run/artifact/$attempt/node.sh" "$JOBC_NODE_RANK" train

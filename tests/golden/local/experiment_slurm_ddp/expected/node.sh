@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # node.sh: starts the ranks of job slurm_ddp on this node. The same file on every node.
 # usage: node.sh [NODE_RANK] [train|smoke|check|preflight|shell] [COMMAND of shell…]
-#   submit.sh calls it with the JOBC_ variables set: JOBC_RUN_DIR, JOBC_HEAD_ADDR, JOBC_HEAD_PORT, JOBC_ATTEMPT.
+#   jobctl submit calls it with the JOBC_ variables set: JOBC_RUN_DIR, JOBC_HEAD_ADDR, JOBC_HEAD_PORT, JOBC_ATTEMPT.
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
@@ -68,7 +68,7 @@ case $payload in
   *) die 2 "unknown payload: $payload" 'train, smoke, check, preflight or shell' ;;
 esac
 if [[ $payload == @(train|smoke) ]]; then
-  [[ -d $JOBC_RUN_DIR ]] || die 2 "no run folder: JOBC_RUN_DIR='$JOBC_RUN_DIR'" 'submit.sh makes one and calls this file; --help tells how to do it by hand'
+  [[ -d $JOBC_RUN_DIR ]] || die 2 "no run folder: JOBC_RUN_DIR='$JOBC_RUN_DIR'" 'jobctl submit makes one and calls this file; --help tells how to do it by hand'
   refuse_live_node
 fi
 
@@ -103,7 +103,7 @@ if [[ $launcher == torch_distributed_launch ]]; then need_launch_module; fi
 if [[ $launcher == mpirun ]]; then need_mpirun; fi
 if [[ ${command[0]} == python3 ]]; then command[0]=$python; fi
 
-# The snapshot that submit.sh made, else the code where it lies. Without code of one's own any folder will do.
+# The snapshot that jobctl submit made, else the code where it lies. Without code of one's own any folder will do.
 code=${JOBC_RUN_DIR:+$JOBC_RUN_DIR/code}
 [[ -d $code ]] || code=$(under_project "$code_root")
 if [[ ! -d $code ]]; then

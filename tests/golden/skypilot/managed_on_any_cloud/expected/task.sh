@@ -11,6 +11,7 @@ esac
 payload=${1:-${JOBC_PAYLOAD:-train}}
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 source "$artifact/lib/run.sh"
+source "$artifact/lib/join_run.sh"
 
 plan=7bc8e3b8
 job_name=managed
@@ -45,14 +46,14 @@ run=$JOBC_RUN_DIR
 project=$HOME/sky_workdir
 
 ends_with=''
-trap 'status=$?; status=${ends_with:-$status}; echo "jobc: node $JOBC_NODE_RANK ends with $status: $(meaning "$status")"' EXIT # for status.sh
+trap 'status=$?; status=${ends_with:-$status}; echo "jobc: node $JOBC_NODE_RANK ends with $status: $(meaning "$status")"' EXIT # for jobctl status
 
 trap 'ends_with=75; exit 143' TERM # until there are ranks; not 75, by which a job would recover that ends because of another node
 
 # ---- this node's attempt
 
 try "create the folder $run" mkdir -p -- "$run"
-sent=$project/${JOBC_RUN_ID}/code # from submit.sh; by hand the code is in the working folder
+sent=$project/${JOBC_RUN_ID}/code # from jobctl submit; by hand the code is in the working folder
 # The code that was sent, before the others begin: the next launch on this cluster brings other code to the same place.
 if [[ $JOBC_NODE_RANK == 0 && -d $sent && ! -e $run/code ]]; then
   rm -rf -- "$run/.code"

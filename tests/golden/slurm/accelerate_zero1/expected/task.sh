@@ -4,10 +4,10 @@
 
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-: "${SLURM_NODEID:?srun starts this file; submit.sh --here runs the job in the allocation that this shell is in}"
+: "${SLURM_NODEID:?srun starts this file; jobctl submit --here runs the job in the allocation that this shell is in}"
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 
-if [[ $3 == train && $SLURM_PROCID == 0 ]]; then # for stop.sh of a run in somebody's allocation (--here)
+if [[ $3 == train && $SLURM_PROCID == 0 ]]; then # for jobctl stop of a run in somebody's allocation (--here)
   { echo "$SLURM_JOB_ID.$SLURM_STEP_ID" >"$1/state/step_$2"; } 2>/dev/null || true
 fi
 unset JOBC_INIT_FROM

@@ -37,7 +37,7 @@ end_left_behind() {
 }
 
 # starts_again CODE ASKED: `queued` when Slurm has requeued this job already, `ask` when it should: at the time limit, in the
-# grace of a preemption, when a peer was lost. Else nothing: so it is after scancel by hand, after stop.sh, at the limit, and
+# grace of a preemption, when a peer was lost. Else nothing: so it is after scancel by hand, after jobctl stop, at the limit, and
 # in somebody's allocation.
 starts_again() {
   local shown
