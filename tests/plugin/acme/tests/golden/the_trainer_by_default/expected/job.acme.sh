@@ -5,7 +5,7 @@
 #ACME --placement=spread
 #ACME --labels=labels.acme.yaml
 
-# acme starts this file on every node, with the variables of submit.sh and its own.
+# acme starts this file on every node, with the variables of jobctl submit and its own.
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 port=0
