@@ -58,7 +58,7 @@ def test_a_sweep_shows_what_its_points_print_and_is_cleaned_with_their_runs(clus
     assert code == 0 and said.endswith("\ntoken b\n") and "token a" not in said, said
     assert job("logs", "2")[1].startswith("error: there is no point 2\n")
     first, point = (job.project / "artifacts" / f"job+env.TOKEN={letter}" / "slurm" for letter in "ab")
-    fork = [first / "jobctl", "submit", "--only-prepare", "--fork", f"{sweeps[0]}-0", "--run-id", "fork"]
+    fork = ["python3", first / "jobctl", "submit", "--only-prepare", "--fork", f"{sweeps[0]}-0", "--run-id", "fork"]
     cluster.login.run(fork, cwd=job.project, check=True)
     foreign = job.project / f"runs/job+sweep/{sweeps[1]}/points/2"  # a link to a run of another sweep
     foreign.symlink_to(os.readlink(foreign.parents[2] / sweeps[2] / "points/0"))

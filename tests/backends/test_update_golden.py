@@ -16,6 +16,7 @@ from jobc.compiler.testing.suite import BackendSuite
 class TestLocal(BackendSuite):
     backend = "local"
     golden = Path(__file__).parent / "golden"
+    neutral_files = True
 """
 
 
