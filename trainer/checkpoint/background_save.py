@@ -132,7 +132,7 @@ class Saver:
     def _end_last(self) -> float:
         """Wait on all ranks for the current save. Return the seconds that rank 0 waited for its disk, 0.0 elsewhere."""
         self._phases.enter("write" if self._group.is_first else "save")
-        waited_s = self._group.one_does(0, self._until_written, self._phases.go_on)
+        waited_s = self._group.run_on_rank(0, self._until_written, self._phases.go_on)
         self._phases.enter("save")
         self.look()
         return waited_s or 0.0

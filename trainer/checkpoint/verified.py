@@ -146,7 +146,7 @@ def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:
     Raises StorageLost, on all ranks, if it cannot be read.
     """
     group.phases.enter("read" if group.rank == rank else "exchange")
-    content, why = group.one_does(rank, partial(_attempt, read), group.phases.go_on) or (None, "")
+    content, why = group.run_on_rank(rank, partial(_attempt, read), group.phases.go_on) or (None, "")
     group.phases.enter("restore")
     _refuse_unread(why, group)
     return content

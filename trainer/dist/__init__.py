@@ -1,1 +1,1 @@
-"""The process group: environment, rendezvous, launchers, and the watchdog of hung ranks."""
+"""The process group: environment variables, rendezvous, launchers and the hang watchdog."""

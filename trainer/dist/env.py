@@ -1,11 +1,11 @@
 """The environment contract: every variable that a rank may read, who sets it, what it means.
 
 In   a mapping of environment variables
-Out  Env, or one BrokenInput that lists everything missing or ill-typed
-TABLE is the only place where a name is written down; docs and tests read it. Standard library only.
+Out  Env, or one BrokenInput that lists every missing or invalid variable
+TABLE is the single source for these names; docs and tests read it. Standard library only.
 
-Programs that jobc started, and those below torchrun and its like, read torchrun's names. Started by somebody's own
-srun or mpirun they get the same values under other names, which launchers.py translates.
+jobc, torchrun and accelerate set torchrun's names. srun, mpirun and SkyPilot set the same values under other names,
+which launchers.py translates.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from . import launchers
 from ..lifecycle.errors import BrokenInput
+from . import launchers
 
 Setter = Literal[
     "launcher", "torchrun", "accelerate", "backend", "node.sh", "user", "srun", "mpirun", "PMI", "mvapich", "skypilot"
@@ -25,9 +25,9 @@ Kind = Literal["text", "path", "index", "count", "port", "flag", "launcher"]
 @dataclass(frozen=True)
 class Variable:
     """One variable of the environment contract. `kind`: index is an int >= 0, count an int >= 1, flag is True or False,
-    launcher a word of launchers.WORDS.
+    launcher one of launchers.WORDS.
 
-    like: the variable of torchrun that says the same; read only where that is not set
+    like: torchrun's variable with the same value; this one is read only if that is not set
     """
 
     name: str
@@ -38,15 +38,15 @@ class Variable:
 
 
 TABLE: tuple[Variable, ...] = (
-    Variable("RANK", "launcher", "index", "number of this process in the job"),
-    Variable("LOCAL_RANK", "launcher", "index", "number of this process on its node"),
-    Variable("WORLD_SIZE", "launcher", "count", "processes of the job"),
-    Variable("LOCAL_WORLD_SIZE", "launcher", "count", "processes on this node"),
-    Variable("GROUP_RANK", "launcher", "index", "this node among the nodes of the job"),
+    Variable("RANK", "launcher", "index", "rank of this process in the job"),
+    Variable("LOCAL_RANK", "launcher", "index", "rank of this process on its node"),
+    Variable("WORLD_SIZE", "launcher", "count", "number of processes in the job"),
+    Variable("LOCAL_WORLD_SIZE", "launcher", "count", "number of processes on this node"),
+    Variable("GROUP_RANK", "launcher", "index", "rank of this node in the job"),
     Variable("MASTER_ADDR", "launcher", "text", "host of rank 0, the rendezvous host"),
     Variable("MASTER_PORT", "launcher", "port", "TCP port on that host"),
     Variable("TORCHELASTIC_USE_AGENT_STORE", "torchrun", "flag", "True: torchrun itself listens on MASTER_PORT"),
-    Variable("TORCHELASTIC_RESTART_COUNT", "torchrun", "index", "restarts made in place by torchrun"),
+    Variable("TORCHELASTIC_RESTART_COUNT", "torchrun", "index", "number of in-place restarts by torchrun"),
     Variable("ACCELERATE_MIXED_PRECISION", "accelerate", "text", "mixed_precision of accelerate.yaml"),
     Variable("ACCELERATE_DYNAMO_BACKEND", "accelerate", "text", "dynamo_backend of accelerate.yaml"),
     Variable("ACCELERATE_USE_DEEPSPEED", "accelerate", "flag", "accelerate.yaml says distributed_type: DEEPSPEED"),
@@ -55,61 +55,81 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_RUN_DIR", "backend", "path", "folder of this run: logs, metrics, checkpoints, control"),
     Variable("JOBC_RUN_ID", "backend", "text", "name of this run, e.g. 20260131-120000-1f2e"),
     Variable("JOBC_JOB_ID", "backend", "text", "the engine's own job id"),
-    Variable("JOBC_NODE_RANK", "backend", "index", "this node among the nodes of the job"),
-    Variable("JOBC_NODE_LIST", "backend", "text", "hosts of the job as a short list: node[1-4]"),
+    Variable("JOBC_NODE_RANK", "backend", "index", "rank of this node in the job"),
+    Variable("JOBC_NODE_LIST", "backend", "text", "hosts of the job, abbreviated: node[1-4]"),
     Variable("JOBC_HEAD_ADDR", "backend", "text", "host name or address of node 0"),
     Variable("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node 0 chooses one and shares it"),
     Variable("JOBC_ATTEMPT", "backend", "index", "0 for the first start of the run, +1 for each requeue or resume"),
     Variable("JOBC_TIME_LIMIT_S", "backend", "index", "seconds until the supervisor asks the ranks to save; 0 = none"),
     Variable("JOBC_LAUNCHER", "node.sh", "launcher", "launcher whose variables are used; jobc means torchrun"),
     Variable("JOBC_JOB_NAME", "node.sh", "text", "name of the job"),
-    Variable("JOBC_NODES", "node.sh", "count", "nodes of the job"),
-    Variable("JOBC_PROCS", "node.sh", "count", "processes started on each node"),
-    Variable("JOBC_GPUS", "node.sh", "index", "GPUs of each node; 0 = CPU only"),
-    Variable("JOBC_TRAIN_JSON", "node.sh", "path", "train.json, for the bundled trainer (trainer/config/train_json.py)"),
+    Variable("JOBC_NODES", "node.sh", "count", "number of nodes in the job"),
+    Variable("JOBC_PROCS", "node.sh", "count", "processes per node"),
+    Variable("JOBC_GPUS", "node.sh", "index", "GPUs per node; 0 = CPU only"),
+    Variable(
+        "JOBC_TRAIN_JSON", "node.sh", "path", "train.json, for the bundled trainer (trainer/config/train_json.py)"
+    ),
     Variable("JOBC_DEEPSPEED_JSON", "node.sh", "path", "deepspeed.json, with parallel=deepspeed: DeepSpeed's config"),
-    Variable("JOBC_LIB", "node.sh", "path", "jobctl, the packed file that holds jobc_trainer"),
+    Variable("JOBC_LIB", "node.sh", "path", "jobctl, the zip file that contains jobc_trainer"),
     Variable("JOBC_GRACE_S", "node.sh", "index", "seconds between the stop signal and the kill"),
-    Variable("JOBC_DATA_DIR", "user", "path", "folder from which relative data paths start"),
-    Variable("JOBC_INIT_FROM", "user", "path", "run folder whose newest checkpoint provides the initial weights (fork)"),
-    Variable("SLURM_PROCID", "srun", "index", "number of this task in the step", "RANK"),
-    Variable("SLURM_STEP_NUM_TASKS", "srun", "count", "tasks of the step; not set in a batch script", "WORLD_SIZE"),
-    Variable("SLURM_LOCALID", "srun", "index", "number of this task on its node", "LOCAL_RANK"),
-    Variable("SLURM_STEP_TASKS_PER_NODE", "srun", "text", "tasks by node: 2(x3),1", "LOCAL_WORLD_SIZE"),
-    Variable("SLURM_NODEID", "srun", "index", "this node among those of the step", "GROUP_RANK"),
+    Variable("JOBC_DATA_DIR", "user", "path", "base folder of relative data paths"),
+    Variable(
+        "JOBC_INIT_FROM", "user", "path", "run folder whose newest checkpoint provides the initial weights (fork)"
+    ),
+    Variable("SLURM_PROCID", "srun", "index", "rank of this task in the step", "RANK"),
+    Variable(
+        "SLURM_STEP_NUM_TASKS", "srun", "count", "number of tasks in the step; not set in a batch script", "WORLD_SIZE"
+    ),
+    Variable("SLURM_LOCALID", "srun", "index", "rank of this task on its node", "LOCAL_RANK"),
+    Variable("SLURM_STEP_TASKS_PER_NODE", "srun", "text", "tasks per node: 2(x3),1", "LOCAL_WORLD_SIZE"),
+    Variable("SLURM_NODEID", "srun", "index", "rank of this node in the step", "GROUP_RANK"),
     Variable("SLURM_STEP_NODELIST", "srun", "text", "node[1-4]; the first is the rendezvous host", "MASTER_ADDR"),
     Variable("SLURM_JOB_ID", "srun", "index", "determines the rendezvous port", "MASTER_PORT"),
-    Variable("SLURM_STEP_ID", "srun", "index", "number of the step in the job; each step has its own port", "SLURM_STEP_ID"),
+    Variable(
+        "SLURM_STEP_ID", "srun", "index", "index of the step in the job; each step uses its own port", "SLURM_STEP_ID"
+    ),
     Variable("OMPI_COMM_WORLD_RANK", "mpirun", "index", "Open MPI: rank of this process", "RANK"),
-    Variable("OMPI_COMM_WORLD_SIZE", "mpirun", "count", "Open MPI: processes of the job", "WORLD_SIZE"),
+    Variable("OMPI_COMM_WORLD_SIZE", "mpirun", "count", "Open MPI: number of processes in the job", "WORLD_SIZE"),
     Variable("OMPI_COMM_WORLD_LOCAL_RANK", "mpirun", "index", "Open MPI: local rank", "LOCAL_RANK"),
     Variable("OMPI_COMM_WORLD_LOCAL_SIZE", "mpirun", "count", "Open MPI: processes on this node", "LOCAL_WORLD_SIZE"),
     Variable("PMI_RANK", "PMI", "index", "MPICH, Intel MPI, Cray: rank of this process", "RANK"),
-    Variable("PMI_SIZE", "PMI", "count", "processes of the job", "WORLD_SIZE"),
+    Variable("PMI_SIZE", "PMI", "count", "number of processes in the job", "WORLD_SIZE"),
     Variable("MPI_LOCALRANKID", "PMI", "index", "MPICH's Hydra: local rank", "LOCAL_RANK"),
     Variable("MPI_LOCALNRANKS", "PMI", "count", "MPICH's Hydra: processes on this node", "LOCAL_WORLD_SIZE"),
     Variable("PMI_LOCAL_RANK", "PMI", "index", "Cray's PALS: local rank", "LOCAL_RANK"),
     Variable("PMI_LOCAL_SIZE", "PMI", "count", "Cray's PALS: processes on this node", "LOCAL_WORLD_SIZE"),
     Variable("MV2_COMM_WORLD_RANK", "mvapich", "index", "MVAPICH2: rank of this process", "RANK"),
-    Variable("MV2_COMM_WORLD_SIZE", "mvapich", "count", "MVAPICH2: processes of the job", "WORLD_SIZE"),
+    Variable("MV2_COMM_WORLD_SIZE", "mvapich", "count", "MVAPICH2: number of processes in the job", "WORLD_SIZE"),
     Variable("MV2_COMM_WORLD_LOCAL_RANK", "mvapich", "index", "MVAPICH2: local rank", "LOCAL_RANK"),
     Variable("MV2_COMM_WORLD_LOCAL_SIZE", "mvapich", "count", "MVAPICH2: processes on this node", "LOCAL_WORLD_SIZE"),
-    Variable("SKYPILOT_NODE_RANK", "skypilot", "index", "number of this node; a task starts one process per node", "RANK"),
-    Variable("SKYPILOT_NUM_NODES", "skypilot", "count", "nodes of the task", "WORLD_SIZE"),
-    Variable("SKYPILOT_NUM_GPUS_PER_NODE", "skypilot", "index", "GPUs of each node; more than one needs torchrun", "LOCAL_WORLD_SIZE"),
     Variable(
-        "SKYPILOT_NODE_IPS", "skypilot", "text", "addresses, one per line; the first is the rendezvous host", "MASTER_ADDR"
+        "SKYPILOT_NODE_RANK", "skypilot", "index", "rank of this node; a task starts one process per node", "RANK"
+    ),
+    Variable("SKYPILOT_NUM_NODES", "skypilot", "count", "number of nodes in the task", "WORLD_SIZE"),
+    Variable(
+        "SKYPILOT_NUM_GPUS_PER_NODE",
+        "skypilot",
+        "index",
+        "GPUs per node; more than one needs torchrun",
+        "LOCAL_WORLD_SIZE",
+    ),
+    Variable(
+        "SKYPILOT_NODE_IPS",
+        "skypilot",
+        "text",
+        "addresses, one per line; the first is the rendezvous host",
+        "MASTER_ADDR",
     ),
     Variable("SKYPILOT_TASK_ID", "skypilot", "text", "determines the rendezvous port", "MASTER_PORT"),
 )
 
 LAUNCHER_NAMES = tuple(row.name for row in TABLE if row.setter == "launcher")
-PER_PROCESS_NAMES = LAUNCHER_NAMES[:5]  # a cluster may export MASTER_* for everybody; these only a launcher sets
+PER_PROCESS_NAMES = LAUNCHER_NAMES[:5]  # only a launcher sets these; a cluster may export MASTER_* to every shell
 
 
 @dataclass(frozen=True)
 class Env:
-    """The contract as values. A field is the variable's name in lower case without JOBC_; None = not set."""
+    """Parsed variables. A field is the variable's name in lower case without JOBC_; None = not set."""
 
     rank: int
     local_rank: int
@@ -154,17 +174,17 @@ SINGLE_PROCESS: Mapping[str, Any] = {
 
 
 def field_name(variable: str) -> str:
-    """JOBC_RUN_DIR -> run_dir, RANK -> rank."""
+    """Return the name in Env: JOBC_RUN_DIR -> run_dir, RANK -> rank."""
     return variable.removeprefix("JOBC_").lower()
 
 
 def read(environ: Mapping[str, str], needed: Sequence[str] = ()) -> Env:
-    """The contract's values in `environ`. An empty value counts as not set.
+    """Parse `environ`. An empty value counts as not set.
 
-    No launcher's variable set = one process, rank 0 of 1. Some but not all set, or two launchers that disagree, is an
-    error: a launcher that was half understood would train on wrong shards.
+    Without any launcher variable the result is one process, rank 0 of 1. An incomplete set, or two launchers that
+    disagree, is an error, because ranks would train on the wrong shards.
     needed: further names that must be set, e.g. JOBC_RUN_DIR
-    Raises BrokenInput that names every problem.
+    Raises BrokenInput that lists every problem.
     """
     present = {row.name for row in TABLE if environ.get(row.name, "") != ""}
     problems = [f"{name}: not set ({_row(name).meaning})" for name in needed if name not in present]
@@ -180,9 +200,9 @@ def read(environ: Mapping[str, str], needed: Sequence[str] = ()) -> Env:
     setters = dict.fromkeys(row.setter for row in TABLE if row.like)
     claims = [_claim(setter, present, values) for setter in setters]
     torchrun_values = {name: values[name] for name in LAUNCHER_NAMES if name in present}
-    below_torchrun = "TORCHELASTIC_USE_AGENT_STORE" in present
+    is_under_torchrun = "TORCHELASTIC_USE_AGENT_STORE" in present
     contract, contradictions, sources = launchers.reconcile_variables(
-        torchrun_values, claims, values["JOBC_LAUNCHER"], below_torchrun
+        torchrun_values, claims, values["JOBC_LAUNCHER"], is_under_torchrun
     )
     problems += contradictions
     launched = any(name in contract for name in PER_PROCESS_NAMES)
@@ -211,7 +231,9 @@ def _claim(setter: str, present: Collection[str], values: Mapping[str, Any]) -> 
     """Return another launcher's values under torchrun's names."""
     rows = [row for row in TABLE if row.setter == setter and row.like and row.name in present]
     rank, size = (row.name for row in TABLE if row.setter == setter and row.like in launchers.COUNTERS)
-    return launchers.LauncherVariables(setter, {r.like: r.name for r in rows}, {r.like: values[r.name] for r in rows}, (rank, size))
+    return launchers.LauncherVariables(
+        setter, {r.like: r.name for r in rows}, {r.like: values[r.name] for r in rows}, (rank, size)
+    )
 
 
 _EXPECTED: Mapping[Kind, str] = {
@@ -226,7 +248,7 @@ _EXPECTED: Mapping[Kind, str] = {
 
 
 def _parse(text: str, kind: Kind) -> str | Path | int | bool | None:
-    """The value, or None when `text` is not of that kind."""
+    """Return the parsed value, or None if `text` is invalid."""
     if kind == "text":
         return text
     if kind == "launcher":

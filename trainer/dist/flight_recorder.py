@@ -1,7 +1,7 @@
-"""NCCL's flight recorder for ranks that no node.sh has started: when a collective hangs, each writes its last ones.
+"""NCCL's flight recorder for ranks not started by node.sh: when a collective hangs, each rank dumps its last ones.
 
-As node.sh sets it, where it does; whatever is set stays. Names as of torch 2.9 to 2.13, which reads them when a process
-group is made; torchtitan sets them in the same place (distributed/utils.py, init_distributed).
+The values are those of node.sh. torch reads them when it creates a process group; names as of torch 2.9 to 2.13.
+torchtitan sets them in the same place (distributed/utils.py, init_distributed).
 """
 
 from collections.abc import MutableMapping
@@ -9,11 +9,11 @@ from pathlib import Path
 
 
 def switch_on(environ: MutableMapping[str, str], run_dir: Path | None) -> None:
-    """Set in `environ` what is not set yet. Files: logs/collectives_RANK of the run folder."""
+    """Set the variables that `environ` does not set yet. Dumps go to logs/collectives_RANK in the run folder."""
     defaults = {
-        "TORCH_FR_BUFFER_SIZE": "20000",  # so many collectives
+        "TORCH_FR_BUFFER_SIZE": "20000",  # number of collectives
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
-        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3",  # torch's own default: after the dump the process ends
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3",  # torch's default: the process exits after the dump
     }
     if run_dir is not None:
         logs = run_dir.absolute() / "logs"

@@ -1,9 +1,9 @@
-"""Key-value store in which ranks report hangs, served by rank 0 or torchrun; unused until then.
+"""Key-value store in which ranks report hangs. Rank 0 or torchrun serves it; it is idle unless a rank waits too long.
 
-Each that waits for too long says where it is, again and again. Rank 0 compares: who has failed says so, who says
-nothing is frozen, who is behind holds up the rest; the others ask it, which may have come to wait later than they. All
-of this is done by a thread of its own, for operations of torch's TCPStore have no timeout when its server is frozen
-(torch 2.13: get, check, delete_key, wait).
+A rank that waits too long keeps writing its position as a heartbeat. Rank 0 compares the positions: a rank without a
+heartbeat is frozen, and the rank that is furthest behind holds up the rest. Other ranks ask rank 0 for the result.
+A separate thread does this, because operations of torch's TCPStore (get, check, delete_key, wait) have no timeout when
+its server is frozen (torch 2.13).
 """
 
 import json
@@ -17,13 +17,13 @@ from datetime import timedelta
 from torch.distributed import Store  # type: ignore[attr-defined]
 
 MOST_NAMED = 8
-LOOK_TICKS, ANSWER_TICKS = 3, 9  # of a rank: between two looks, of which there are at most three; until they are over
+LOOK_TICKS, ANSWER_TICKS = 3, 9  # ticks between two polls; ticks until all polls (at most three) are done
 SILENT = "not responding: frozen, or its machine or network link is down"
 
 
 @dataclass(frozen=True)
 class RankStatus:
-    """Position of a rank. place: as in Phases; seconds: in this phase"""
+    """Position of a rank. place: as in Phases; seconds: time in this phase"""
 
     place: tuple[int, int]
     phase: str
@@ -31,57 +31,59 @@ class RankStatus:
 
 
 class StatusBoard:
-    """Store as one rank sees it.
+    """The store as seen by one rank.
 
-    store    by a connection of its own, made in time
-    where    this rank is now
-    names    what people call each rank, by rank
-    tick_s   between two words of a rank; may be changed
+    store    a separate connection, opened before any hang
+    where    returns the current position of this rank
+    names    display name of each rank, by rank
+    tick_s   interval between heartbeats; may be changed
     """
 
-    def __init__(self, store: Store, rank: int, names: Sequence[str], where: Callable[[], RankStatus], tick_s: float) -> None:
+    def __init__(
+        self, store: Store, rank: int, names: Sequence[str], where: Callable[[], RankStatus], tick_s: float
+    ) -> None:
         self._store, self._rank, self._names, self._where = store, rank, names, where
         self.tick_s = tick_s
-        self._tells, self._begins, self._asked = threading.Event(), threading.Event(), threading.Event()
+        self._reports, self._starts, self._asked = threading.Event(), threading.Event(), threading.Event()
         self._answer = ""
         self._answered = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="board", daemon=True)
 
-    def tell(self, on: bool) -> None:
-        """Say where this rank is, from now on or no longer."""
+    def report(self, on: bool) -> None:
+        """Start or stop reporting the position of this rank."""
         if not on:
-            self._tells.clear()
-        elif not self._tells.is_set():
-            self._begins.set()
-            self._tells.set()
+            self._reports.clear()
+        elif not self._reports.is_set():
+            self._starts.set()
+            self._reports.set()
             if not self._thread.is_alive():
                 self._thread.start()
 
     def ask(self) -> None:
         """Ask which rank holds up the others; answer() returns it later."""
-        self.tell(True)
+        self.report(True)
         self._answer = ""
         self._answered.clear()
         self._asked.set()
 
     def answer(self, timeout_s: float) -> str:
-        """Return the answer to the last ask(); "" after timeout_s. It may arrive later."""
+        """Return the answer to the last ask(), or "" after timeout_s; a later call may still return it."""
         self._answered.wait(timeout_s)
         return self._answer
 
     @property
     def nobody(self) -> str:
-        """Return what a missing answer means: rank 0, which runs the store, does not respond."""
+        """Verdict if no answer arrives: rank 0, which serves the store, does not respond."""
         return f"{self._names[0]} is {SILENT}"
 
     def _serve(self) -> None:
         store = self._store
         while True:
-            self._tells.wait()
-            with suppress(RuntimeError):  # the store, or rank 0 with it, is gone
-                if self._begins.is_set():
-                    self._begins.clear()
-                    store.delete_key("verdict")  # of an earlier part
+            self._reports.wait()
+            with suppress(RuntimeError):  # the store is gone, perhaps together with rank 0
+                if self._starts.is_set():
+                    self._starts.clear()
+                    store.delete_key("verdict")  # from an earlier part
                 self._say(store)
                 if self._asked.is_set() or (self._rank == 0 and store.check(["asked"])):
                     self._asked.clear()
@@ -90,16 +92,16 @@ class StatusBoard:
             self._asked.wait(self.tick_s)
 
     def _say(self, store: Store) -> None:
-        """Write a new text with the current seconds, as a heartbeat."""
+        """Write the position as a heartbeat; its seconds make each text differ from the one before."""
         position = self._where()
         store.set(f"at/{self._rank}", json.dumps([position.place, position.phase, position.seconds]))
 
     def _find_out(self, store: Store) -> str:
         if self._rank == 0:
             store.delete_key("asked")
-            words = self._compare(store, range(len(self._names)))
-            store.set("verdict", words)
-            return words
+            verdict = self._compare(store, range(len(self._names)))
+            store.set("verdict", verdict)
+            return verdict
         store.set("asked", "")
         for _ in range(ANSWER_TICKS):
             self._say(store)
@@ -109,7 +111,7 @@ class StatusBoard:
         return self._compare(store, [0, self._rank])
 
     def _compare(self, store: Store, ranks: Sequence[int]) -> str:
-        """Poll twice: a rank without a new heartbeat is frozen, or its machine is. A busy one gets more time."""
+        """Poll up to three times, since a busy rank is slow. Without a new heartbeat the rank or its machine is frozen."""
         before = self._texts(store, ranks)
         for _ in range(2):
             time.sleep(LOOK_TICKS * self.tick_s)
@@ -160,7 +162,7 @@ def _why_all(last: RankStatus) -> str:
 
 
 def of_step(step: int) -> str:
-    """Return the step of a place as text, as in Phases."""
+    """Name a step: "of step 7", or "before the first step" for step 0 (see Phases.place)."""
     return f"of step {step}" if step else "before the first step"
 
 

@@ -1,16 +1,16 @@
 """Watchdog thread in each rank: detects when the rank makes no progress and reports which rank holds up the others.
 
-Nothing is sent while training goes on. A rank whose step, validation, save or part of the build lasts longer than half
-of the timeout says so on the board (board.py). Shortly before the timeout, when the ranks that wait would end, the
-culprit is named, in a warning and again in their last words, and each writes the stacks of its threads to its log. A
-rank that hangs with Python's lock held has them written by faulthandler's own thread. Else nothing holds that lock
-while it writes: the log may lie on the disk that hangs.
+No messages are sent while training makes progress. A rank whose step, validation, save or part of the build exceeds
+half of the timeout reports its position (hang_store.py). Shortly before the timeout would end the waiting ranks, each
+of them logs a warning that names the culprit, and the stacks of its threads; its final error names the culprit again.
+If a rank hangs while it holds the GIL, faulthandler's C thread writes the stacks. Other writes release the GIL, because
+the log may be on the disk that hangs.
 
-A rank that no collective timeout stops, because it is alone or all ranks hang separately, exits after ALONE
-times that timeout: it says what it has been at, with its stacks.
+A rank that no collective timeout stops, because it is alone or all ranks hang separately, exits after ALONE times
+that timeout and prints its phase and its stacks.
 
-A disk may take as long as it needs: while one rank writes a checkpoint, or reads one, nobody ends, but it says so, and
-again each time that it has lasted twice as long.
+Disk I/O has no limit: while one rank reads or writes a checkpoint, no rank exits. That rank warns, and again each time
+the duration has doubled.
 """
 
 import faulthandler
@@ -29,31 +29,31 @@ from types import TracebackType
 
 from torch.distributed import Store  # type: ignore[attr-defined]
 
-from .hang_store import ANSWER_TICKS, StatusBoard, RankStatus, of_step
 from ..lifecycle.errors import Hangs, PeerLost
 from ..lifecycle.exit_rank import known_cause, print_error_once
-from .stall_clock import NoProgress
+from .hang_store import ANSWER_TICKS, RankStatus, StatusBoard, of_step
 from .phases import Phases
+from .stall_clock import NoProgress
 
-# gloo's words; the second ones are of a message whose time is not over yet, when another one's to the same rank is
+# gloo's texts. "timeout caused": this message had time left, but another one to the same rank timed out
 TIMED_OUT = re.compile("timed out|timeout caused", re.IGNORECASE)
-STDERR = 2  # faulthandler wants a descriptor: it writes without Python's lock
-READING = ("data", "validation")  # where a rank may wait for its workers
-AT_DISK = {"write": "writing since the end", "read": "reading"}  # what a rank does in a phase without an end in time
-MOST_TICK_S = 1.0  # between two looks
-MOST_MARGIN_S = 8.0  # before the timeout: when the culprit is looked for
-LAST_S = 4.0  # to find the culprit after the timeout, where it was not looked for before
-ALONE = 6.0  # timeouts that a rank has for what no other waits for: nothing but time tells slow from never
+STDERR = 2  # faulthandler takes a descriptor, because it writes without the GIL
+READING = ("data", "validation")  # phases in which a rank may wait for its data workers
+AT_DISK = {"write": "writing since the end", "read": "reading"}  # phases without a time limit
+MOST_TICK_S = 1.0  # between two polls
+MOST_MARGIN_S = 8.0  # the search for the culprit starts this long before the timeout
+LAST_S = 4.0  # for a search that starts only after the timeout
+ALONE = 6.0  # limit, in timeouts, for work that no other rank waits for: only time distinguishes slow from hung
 
 
 class HangWatchdog:
-    """Watch one rank while it builds and trains. A reentrant context; the first exit ends it.
+    """Watch one rank while it builds and trains. A reentrant context manager; its first exit stops the watch.
 
-    names         what people call each rank, by rank: rank 3 on node7
-    timeout_s     of one message between ranks, as of now
-    store         for the board; None for a world of one
-    on_tick       called as often as it looks, in a thread of its own: it may write to the disk that hangs
-    at_end        called when this rank hangs, before it ends: writes what there is still to write; may be set later
+    names         display name of each rank, by rank: rank 3 on node7
+    timeout_s     initial timeout of one message between ranks
+    store         for StatusBoard; None if world_size is 1
+    on_tick       called at each poll in a separate thread, because it may write to the disk that hangs
+    at_end        called before a hung rank exits, to write its remaining data; may be set later
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class HangWatchdog:
     ) -> None:
         self.phases = phases
         self.names, self.on_tick = names, on_tick
-        self.name, self.words = names[rank], ""  # words: who holds up the others, when somebody does
+        self.name, self.words = names[rank], ""  # words: which rank holds up the others, if known
         self._board = store and StatusBoard(store, rank, names, self.where, MOST_TICK_S)
         self._first_s = timeout_s
         self.use_timeout(timeout_s)
-        self._is_first = True  # that timeout, still
+        self._is_first = True  # the initial timeout still applies
         self.at_end: Callable[[], None] = lambda: None
         self._no_progress = NoProgress(phases)
-        self._alarmed, self._again_s = 0.0, 0.0  # since when the phase lasted of the last alarm, when to repeat it
+        self._alarmed, self._again_s = 0.0, 0.0  # start of the phase of the last alarm; time in it for the next alarm
         self._armed: tuple[float, float] | None = None
         self._ended = threading.Event()
         self._threads = [
@@ -105,7 +105,7 @@ class HangWatchdog:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Raise PeerLost with the name of the rank if an exchange timed out."""
+        """If an exchange timed out, raise PeerLost that names the culprit."""
         if self._ended.is_set():
             return
         self._ended.set()
@@ -116,12 +116,12 @@ class HangWatchdog:
         if error is not None and not isinstance(lost, PeerLost):
             self.phases.enter("failed")
             if self._board:
-                self._board.tell(True)  # until this process has gone, which may wait for a disk
+                self._board.report(True)  # until this process exits, which may take time if it waits for a disk
         if self._board and isinstance(lost, PeerLost) and TIMED_OUT.search(str(error)):
             raise PeerLost(lost.title, [self._culprit(self._board), "stacks of each rank: logs/rank_NN.log"]) from error
 
     def _culprit(self, board: StatusBoard) -> str:
-        """Return the final verdict; a busy machine may answer late."""
+        """Return the verdict; wait for it, because a busy machine may answer late."""
         was_asked = self._alarmed == self.phases.since
         if not was_asked:
             board.ask()
@@ -137,7 +137,7 @@ class HangWatchdog:
     def _look(self) -> None:
         since, part_s = self.phases.since, time.perf_counter() - self.phases.part_since
         position = self.where()
-        if position.phase == "start":  # not begun yet
+        if position.phase == "start":
             faulthandler.cancel_dump_traceback_later()
             self._armed = None
             return
@@ -145,22 +145,22 @@ class HangWatchdog:
         if since != self._alarmed:
             self.words = ""
         if self._board:
-            self._board.tell(part_s > self.timeout_s / 2)
+            self._board.report(part_s > self.timeout_s / 2)
         if position.seconds > (self._again_s if since == self._alarmed else self.alarm_s):
             self._alarmed, self._again_s = since, 2 * position.seconds if position.phase in AT_DISK else math.inf
             self._alarm(position, since)
 
     def _end_when_over(self) -> None:
-        """Exit the rank from a thread that does not write."""
+        """Exit a hung rank. Runs in a thread that does not write, because a write may hang."""
         self._no_progress.look(time.perf_counter(), self.tick_s)
-        # what is done for the first time compiles, as in the first step
+        # a phase that runs for the first time may compile, as the first step does
         is_first = self._is_first or self.phases.phase not in self.phases.known
         timeout_s = max(self.timeout_s, self._first_s) if is_first else self.timeout_s
         if not self._no_progress.is_over(ALONE * timeout_s) or self._ended.is_set():
             return
         last_words = threading.Thread(target=self._say_last, args=(timeout_s, is_first), daemon=True)
         last_words.start()
-        last_words.join(self.timeout_s)  # the disk gets as long again
+        last_words.join(self.timeout_s)  # a slow disk gets another timeout
         os._exit(Hangs.code)
 
     def _say_last(self, timeout_s: float, is_first: bool) -> None:
@@ -178,7 +178,7 @@ class HangWatchdog:
         )
 
     def _arm(self, since: float) -> None:
-        """The dump by a thread that needs no lock of Python; it is put off as long as the rank goes on."""
+        """Schedule faulthandler's dump, which does not need the GIL; progress postpones it."""
         if (since, self.timeout_s) != self._armed:
             faulthandler.dump_traceback_later(self.timeout_s, file=STDERR)
         self._armed = since, self.timeout_s
@@ -198,13 +198,13 @@ class HangWatchdog:
             self._board.ask()
             words = self._board.answer(ANSWER_TICKS * self.tick_s) or self._board.nobody
             if self.phases.since != since:
-                return  # it went on meanwhile
+                return  # the rank has made progress meanwhile
             print(f"warning: {words}", file=sys.stderr, flush=True)
         self.words = words
 
 
 def _stacks() -> str:
-    """Return the stacks of all threads through memory, because faulthandler holds the GIL while it writes."""
+    """Return the stacks of all threads. Written to memory first, because faulthandler holds the GIL while it writes."""
     with os.fdopen(os.memfd_create("stacks"), "r+b") as memory:
         faulthandler.dump_traceback(file=memory, all_threads=True)
         memory.seek(0)
@@ -212,7 +212,7 @@ def _stacks() -> str:
 
 
 def _ask_workers() -> None:
-    """Make data workers write their stacks to this log, one after another. SIGQUIT would kill other children."""
+    """Make data workers write their stacks to this log, one at a time. Skip children that SIGQUIT would kill."""
     for child in multiprocessing.active_children():
         with suppress(OSError, ValueError):
             caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{child.pid}/status").read_text(), re.MULTILINE)

@@ -1,7 +1,7 @@
-"""The process group: how ranks meet, and the few messages that the trainer sends besides gradients.
+"""The process group: rendezvous, and the few messages that the trainer sends besides gradients.
 
-`join` meets the other ranks; `Group` is what the rest of the trainer sees. With a world of one there is no
-process group at all and every operation is the identity.
+`join` runs the rendezvous and yields the `Group` that the rest of the trainer uses. With world_size 1 there is no
+process group, and every operation is the identity.
 """
 
 import io
@@ -21,30 +21,30 @@ from torch import Tensor
 from torch.distributed import HashStore, PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import _set_pg_timeout, _world
 
+from ..lifecycle.errors import BrokenInput, RendezvousFailed, StoppedEarly
+from ..rt import gpus
 from . import flight_recorder
 from .env import Env
-from ..lifecycle.errors import BrokenInput, RendezvousFailed, StoppedEarly
-from .process_group_end import keep_groups
 from .phases import Phases
-from ..rt import gpus
+from .process_group_end import keep_groups
 from .wait_for_master import wait_for_master
 
-BEAT_S = 1.0  # between two signs of life of a rank whose disk the others wait for
-BOARD_TIMEOUT_S = 1.5  # for an answer to the watch
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25  # between two looks who has come
+BEAT_S = 1.0  # between two heartbeats of a rank whose disk the others wait for
+BOARD_TIMEOUT_S = 1.5  # for store operations of the hang watchdog
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25  # between two polls during the rendezvous
 STOP_S = 1.0  # in which a stop signal reaches all ranks of a node
-BROADCAST_BYTES = 64 * 1024 * 1024  # in one message, which has to arrive within the timeout of a step
+BROADCAST_BYTES = 64 * 1024 * 1024  # per message, which has to arrive within the step timeout
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Group:
-    """All ranks of the job, seen from one of them.
+    """The ranks of the job, as seen by this rank.
 
-    device  where the model lives
-    board   another connection to the store where the ranks met; None for a world of one, or without a connection
-    phases  what this rank is doing at the moment
+    device  of the model
+    board   separate connection to the rendezvous store; None if world_size is 1 or it cannot be opened
+    phases  current phase of this rank
     """
 
     rank: int
@@ -55,11 +55,11 @@ class Group:
 
     @property
     def is_first(self) -> bool:
-        """Rank 0 writes what exists once: checkpoints and the console."""
+        """Return whether this is rank 0, which writes checkpoints and the console."""
         return self.rank == 0
 
     def start_sum(self, values: Sequence[float]) -> Callable[[], list[float]]:
-        """Begin to add `values` over all ranks (float64, on the CPU); what it returns waits for the sums."""
+        """Start the sum of `values` over all ranks (float64, on the CPU). The returned function waits for the sums."""
         sums = self.start_sum_of(torch.tensor(values, dtype=torch.float64))
         return lambda: [float(value) for value in sums().tolist()]
 
@@ -76,7 +76,7 @@ class Group:
         return finish
 
     def gather(self, values: Tensor) -> list[Tensor]:
-        """The CPU tensor `values` of every rank, by rank; all have one shape."""
+        """Return the CPU tensors `values` of all ranks, by rank; shapes must be equal."""
         if self.world_size == 1:
             return [values]
         gathered = [torch.empty_like(values) for _ in range(self.world_size)]
@@ -84,47 +84,47 @@ class Group:
         return gathered
 
     def largest(self, values: Tensor) -> Tensor:
-        """The CPU tensor `values` with the largest value of any rank in each place; it is changed in place."""
+        """Return the elementwise maximum of the CPU tensors `values` of all ranks. In place."""
         if self.world_size > 1:
             dist.all_reduce(values, op=dist.ReduceOp.MAX)
         return values
 
     def from_first(self, number: int) -> int:
-        """Rank 0's number, on every rank."""
+        """Return rank 0's number on every rank."""
         return self.from_rank(0, number)
 
     def from_rank(self, rank: int, number: int) -> int:
-        """The number that `rank` has, on every rank."""
+        """Return the number of rank `rank` on every rank."""
         holder = torch.tensor([number], dtype=torch.int64)
         if self.world_size > 1:
             dist.broadcast(holder, src=rank)
         return int(holder)
 
-    def one_does(self, rank: int, work: Callable[[], T], heard: Callable[[], None]) -> T | None:
-        """`rank` does `work`, in a thread, and all wait, however long; its result there, None on the others.
+    def run_on_rank(self, rank: int, work: Callable[[], T], on_heartbeat: Callable[[], None]) -> T | None:
+        """Run `work` on `rank` while all ranks wait, without a timeout. Return its result there, None elsewhere.
 
-        It says every second that it is still there: so a lost peer is noticed as in a step, in both directions.
-        heard: called on the others when they hear it
+        A heartbeat every second detects lost peers in both directions, as in a step.
+        on_heartbeat: called on the other ranks at each heartbeat
         """
         if self.world_size == 1:
             return work()
         if self.rank != rank:
             while not self.from_rank(rank, 0):
-                heard()
+                on_heartbeat()
             return None
         thread = ThreadPoolExecutor(1)
         result = thread.submit(work)
-        thread.shutdown(wait=False)  # it ends with its work, which a rank that has lost a peer does not wait for
+        thread.shutdown(wait=False)  # the thread ends with its work; a rank that has lost a peer does not wait for it
         while not self.from_rank(rank, int(bool(wait([result], BEAT_S).done))):
             pass
         return result.result()
 
     def bytes_from(self, rank: int, content: bytes) -> bytes:
-        """The few bytes that `rank` has, on every rank; what the others pass does not count."""
+        """Broadcast a few bytes from `rank`; the arguments of other ranks are ignored."""
         return bytes(self.file_from(rank, io.BytesIO(content)).getbuffer())
 
     def file_from(self, rank: int, content: io.BytesIO) -> io.BytesIO:
-        """Broadcast a file from the memory of `rank` to all ranks, once per node; other ranks' arguments are ignored."""
+        """Broadcast an in-memory file from `rank`; the arguments of other ranks are ignored."""
         if self.world_size == 1:
             return content
         size = self.from_rank(rank, content.getbuffer().nbytes)
@@ -138,9 +138,9 @@ class Group:
         return content
 
     def give_from_first(self, tensors: Iterable[Tensor]) -> None:
-        """Give these tensors, of equal shapes on all ranks, the values that rank 0 has; by way of the rank's device."""
+        """Copy the values of rank 0 into these tensors on all ranks, via the device. Shapes must be equal."""
         for tensor in tensors if self.world_size > 1 else ():
-            content = tensor.detach().contiguous().flatten().view(torch.uint8)  # for not every type can be sent
+            content = tensor.detach().contiguous().flatten().view(torch.uint8)  # some dtypes cannot be sent
             for piece in torch.split(content, BROADCAST_BYTES):
                 sent = piece.to(self.device)
                 dist.broadcast(sent, src=0)
@@ -157,9 +157,9 @@ class Group:
 
 
 def file_of(size: int) -> io.BytesIO:
-    """A file in memory with room for `size` bytes, to be filled through its getbuffer().
+    """Create an in-memory file of `size` zero bytes, to be filled through getbuffer().
 
-    While somebody holds that buffer, as a message under way does, getvalue() may give more than the file.
+    While that buffer is exported, for example to a pending message, getvalue() may return more than `size` bytes.
     """
     file = io.BytesIO()
     if size:
@@ -170,9 +170,9 @@ def file_of(size: int) -> io.BytesIO:
 
 
 def choose_device(env: Env) -> torch.device:
-    """Choose one GPU per rank if the job requests GPUs, else the CPU; without a request, use what exists.
+    """Choose one GPU per rank if the job requests GPUs, else the CPU; without a request, a GPU if there is one.
 
-    Raises BrokenInput when this node has fewer than asked for: on the CPU it would train for weeks.
+    Raises BrokenInput if this node has fewer GPUs than requested, because training on the CPU would take weeks.
     """
     num_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if env.gpus is not None and num_gpus < env.gpus:
@@ -186,16 +186,16 @@ def choose_device(env: Env) -> torch.device:
 def join(
     env: Env, init_timeout_s: int, stopped: Callable[[], bool] = lambda: False, even_alone: bool = False
 ) -> Iterator[Group]:
-    """Meet the other ranks; leave the group at the end.
+    """Run the rendezvous, and destroy the process group at the end.
 
-    even_alone: a world of one has a process group as well, which DeepSpeed and FSDP need
-    stopped: asked while waiting; true ends the wait with StoppedEarly
-    Raises RendezvousFailed when the ranks do not meet in time. After an exception inside, the group is not
-    torn down: that is a collective, and with a rank missing it hangs.
+    even_alone: create a process group with world_size 1 as well; DeepSpeed and FSDP need it
+    stopped: polled while waiting; true ends the wait with StoppedEarly
+    Raises RendezvousFailed if not all ranks join in time. After an exception in the body the group is not destroyed,
+    because that is a collective and hangs if a rank is missing.
     """
     device = choose_device(env)
     if device.type == "cuda":
-        torch.cuda.set_device(device)  # before init: communicators are made on the current device
+        torch.cuda.set_device(device)  # before init: communicators are created on the current device
     if env.world_size == 1:
         if even_alone:
             dist.init_process_group(_libraries(device), store=HashStore(), rank=0, world_size=1)
@@ -222,15 +222,15 @@ def join(
             device_id=device if device.type == "cuda" else None,
         )
     except RuntimeError as error:
-        if _comes_true(stopped, STOP_S):  # the others, and rank 0 with the store, are ending as well
+        if _becomes_true(stopped, STOP_S):  # a stopped job loses the store, because rank 0 serves it
             raise StoppedEarly("stopped before the rendezvous was complete") from error
         raise RendezvousFailed(
             f"rank {env.rank}: rendezvous timeout: not all {env.world_size} ranks joined within {init_timeout_s} s",
-            [_who_is_missing(store, env.world_size), str(error).splitlines()[0]],
+            [_missing_ranks(store, env.world_size), str(error).splitlines()[0]],
         ) from error
     keep_groups()
     yield Group(env.rank, env.world_size, device, _open_board(env, timeout))
-    keep_groups()  # those that were made since as well
+    keep_groups()  # including those created since
     dist.destroy_process_group()
 
 
@@ -239,10 +239,9 @@ def _libraries(device: torch.device) -> str:
 
 
 def _open_store(env: Env, timeout: timedelta) -> Store:
-    """The key-value store through which ranks exchange addresses, with keys of this attempt only.
+    """Open the key-value store in which ranks exchange addresses, with a key prefix for this attempt.
 
-    torchrun keeps its store over its own restarts; without the prefix a new rank may read the address of a
-    dead one.
+    torchrun keeps its store across restarts; without the prefix a new rank may read the address of a dead one.
     """
     try:
         store = TCPStore(
@@ -262,12 +261,12 @@ def _open_store(env: Env, timeout: timedelta) -> Store:
 
 
 def _open_board(env: Env, timeout: timedelta) -> Store | None:
-    """Open a separate connection to the store, so that its operations do not wait for those of the training."""
+    """Open a separate connection to the store, so that its operations do not queue behind those of the training."""
     try:
         store = TCPStore(env.master_addr, env.master_port, env.world_size, timeout=timeout, wait_for_workers=False)
     except RuntimeError as error:
-        why = str(error).splitlines()[0]
-        print(f"warning: hung ranks cannot be named: {why}", file=sys.stderr, flush=True)
+        reason = str(error).splitlines()[0]
+        print(f"warning: hung ranks cannot be named: {reason}", file=sys.stderr, flush=True)
         return None
     store.set_timeout(timedelta(seconds=BOARD_TIMEOUT_S))
     return PrefixStore(f"{_prefix(env)}/board", store)
@@ -278,7 +277,7 @@ def _prefix(env: Env) -> str:
 
 
 def _wait_for_all(store: Store, env: Env, timeout_s: float, stopped: Callable[[], bool]) -> None:
-    """Until every rank has come here: torch would wait as well, but deaf to signals.
+    """Wait for every rank. torch would wait as well, but ignore signals meanwhile.
 
     Raises StoppedEarly, and RuntimeError after timeout_s.
     """
@@ -294,16 +293,20 @@ def _wait_for_all(store: Store, env: Env, timeout_s: float, stopped: Callable[[]
         num_here = store.add("num_here", 0)
 
 
-def _comes_true(condition: Callable[[], bool], within_s: float) -> bool:
+def _becomes_true(condition: Callable[[], bool], within_s: float) -> bool:
     deadline = time.monotonic() + within_s
     while not condition() and time.monotonic() < deadline:
         time.sleep(FIRST_PAUSE_S)
     return condition()
 
 
-def _who_is_missing(store: Store, world_size: int) -> str:
+def _missing_ranks(store: Store, world_size: int) -> str:
     try:
         missing = [str(rank) for rank in range(world_size) if not store.check([f"here/{rank}"])]
     except RuntimeError:
         return "the rendezvous store no longer answers"
-    return f"missing: rank {', '.join(missing[:20])}" if missing else "all ranks joined the store, but not all could connect"
+    return (
+        f"missing: rank {', '.join(missing[:20])}"
+        if missing
+        else "all ranks joined the store, but not all could connect"
+    )

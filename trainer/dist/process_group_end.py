@@ -1,9 +1,8 @@
-"""The end of process groups: Gloo's threads need the GIL to let go of a message, and may be late (torch 2.13).
+"""Safe shutdown of process groups: Gloo's threads need the GIL to release a message, and may do so late (torch 2.13).
 
-Two things go wrong when they are. The destructor of Gloo waits for its threads; that of DDP, which calls it, does so
-with the GIL held, and the rank hangs. And an interpreter that takes itself apart gives nobody the GIL any more: it ends
-the thread that asks for it (CPython 3.11, PyThread_exit_thread), whose stack does not bear that, and the rank is
-aborted: "terminate called without an active exception".
+Then two things can go wrong. DDP's destructor holds the GIL while Gloo's destructor waits for its threads: a deadlock.
+And a finalizing interpreter ends any thread that requests the GIL (CPython 3.11, PyThread_exit_thread); in a thread of
+Gloo this aborts the rank: "terminate called without an active exception".
 """
 
 import ctypes
@@ -13,8 +12,8 @@ from pathlib import Path
 
 from torch.distributed.distributed_c10d import _world
 
-LOOK_S, LOOKS = 0.005, 3  # between two looks at the threads; how many in a row see none at work
-LONGEST_S = 5.0  # such a thread has microseconds of work left, on however busy a machine
+POLL_S, POLLS = 0.005, 3  # interval; number of polls in a row in which no thread works
+LONGEST_S = 5.0  # the threads have microseconds of work left, but the machine may be busy
 
 
 def keep_groups() -> None:
@@ -24,19 +23,19 @@ def keep_groups() -> None:
 
 
 def wait_for_threads() -> None:
-    """Until Gloo's threads have let go of all messages, and need the GIL no more. Nothing may be sent any longer.
+    """Wait until Gloo's threads have released all messages and no longer need the GIL. Send nothing afterwards.
 
-    A thread that is done waits for another message; one that wants the GIL gets it while this one sleeps.
+    An idle thread sleeps until the next message; one that needs the GIL gets it while this thread sleeps.
     """
-    deadline, at_rest = time.monotonic() + LONGEST_S, 0
-    while at_rest < LOOKS and time.monotonic() < deadline:
-        time.sleep(LOOK_S)
-        at_rest = 0 if _is_one_at_work() else at_rest + 1
+    deadline, idle_polls = time.monotonic() + LONGEST_S, 0
+    while idle_polls < POLLS and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+        idle_polls = 0 if _has_working_thread() else idle_polls + 1
 
 
-def _is_one_at_work() -> bool:
+def _has_working_thread() -> bool:
     for thread in Path("/proc/self/task").iterdir():
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # the thread has ended meanwhile
             name, _, fields = (thread / "stat").read_text().partition("(")[2].rpartition(")")
             if "gloo" in name and fields.split()[0] != "S":
                 return True

@@ -1,7 +1,7 @@
-"""Collect where each rank runs and with which versions, once, after the rendezvous.
+"""Collect the host, versions and hardware of each rank, once, after the rendezvous.
 
-Names of hosts are what later messages call a rank by. Versions and hardware that differ are warned of: sums of other
-kernels have other last bits, and a slow node holds up all.
+Later messages name ranks by their hosts. Differing versions and hardware cause a warning, because different kernels
+round differently, and a slow node slows down all ranks.
 """
 
 import json
@@ -16,18 +16,18 @@ import torch
 
 from .process_group import Group
 
-BYTES = 768  # of one rank's answer; its values are cut to fit
+BYTES = 768  # per rank; rank_facts() truncates its values to fit
 
 
 def rank_facts(device: torch.device) -> dict[str, str]:
-    """Return the answer of this rank."""
+    """Return the facts about this rank, ASCII, each value at most 60 characters."""
     is_gpu = device.type == "cuda"
     facts = {
         "host": os.uname().nodename,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "CPU capability": torch.backends.cpu.get_cpu_capability(),  # which of torch's kernels are used
-        "CPU": cpu_model(),  # which those of oneDNN and MKL choose by
+        "CPU capability": torch.backends.cpu.get_cpu_capability(),  # determines torch's kernels
+        "CPU": cpu_model(),  # determines the kernels of oneDNN and MKL
         "GPU": torch.cuda.get_device_name(device) if is_gpu else "",
         "GPU driver": gpu_driver() if is_gpu else "",
     }
@@ -35,15 +35,15 @@ def rank_facts(device: torch.device) -> dict[str, str]:
 
 
 def gather_rank_facts(group: Group) -> list[dict[str, str]]:
-    """The answers of all ranks, by rank."""
-    mine = json.dumps(rank_facts(group.device)).encode()
-    assert len(mine) <= BYTES
-    answers = group.gather(torch.tensor(list(mine.ljust(BYTES)), dtype=torch.uint8))
-    return [json.loads(bytes(row.tolist())) for row in answers]
+    """Return the facts about all ranks, by rank."""
+    facts = json.dumps(rank_facts(group.device)).encode()
+    assert len(facts) <= BYTES
+    rows = group.gather(torch.tensor(list(facts.ljust(BYTES)), dtype=torch.uint8))
+    return [json.loads(bytes(row.tolist())) for row in rows]
 
 
 def fact_differences(answers: Sequence[dict[str, str]]) -> list[str]:
-    """A line for each fact in which ranks differ: `torch: 2.13.0 on ranks 0-3; 2.12.1 on ranks 4-7`."""
+    """Return a line per fact in which ranks differ: `torch: 2.13.0 on ranks 0-3; 2.12.1 on ranks 4-7`."""
     lines = []
     for name in dict.fromkeys(name for facts in answers for name in facts if name != "host"):
         values = [facts.get(name, "none") for facts in answers]
@@ -54,9 +54,9 @@ def fact_differences(answers: Sequence[dict[str, str]]) -> list[str]:
 
 
 def scattered_copy(answers: Sequence[dict[str, str]], shards: int) -> str:
-    """Describe a copy of the model that spans more hosts than necessary; "" if there is none.
+    """Describe a model copy that spans more hosts than necessary; "" if there is none.
 
-    shards: ranks that share a copy; they follow each other
+    shards: number of consecutive ranks that share one copy
     """
     hosts = [facts["host"] for facts in answers]
     fewest = -(-shards // max(Counter(hosts).values()))
@@ -71,7 +71,7 @@ def scattered_copy(answers: Sequence[dict[str, str]], shards: int) -> str:
 
 
 def ranks_text(ranks: Sequence[int]) -> str:
-    """[0, 1, 2, 5] -> ranks 0-2, 5; [3] -> rank 3. Ascending."""
+    """Format ascending ranks: [0, 1, 2, 5] -> ranks 0-2, 5; [3] -> rank 3."""
     spans: list[list[int]] = []
     for rank in ranks:
         if spans and rank == spans[-1][-1] + 1:
@@ -85,15 +85,15 @@ def ranks_text(ranks: Sequence[int]) -> str:
 
 def cpu_model() -> str:
     """Return the CPU model from the kernel; "" if unknown."""
-    return _found("/proc/cpuinfo", r"^model name\s*:\s*(.*)$")
+    return _match_in_file("/proc/cpuinfo", r"^model name\s*:\s*(.*)$")
 
 
 def gpu_driver() -> str:
     """Return the version of NVIDIA's kernel module; "" without one."""
-    return _found("/proc/driver/nvidia/version", r"Kernel Module.*?\s(\d+\.[\d.]+)\s")
+    return _match_in_file("/proc/driver/nvidia/version", r"Kernel Module.*?\s(\d+\.[\d.]+)\s")
 
 
-def _found(path: str, pattern: str) -> str:
+def _match_in_file(path: str, pattern: str) -> str:
     try:
         match = re.search(pattern, Path(path).read_text(errors="replace"), re.MULTILINE)
     except OSError:

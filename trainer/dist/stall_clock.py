@@ -1,21 +1,21 @@
 """Measure how long a rank has made no progress, polled by a thread. Standard library only.
 
-No message between ranks, with its timeout, ends a rank that waits for no other: it is alone, or all of them hang, each
-by itself. Time in which the process was stopped, or the thread had no turn, does not count: a suspended job hangs in
-nothing.
+The timeout of messages does not cover a rank that waits for no other, because it is alone or because every rank hangs
+by itself. Time in which the process was suspended or the thread did not run does not count: a suspended job is not
+hung.
 """
 
 from .phases import Phases
 
-MOST_TICKS = 3  # what counts at most between two looks
-# Where nothing ends it. save: what ranks send each other in one has a timeout; to gather and copy much takes its time
+MOST_TICKS = 3  # upper limit of the time that counts between two polls
+# Phases without a limit. save: its messages have a timeout, and gathering and copying a large state takes long
 ENDLESS = ("start", "save", "write", "read", "failed")
 
 
 class NoProgress:
-    """Detector for a single rank.
+    """Stall clock of one rank.
 
-    spent_s  in this phase, as far as it was seen, since there was a sign that it gets on
+    spent_s  observed time since the last sign of progress
     """
 
     def __init__(self, phases: Phases) -> None:
@@ -23,16 +23,16 @@ class NoProgress:
         self.spent_s = 0.0
 
     def look(self, now: float, tick_s: float) -> float:
-        """spent_s. now: of time.perf_counter; tick_s: between two looks, as it was meant"""
+        """Update and return spent_s. now: of time.perf_counter; tick_s: intended interval between two polls"""
         moved = self._phases.moved
         self.spent_s = self.spent_s + min(now - self._looked, MOST_TICKS * tick_s) if moved == self._moved else 0.0
         self._moved, self._looked = moved, now
         return self.spent_s
 
     def has_moved(self) -> bool:
-        """Since the last look."""
+        """Return whether there was progress since the last poll."""
         return self._phases.moved != self._moved
 
     def is_over(self, timeout_s: float) -> bool:
-        """Return whether the time was over at the last poll."""
+        """Return whether the rank had stalled for longer than timeout_s at the last poll."""
         return self.spent_s > timeout_s and self._phases.phase not in ENDLESS and not self.has_moved()
