@@ -1,1 +1,1 @@
-"""Durable writes, and reads that are retried on bad disks."""
+"""Durable writes, and reads with retries after I/O errors."""

@@ -1,4 +1,4 @@
-"""Files that are on the disk when a call returns, and that are there whole or not at all.
+"""Durable and atomic file writes: fsync before the call returns, and rename into place.
 
 Standard library only.
 """
@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-# What goes into a file: bytes, or a function that writes them, so that a large state is never in memory twice.
+# Content of a file: bytes, or a function that writes them, so that a large state is never in memory twice.
 Content = bytes | Callable[[BinaryIO], object]
 
 
 @dataclass(frozen=True)
 class Written:
-    """Written content: bytes and their hash in hex."""
+    """Result of a write: size in bytes and SHA-256 in hex."""
 
     size: int
     sha256: str
 
 
 def write_durably(path: Path, content: Content) -> Written:
-    """Write a file that is on the disk when this returns. Raises OSError."""
+    """Write a file and flush it to disk. Raises OSError."""
     with open(path, "wb") as file:
         sink = _Sink(file)
         try:
@@ -33,7 +33,7 @@ def write_durably(path: Path, content: Content) -> Written:
             else:
                 content(cast(BinaryIO, sink))
         except Exception:
-            if sink.error is not None:  # torch.save tells of a full disk as an "unexpected pos"
+            if sink.error is not None:  # torch.save reports a full disk as "unexpected pos"
                 raise sink.error from None
             raise
         file.flush()
@@ -42,7 +42,7 @@ def write_durably(path: Path, content: Content) -> Written:
 
 
 def replace_durably(path: Path, content: Content) -> Written:
-    """Give `path` this content in one step: readers see the old file or the new one. Raises OSError."""
+    """Replace `path` atomically: readers see either the old or the new content. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
     try:
@@ -56,7 +56,7 @@ def replace_durably(path: Path, content: Content) -> Written:
 
 
 def flush_folder(folder: Path) -> None:
-    """The names in `folder` are on the disk when this returns."""
+    """Flush the directory entries of `folder` to disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -65,7 +65,7 @@ def flush_folder(folder: Path) -> None:
 
 
 def sha256_of(file: BinaryIO) -> str:
-    """Hex, from where the file stands to its end."""
+    """Return the SHA-256 in hex, from the current position to the end of the file."""
     digest = hashlib.sha256()
     while chunk := file.read(1 << 20):
         digest.update(chunk)
@@ -73,7 +73,7 @@ def sha256_of(file: BinaryIO) -> str:
 
 
 class _Sink(io.RawIOBase):
-    """File wrapper that hashes what it writes to `file`. Both release the GIL, so that training continues."""
+    """File wrapper that writes to `file` and hashes. Both operations release the GIL, so that training continues."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.digest, self.size = file, hashlib.sha256(), 0
