@@ -4,19 +4,19 @@ import functools
 from pathlib import Path
 
 
-@functools.cache  # asked for in every step
+@functools.cache  # called in every step
 def stop_file(run_dir: Path) -> Path:
-    """Return the stop file. If it exists, save and exit; the job is not requeued."""
+    """Return the path of the stop file. If it exists, the run saves and exits; the job is not requeued."""
     return run_dir / "control" / "STOP"
 
 
 class SaveRequest:
-    """control/SAVE, for rank 0. It exists = save now and go on; the trainer removes it, whether the disk took the
-    checkpoint or not. One that cannot be removed counts once, until somebody changes it or makes another."""
+    """control/SAVE, read by rank 0. If it exists, the run saves and continues, and the trainer removes the file even
+    if the save fails. A file that cannot be removed counts once, until it is changed or replaced."""
 
     def __init__(self, run_dir: Path) -> None:
         self._file = run_dir / "control" / "SAVE"
-        self._seen: tuple[int, int] | None = None  # which file, as of its last change
+        self._seen: tuple[int, int] | None = None  # inode and change time (ns)
         self._answered: tuple[int, int] | None = None
 
     def is_made(self) -> bool:
@@ -29,7 +29,7 @@ class SaveRequest:
         return self._seen not in (None, self._answered)
 
     def answer(self) -> None:
-        """Remove the request that is_made() saw last."""
+        """Remove the request that is_made() last saw."""
         if self._seen in (None, self._answered):
             return
         self._answered = self._seen

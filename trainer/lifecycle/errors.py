@@ -1,6 +1,6 @@
-"""Causes of failure that are known in advance: a short message for the user, an exit code for the launcher.
+"""Known causes of failure: a short message for the user and an exit code for the launcher.
 
-Everything else is a bug or a surprise and keeps its traceback (see leave.py). Standard library only.
+Any other exception keeps its traceback (see exit_rank.py). Standard library only.
 """
 
 import os
@@ -10,7 +10,7 @@ from ..rt import exit_codes
 
 
 class TrainerError(Exception):
-    """One error with a message. `details` are further lines, `hint` is the next step."""
+    """Error with a message for the user. `details` are further lines, `hint` is the next step."""
 
     code = exit_codes.CRASHED
 
@@ -28,53 +28,53 @@ class TrainerError(Exception):
 
 
 class BrokenInput(TrainerError):
-    """Configuration, environment or data that another attempt would find broken again."""
+    """Invalid configuration, environment or data: another attempt would fail as well."""
 
     code = exit_codes.DATA_BROKEN
 
 
 class RendezvousFailed(TrainerError):
-    """The ranks did not find each other."""
+    """Rendezvous timeout or error."""
 
     code = exit_codes.RENDEZVOUS_FAILED
 
 
 class PeerLost(TrainerError):
-    """Another rank, or the link to it, went away after training began."""
+    """Another rank, or the connection to it, was lost after the rendezvous."""
 
     code = exit_codes.PEER_LOST
 
 
 class StorageLost(TrainerError):
-    """A disk that does not give what is there, and may give it to another attempt."""
+    """A file exists but cannot be read (I/O error); another attempt may succeed."""
 
     code = exit_codes.PEER_LOST
 
 
 class Hangs(TrainerError):
-    """Error of a rank that cannot continue while no other rank waits for it in a collective."""
+    """This rank hangs, and no collective timeout stops it."""
 
     code = exit_codes.PEER_LOST
 
 
 class StoppedEarly(TrainerError):
-    """A stop signal came before there was anything to save."""
+    """A stop signal arrived before there was anything to save."""
 
     code = exit_codes.PREEMPTED
 
 
 class Diverged(TrainerError):
-    """Raised for a NaN or Inf loss."""
+    """NaN or Inf in the loss or its gradient."""
 
 
 def lost_worker(pid: int | str, how: str) -> TrainerError:
-    """A process that reads data is gone: seldom its own fault, so that another attempt may do better."""
+    """Return the error for a dead data loader process. The cause is rarely in the data, so that a retry may succeed."""
     title = f"rank {os.environ.get('RANK', '0')}: data loader process {pid} died: {how}"
     return TrainerError(title, hint="probably out of memory: raise `mem`, or lower loader.workers")
 
 
-def unreadable(why: str) -> StorageLost:
-    """why: the file, and what the disk said"""
+def unreadable(message: str) -> StorageLost:
+    """Return the error for an unreadable checkpoint. message: the file and the I/O error"""
     hint = "the checkpoint may be intact, so it is neither skipped nor removed: check the disk, then --resume;"
     hint += " to continue without that checkpoint, move its folder away"
-    return StorageLost(why, hint=hint)
+    return StorageLost(message, hint=hint)

@@ -1,7 +1,7 @@
-"""Exit a failed rank: its last message and its exit code. Standard library only.
+"""Exit a failed rank with a message and an exit code. Standard library only.
 
-A known cause is one short message. A lost peer is one line too, since the cause is in the other rank's log.
-Anything else keeps its full traceback.
+A known cause is one short message. So is a lost peer, because the cause is in the other rank's log. Any other
+exception keeps its full traceback.
 """
 
 import os
@@ -14,8 +14,8 @@ from ..files.retried_reads import Unreadable
 from ..rt import exit_codes
 from .errors import BrokenInput, PeerLost, StoppedEarly, TrainerError, lost_worker, unreadable
 
-# What torch (2.13) says when the other end is gone. gloo's errors are plain RuntimeErrors that begin with their place
-# in gloo's source, and the same pair of ranks asked again has the second text; NCCL's are DistBackendErrors.
+# Messages of torch 2.13 when a peer is lost. gloo raises plain RuntimeErrors that begin with a position in gloo's
+# source; a later message between the same two ranks fails with the second text. NCCL raises DistBackendErrors.
 GLOO = re.compile(
     r"\[\S*/gloo/\S+:\d+\] .*(connection (reset|closed|refused)|timed out|timeout|broken pipe|socket|no route)"
     r"|application timeout caused pair closure",
@@ -24,42 +24,42 @@ GLOO = re.compile(
 NCCL = re.compile(
     r"nccl.*(remote error|remote process|timeout|unhandled system error|aborted)", re.IGNORECASE | re.DOTALL
 )
-OF_TORCH = "torch.distributed"  # where DistBackendError, DistNetworkError and DistStoreError are from
+OF_TORCH = "torch.distributed"  # module of DistBackendError, DistNetworkError and DistStoreError
 
-# What torch.utils.data (2.13) says of a worker process that is gone.
+# Message of torch.utils.data 2.13 about a dead worker process.
 LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is (killed by signal: [\w ]+)|exited)")
 
-# CUDA's words for cudaErrorAssert, in an AcceleratorError of torch 2.13. It comes out at a later call, so the place of
-# the traceback misleads; the assertion itself is on stderr, of nll_loss (aten/src/ATen/native/cuda/Loss.cu) or another
+# CUDA's text for cudaErrorAssert, in an AcceleratorError of torch 2.13. A later call raises it, so the traceback
+# misleads; the assertion is on stderr, for example that of nll_loss (aten/src/ATen/native/cuda/Loss.cu)
 GPU_ASSERTION = "device-side assert triggered"
 
-# DDP of torch 2.13, of a step in which a parameter got no gradient on this rank.
+# Message of DDP in torch 2.13 after a step in which a parameter got no gradient on this rank.
 UNUSED = "Expected to have finished reduction in the prior iteration"
-ALLOWED = "`find_unused_parameters=True` is enabled"  # in the same text, where an output has no influence
+ALLOWED = "`find_unused_parameters=True` is enabled"  # in the same message if an output does not affect the loss
 
-TOLD = "_jobc_told"  # of an error: the exit code, once it has been printed
+PRINTED = "_jobc_printed"  # attribute of a printed error: its exit code
 
 
 def exit_with_error(error: BaseException) -> NoReturn:
-    """Tell `error` and end this process without any teardown, which could wait for a rank that is gone."""
+    """Print `error` and exit without teardown, which could wait for a lost rank."""
     os._exit(print_error_once(error))
 
 
 def exit_without_teardown(code: int) -> NoReturn:
-    """End a process whose work is done, without any teardown, in which torch's threads can abort it."""
+    """Exit a finished process without teardown, during which torch's threads can abort it."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
 def print_error_once(error: BaseException) -> int:
-    """Print `error` once, and return the exit code. Called before a rank waits for its disk."""
-    attributes = vars(error)  # kept in the error itself: one of the user's may have no hash
-    if TOLD not in attributes:
+    """Print `error` unless already printed, and return the exit code. Called before a rank waits for its disk."""
+    attributes = vars(error)  # stored in the error itself, because a user's exception may be unhashable
+    if PRINTED not in attributes:
         sys.stdout.flush()
-        attributes[TOLD] = _print_exit(error) if isinstance(error, SystemExit) else _print(error)
+        attributes[PRINTED] = _print_exit(error) if isinstance(error, SystemExit) else _print(error)
         sys.stderr.flush()
-    return int(attributes[TOLD])
+    return int(attributes[PRINTED])
 
 
 def _print(error: BaseException) -> int:
@@ -72,7 +72,7 @@ def _print(error: BaseException) -> int:
 
 
 def _print_exit(error: SystemExit) -> int:
-    """The user's code called sys.exit(). That nothing is left to do is for the trainer to say: 0 becomes 1."""
+    """Return the exit code after sys.exit() in user code. 0 becomes 1, because training is not finished."""
     code = error.code & 0xFF if isinstance(error.code, int) else 0
     if isinstance(error.code, str):
         print(error.code, file=sys.stderr)
@@ -83,7 +83,7 @@ def _print_exit(error: SystemExit) -> int:
 
 
 def known_cause(error: BaseException) -> TrainerError | None:
-    """`error` as a TrainerError, or None when it is a surprise."""
+    """Return the TrainerError that explains `error`, or None if the cause is unknown."""
     if isinstance(error, TrainerError):
         return error
     if isinstance(error, Unreadable):
@@ -101,7 +101,7 @@ def known_cause(error: BaseException) -> TrainerError | None:
         )
     if is_lost_peer(error):
         line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        message = re.sub(r"^\[\S+\] ", "", line).split(". This is typically")[0]  # without the place in gloo's source
+        message = re.sub(r"^\[\S+\] ", "", line).split(". This is typically")[0]  # without gloo's source position
         return PeerLost(f"rank {_rank()} lost a peer: {message}; see the log of the first rank that failed")
     return None
 
@@ -111,10 +111,10 @@ def _rank() -> str:
 
 
 def is_lost_peer(error: BaseException) -> bool:
-    """Return whether torch.distributed raised it, among several ranks: a data set can lose a connection too."""
+    """Return whether torch.distributed raised it; a data set can lose a connection too. False if world_size is 1."""
     if not isinstance(error, RuntimeError) or os.environ.get("WORLD_SIZE") == "1":
         return False
     kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__ == OF_TORCH}
-    if kinds & {"DistNetworkError", "DistStoreError"}:  # the store: it has gone, or another rank did not write to it
+    if kinds & {"DistNetworkError", "DistStoreError"}:  # the store is lost, or another rank did not write to it
         return True
     return bool(NCCL.search(str(error)) if "DistBackendError" in kinds else GLOO.match(str(error)))

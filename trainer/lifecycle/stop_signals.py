@@ -1,8 +1,7 @@
 """Stop requests: a signal only sets a flag, because it may arrive during a collective.
 
-Only while a rank builds what it trains, which may mean minutes of compiling, does it end at once.
-
-Standard library only, so that the handlers are in place before torch is imported.
+During the build, which may compile for minutes, a signal ends the rank at once. Standard library only, so that the
+handlers are installed before torch is imported.
 """
 
 import os
@@ -14,13 +13,14 @@ from types import FrameType
 from ..rt import exit_codes
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
-REPEAT_S = 5.0  # launchers send the same request more than once; within this time it counts as one
+REPEAT_S = 5.0  # signals within this time count as one request, because launchers send several
 
 
 class StopSignals:
-    """Was this process asked to stop? A second request, after REPEAT_S, ends it at once by that signal.
+    """Signal handlers for stop requests. A second request, after REPEAT_S, kills the process by that signal.
 
-    ends_with  called when there is nothing to save yet and the flag is not polled: a request then ends this process
+    received   name of the first signal, or None
+    ends_with  if set, a request calls it and exits at once: there is nothing to save yet and no code polls the flag
     """
 
     def __init__(self) -> None:
