@@ -1,4 +1,4 @@
-"""`python -m jobc_trainer`: environment and train.json in, trained weights and an exit code out."""
+"""`python -m jobc_trainer`: reads the environment and train.json, trains, and returns an exit code."""
 
 import faulthandler
 import os
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def refuse_other_world(config: TrainConfig, env: environment.Env) -> None:
-    """Raise BrokenInput if WORLD_SIZE differs from train.json, whose batch is divided for one world size."""
+    """Raise BrokenInput if WORLD_SIZE differs from train.json, whose batch is split for one world size."""
     if config.world_size != env.world_size:
         by = f"accelerate, by {YAML}," if env.accelerate_mixed_precision is not None else "the launcher"
         raise BrokenInput(
@@ -61,7 +61,7 @@ def refuse_other_settings(config: TrainConfig, env: environment.Env) -> None:
         return
     precision = "no" if config.loop.precision == "fp32" else config.loop.precision
     configured = env.accelerate_mixed_precision
-    is_zero = config.parallel.kind == "deepspeed"  # whose precision is in deepspeed.json (zero.py)
+    is_zero = config.parallel.kind == "deepspeed"  # its precision is in deepspeed.json (zero.py)
     wrong = [
         *([f"mixed_precision: {configured}, not {precision}"] if configured != precision and not is_zero else []),
         *(["distributed_type: FSDP"] if env.accelerate_use_fsdp else []),
@@ -75,11 +75,11 @@ def refuse_other_settings(config: TrainConfig, env: environment.Env) -> None:
 
 
 def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> int:
-    """Join the process group, build the training and run it; return the exit code."""
+    """Join the process group, build everything and run the training loop; return the exit code."""
     if config.loop.deterministic:
         # must be set before CUDA starts; PyTorch 2.13 documentation, torch.use_deterministic_algorithms
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    with garbage_collection_paused():  # imported here, so that errors above are reported before torch is loaded
+    with garbage_collection_paused():  # imported here, so that the errors above appear before torch is loaded
         from .build.build import build
         from .dist.process_group import join
         from .loop.loop import run
@@ -88,7 +88,7 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
     even_alone = config.parallel.kind != "ddp"
     with join(env, config.process_group.init_timeout_s, lambda: signals.received is not None, even_alone) as group:
         assert env.run_dir is not None
-        # on any rank: rank 0, which counts starts, may only know that it lost a peer
+        # on any rank, because rank 0, which counts starts, may only notice a lost peer
         signals.ends_with = partial(attempt_counter.note_good_end, env.run_dir)
         if signals.received is not None:
             raise StoppedEarly("stopped before the first step")

@@ -1,9 +1,9 @@
-"""The result of a finished training, for people who do not run this trainer.
+"""Export the trained weights, for use without this trainer.
 
     final/weights.pt   a state_dict on the CPU, for torch.load(…, weights_only=True)
-    final/model.json   what builds the module that it belongs to
+    final/model.json   configuration of the module
 
-`load` is their way back to a module; the weights alone load into any module with the same names.
+`load` rebuilds the module from both files. weights.pt alone loads into any module with the same parameter names.
 """
 
 import json
@@ -29,14 +29,14 @@ from .rt.untrusted_files import Unreadable, is_count, open_regular, read_json
 
 @dataclass(frozen=True)
 class ExportedSizes:
-    """The sizes that a model takes from its data; see data.source.DataSource."""
+    """Sizes of the data that a model depends on; see data.source.DataSource."""
 
     num_inputs: int
     num_classes: int
 
 
 def write(folder: Path, weights: Mapping[str, Tensor], config: TrainConfig, sizes: DataSizes, step: int) -> str:
-    """Write both files; the sha256 of the weights. Raises OSError."""
+    """Write both files; return the SHA-256 of weights.pt in hex. Raises OSError."""
     sha256 = replace_durably(folder / "weights.pt", torch_file(copy_to_cpu(weights))).sha256
     sidecar = {
         "format": 1,
@@ -54,12 +54,12 @@ def write(folder: Path, weights: Mapping[str, Tensor], config: TrainConfig, size
 
 
 def load(folder: str | Path, trusted: bool = False) -> nn.Module:
-    """The trained module, on the CPU and in evaluation mode.
+    """Return the trained module, on the CPU and in eval mode.
 
-    folder: `final` of a run
-    trusted: call the class or function that model.json names; it may be any that can be imported
+    folder: `final` in a run folder
+    trusted: allow model.json to name a class or function to call, which can be anything importable
 
-    Raises BrokenInput when the two files are not of one training, OSError when one is not there.
+    Raises BrokenInput if the files do not match or the model cannot be rebuilt, OSError if a file is missing.
     """
     folder = Path(folder)
     try:
@@ -74,8 +74,8 @@ def load(folder: str | Path, trusted: bool = False) -> nn.Module:
             raise BrokenInput(f"{folder}/weights.pt does not belong to model.json")
         if sidecar.get("recipe") is not None:
             hint = f"load weights.pt into the model from build_model() of {sidecar['recipe']}"
-            why = "the model was built by a recipe, so model.json is not enough to load it"
-            raise BrokenInput(f"{folder}: {why}", hint=hint)
+            reason = "the model was built by a recipe, so model.json is not enough to load it"
+            raise BrokenInput(f"{folder}: {reason}", hint=hint)
         model, problems = strict.parse(sidecar.get("model"), get_type_hints(TrainConfig)["model"])
         if model is None:
             raise BrokenInput(f"{folder}/model.json: this version of the trainer does not know the model", problems)

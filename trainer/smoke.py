@@ -1,4 +1,4 @@
-"""Do the ranks of this job reach each other, and does each see its own share? `python -m jobc_trainer.smoke`
+"""Smoke test of communication and data sharding between the ranks of a job: `python -m jobc_trainer.smoke`
 
 In   the environment contract; no train.json, no run folder
 Out  one `ok` line per check on rank 0's console, and the exit code
@@ -19,7 +19,7 @@ MESSAGE_FLOATS = 1_000_000
 
 
 def main() -> int:
-    """The exit code."""
+    """Run the checks; return the exit code."""
     try:
         return check(environment.read(os.environ), StopSignals())
     except BaseException as error:
@@ -27,9 +27,9 @@ def main() -> int:
 
 
 def check(env: environment.Env, signals: StopSignals) -> int:
-    """Join, add, share out; raises when one of them fails."""
+    """Check the rendezvous, an all-reduce and the sharding of samples. Raises if one of them fails."""
     with garbage_collection_paused():
-        import torch  # here, so that a broken environment is told at once
+        import torch  # here, so that errors in the environment are reported at once
         import torch.distributed as dist
 
         from .data.order import Order, shard
@@ -40,7 +40,7 @@ def check(env: environment.Env, signals: StopSignals) -> int:
         name = torch.tensor(list(socket.gethostname().encode()[:64].ljust(64)), dtype=torch.uint8)
         hosts = {bytes(row.tolist()).decode().strip() for row in group.gather(name)}
         scope = f"{env.world_size} ranks on {len(hosts)} host{'s' * (len(hosts) > 1)}"
-        ok = [f"process group: {scope} in {time.monotonic() - start:.1f} s"]
+        results = [f"process group: {scope} in {time.monotonic() - start:.1f} s"]
 
         start = time.monotonic()
         ones = torch.ones(MESSAGE_FLOATS, device=group.device)
@@ -50,19 +50,19 @@ def check(env: environment.Env, signals: StopSignals) -> int:
             f"all-reduce of 1 over {group.world_size} ranks returned {ones[0]}"
         )
         milliseconds = (time.monotonic() - start) * 1000
-        ok.append(f"all-reduce: {4 * MESSAGE_FLOATS / 1e6:.0f} MB on {group.device.type} in {milliseconds:.0f} ms")
+        results.append(f"all-reduce: {4 * MESSAGE_FLOATS / 1e6:.0f} MB on {group.device.type} in {milliseconds:.0f} ms")
 
         order = Order(seed=0, num_samples=NUM_SAMPLES, batch=BATCH_PER_RANK * group.world_size, drop_last=False)
         seen_N = torch.zeros(NUM_SAMPLES, dtype=torch.int64)
         for step in range(order.steps_per_epoch):
-            mine_R, num_real = shard(*order.global_batch(step), group.rank, group.world_size)
-            seen_N[mine_R[:num_real]] += 1
+            indices_R, num_real = shard(*order.global_batch(step), group.rank, group.world_size)
+            seen_N[indices_R[:num_real]] += 1
         times_N = torch.stack(group.gather(seen_N)).sum(0)
-        missing, twice = int((times_N == 0).sum()), int((times_N > 1).sum())
-        assert missing == 0 and twice == 0, f"sharding: {missing} samples seen by no rank, {twice} more than once"
-        ok.append(f"sharding: {NUM_SAMPLES} samples, each seen by exactly one of {group.world_size} ranks")
+        missing, repeated = int((times_N == 0).sum()), int((times_N > 1).sum())
+        assert missing == repeated == 0, f"sharding: {missing} samples seen by no rank, {repeated} more than once"
+        results.append(f"sharding: {NUM_SAMPLES} samples, each seen by exactly one of {group.world_size} ranks")
         if group.is_first:
-            print("\n".join(f"ok  {line}" for line in ok), flush=True)
+            print("\n".join(f"ok  {line}" for line in results), flush=True)
     return 0
 
 
