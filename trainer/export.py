@@ -78,7 +78,7 @@ def load(folder: str | Path, trusted: bool = False) -> nn.Module:
             raise BrokenInput(f"{folder}: {reason}", hint=hint)
         model, problems = strict.parse(sidecar.get("model"), get_type_hints(TrainConfig)["model"])
         if model is None:
-            raise BrokenInput(f"{folder}/model.json: this version of the trainer does not know the model", problems)
+            raise BrokenInput(f"{folder}/model.json: this version of the trainer does not support the model", problems)
         if isinstance(model, Target) and not trusted:
             hint = "use load(folder, trusted=True) if you trust the author of the folder"
             raise BrokenInput(f"{folder}/model.json: loading would run the code {model.name}", hint=hint)
