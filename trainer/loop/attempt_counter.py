@@ -1,6 +1,6 @@
-"""Does this run get anywhere? Starts in a row that completed no new step are counted in the run folder.
+"""Detect crash loops: count the consecutive starts that completed no new step, in the run folder.
 
-Detect crash loops: a crash at the same step would otherwise be requeued forever. Standard library only.
+Without it a crash at the same step would be requeued forever. Standard library only.
 """
 
 from contextlib import suppress
@@ -13,20 +13,20 @@ from ..rt.run_folder import PROGRESS, REACHED, read_small, write_small
 from .metrics import last_step
 
 
-def note_start(run_dir: Path, most: int | None) -> None:
-    """Record a start, on rank 0. Raises BrokenInput if the last `most` starts made no progress (a crash loop).
+def note_start(run_dir: Path, limit: int | None) -> None:
+    """Record a start, on rank 0. Raises BrokenInput if the last `limit` starts made no progress (a crash loop).
 
     A manual resume resets the count.
     """
     try:
         newest = store.newest_first(run_dir / "checkpoints")
     except Unreadable:
-        return  # the ranks say so when they have met; without the steps that are there it cannot be counted
-    brought = _read(run_dir / REACHED, "step")
+        return  # reported after the rendezvous; without the newest step there is nothing to compare
+    recorded = _read(run_dir / REACHED, "step")
     reached = max(
         store.step_of(newest[0]) if newest else 0,
         last_step(run_dir / "metrics" / "rank_00.jsonl"),
-        brought[0] if brought else 0,
+        recorded[0] if recorded else 0,
     )
     previous = _read(run_dir / PROGRESS, "step", "fruitless")
     if previous is None:
@@ -34,7 +34,7 @@ def note_start(run_dir: Path, most: int | None) -> None:
         return
     furthest = max(reached, previous[0])
     fruitless = 0 if reached > previous[0] else previous[1] + 1
-    give_up = most is not None and fruitless >= most
+    give_up = limit is not None and fruitless >= limit
     _write(run_dir, furthest, 0 if give_up else fruitless)
     if give_up:
         raise BrokenInput(
@@ -50,7 +50,7 @@ def note_good_end(run_dir: Path) -> None:
 
 
 def _read(path: Path, *names: str) -> list[int] | None:
-    """These numbers of a small file; None when it is not there, or a power failure has left it empty."""
+    """Return the named numbers from a small file; None if it is missing, or empty after a power failure."""
     content = read_small(path)
     try:
         return [int(content[1][name]) for name in names] if content else None
@@ -59,6 +59,6 @@ def _read(path: Path, *names: str) -> list[int] | None:
 
 
 def _write(run_dir: Path, step: int, fruitless: int) -> None:
-    """step: the furthest of all starts; fruitless: starts in a row before this one that did not come further"""
-    with suppress(OSError):  # a folder that can only be read: the first save says so
+    """step: furthest step of all starts; fruitless: number of consecutive starts before this one without progress"""
+    with suppress(OSError):  # the first save reports a read-only folder
         write_small(run_dir / PROGRESS, keys={"step": step, "fruitless": fruitless})

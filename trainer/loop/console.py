@@ -1,4 +1,4 @@
-"""The text that rank 0 shows: the banner, a line per so many steps, a duration. Functions of values."""
+"""Format the console output of rank 0: banner, step lines, durations. Pure functions."""
 
 import platform
 
@@ -37,21 +37,21 @@ def start_text(training: Training) -> str:
 
 
 def batch_line(config: TrainConfig) -> str:
-    """Samples per step and how they come about."""
+    """Return the samples per step: micro-batch x gradient accumulation x ranks."""
     batch = config.batch
     ways = f"{batch.micro} x {batch.accumulation} accumulated x {plural(config.world_size, 'rank')}"
     return f"{batch.global_} samples = {ways}"
 
 
 def device_name(device: torch.device) -> str:
-    """cpu with its architecture, or the GPU's own name."""
+    """Return the GPU model, or "cpu" with the architecture."""
     if device.type == "cuda":
         return f"{device} {torch.cuda.get_device_name(device)}"
     return f"cpu {platform.machine()}"
 
 
 def step_line(step: int, total_steps: int, loss: float, score: str, lr: float, rate: str, eta_s: float) -> str:
-    """step 120/400  loss 2.314  bits/byte 3.338  lr 1.0e-03  41,230 tok/s  eta 0:42"""
+    """Format one step: step 120/400  loss 2.314  bits/byte 3.338  lr 1.0e-03  41,230 tok/s  eta 0:42"""
     parts = [
         f"step {step}/{total_steps}",
         f"loss {loss:.3f}",
@@ -64,26 +64,26 @@ def step_line(step: int, total_steps: int, loss: float, score: str, lr: float, r
 
 
 def score_text(kind: str, score: float) -> str:
-    """bits/byte 3.338, accuracy 97.2 %, or a word of a recipe and its value."""
+    """Format a score: bits/byte 3.338, accuracy 97.2 %, or a recipe's name for its score and the value."""
     if kind == "accuracy":
         return f"accuracy {100 * score:.1f} %"
     return f"{kind.replace('_per_', '/')} {score:.3f}"
 
 
 def skipped_line(step: int, total_steps: int, num_skipped: int, loss_scale: float) -> str:
-    """step 12/400  skipped (2 so far): fp16 overflowed, loss scale now 32,768"""
+    """Format a skipped step: step 12/400  skipped (2 so far): fp16 overflowed, loss scale now 32,768"""
     return (
         f"step {step}/{total_steps}  skipped ({num_skipped} so far): fp16 overflowed, loss scale now {loss_scale:,.0f}"
     )
 
 
 def plural(count: int, noun: str) -> str:
-    """1 rank, 2 ranks."""
+    """Format a count: 1 rank, 2 ranks."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def format_clock(seconds: float) -> str:
-    """42 -> 0:42, 3700 -> 1:01:40."""
+    """Format a duration: 42 -> 0:42, 3700 -> 1:01:40."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"

@@ -1,4 +1,4 @@
-"""final/: the weights alone, written at the end of a training, with the last lines on the console. Rank 0 only."""
+"""Write final/, the trained weights, and print the last console lines. Rank 0 only."""
 
 from collections.abc import Mapping
 
@@ -11,9 +11,9 @@ from .progress import Progress
 
 
 def write_final(training: Training, progress: Progress, weights: Mapping[str, Tensor], is_saved: bool) -> None:
-    """Write the weights, and print their digest. weights: of the whole model; is_saved: the last checkpoint is as well
+    """Write the weights of the whole model, and print their SHA-256. is_saved: the last checkpoint was written
 
-    Raises TrainerError when the disk does not take them.
+    Raises TrainerError if they cannot be written.
     """
     folder, step = training.run_dir / "final", max(training.start.step, training.total_steps)
     try:

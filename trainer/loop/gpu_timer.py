@@ -4,7 +4,7 @@ import torch
 
 
 class GpuTimer:
-    """Times what is inside, each time that it is entered, by the GPU's own clock; does nothing on a CPU."""
+    """Context manager that adds up the GPU time of its blocks; does nothing on a CPU."""
 
     def __init__(self, device: torch.device) -> None:
         self._is_gpu = device.type == "cuda"
@@ -22,7 +22,7 @@ class GpuTimer:
             self._events[-1].record()
 
     def seconds(self) -> float | None:
-        """All times together. The step's last loss has been read, so the GPU has passed these events."""
+        """Return the total time. Call it after the loss was read, because then the GPU has completed these events."""
         if not self._is_gpu:
             return None
         pairs = zip(self._events[::2], self._events[1::2], strict=True)

@@ -23,14 +23,14 @@ from .rank_requests import Requests, requests_of_rank, stop_exit_code
 from .step_result import StepResult
 from .validation import Failed, Validation, Validator
 
-VALIDATION = "validation"  # the part of a checkpoint that holds the step of the last validation
+VALIDATION = "validation"  # part of a checkpoint: the step of the last validation
 
 
 @dataclass(frozen=True)
 class ValidationOutcome:
     """Result of a validation; empty if none was due.
 
-    is_interrupted  a request to stop ended it early
+    is_interrupted  a stop request ended it early
     """
 
     result: Validation | None = None
@@ -44,9 +44,9 @@ class ValidationOutcome:
 
 
 class Hooks:
-    """Everything beside the steps of one attempt: metrics, validation, checkpoints, profiling, requests.
+    """State of the hooks of one attempt: metrics, validation, checkpoints, profiling, requests.
 
-    is_complete  the training is done, with its last validation, its last checkpoint and its weights
+    is_complete  training is finished, including its last validation, last checkpoint and final weights
     """
 
     def __init__(self, training: Training, signals: StopSignals, watch: HangWatchdog) -> None:
@@ -62,7 +62,7 @@ class Hooks:
         watch.at_end = self.write_rest
 
     def requests(self) -> Requests:
-        """Requests that this rank knows of at the moment."""
+        """Return the current requests of this rank."""
         return requests_of_rank(self.training, self.signals, self.saver)
 
     def before_step(self, step: int) -> Requests:
@@ -73,14 +73,14 @@ class Hooks:
         return requests
 
     def metrics(self, done: int, result: StepResult) -> None:
-        """Write the metrics of a step, and print a line every so many steps."""
+        """Write the metrics of a step, and print a line every metrics.every_steps steps."""
         phases = self.training.phases
         phases.enter("metrics")
         self.progress.after_step(done, result, phases.since - phases.part_since)
         print_line(self.profiling.after_step(done))
 
     def checks(self, done: int, result: StepResult) -> None:
-        """Count skipped updates, see how the save in the background went, and check that each sample was used once."""
+        """Count skipped updates, check the result of a background save, and check that each sample was used once."""
         line = self.skips.after_step(done, result.skip_reason)
         if self.training.group.is_first:
             print_line(line)
@@ -88,7 +88,7 @@ class Hooks:
         print_sample_proof(self.training, done)
 
     def validation(self, done: int) -> ValidationOutcome:
-        """Measure held-out data where it is time for that. An error is raised later, when these weights are saved."""
+        """Run the validation if it is due. An error is raised only after these weights are saved."""
         training = self.training
         if not self.is_validation_due(done):
             return ValidationOutcome()
@@ -101,20 +101,20 @@ class Hooks:
             training.parts[VALIDATION] = {"step": done}
             self.progress.after_validation(done, result)
         elif training.group.is_first:
-            print(f"validation after step {done} was interrupted by the stop; --resume starts with it", flush=True)
+            print(f"validation after step {done} was interrupted by the stop; --resume repeats it", flush=True)
         return ValidationOutcome(result, is_interrupted=result is None)
 
     def checkpoint(self, done: int, requests: Requests, validation: ValidationOutcome) -> None:
-        """Save every so many steps, on request, and before the run ends. requests: of any rank, before the step"""
+        """Save at the configured interval, on request, and before exit. requests: of any rank, before the step"""
         is_end = done == self.training.total_steps or requests.stop or validation.ends_run
         if requests.give_up and not is_end:
             self.fail_unsaved(done)
         if is_end or requests.save or done % self.training.save_steps == 0:
-            # a request by a file is answered by removing the file, so that save has to be finished
+            # wait for a requested save, because removing control/SAVE tells the user that it is complete
             self.save(done, validation.result.loss if validation.result else None, wait=is_end or requests.save)
 
     def stop(self, done: int, requests: Requests, validation: ValidationOutcome) -> int | None:
-        """Return the exit code when the run ends before its last step, else None. Raises the validation's error."""
+        """Return the exit code if the run ends before its last step, else None. Raises the validation's error."""
         if validation.error is not None:
             self.raise_validation_error(validation.error)
         is_last = done == self.training.total_steps
@@ -125,7 +125,7 @@ class Hooks:
         return stop_exit_code(self.training, self.signals, done)
 
     def finish(self) -> int:
-        """Write the weights of a training that is done; return the exit code."""
+        """Write the final weights; return the exit code."""
         training = self.training
         training.phases.begin_part("save")
         training.loader.close()
@@ -139,13 +139,13 @@ class Hooks:
         return exit_codes.DONE
 
     def close(self) -> None:
-        """Write what is left, after the last step or an error. Sends nothing to other ranks."""
+        """Write the remaining data, after the last step or an error. Sends nothing to other ranks."""
         print_line(self.profiling.end())
         self.progress.close(self.is_complete)
         self.saver.close()
 
     def write_rest(self) -> None:
-        """Write what is left of a rank that hangs. Called by another thread (dist/hang_watch.py)."""
+        """Flush metrics and finish the save. Called by the watchdog thread of a hung rank (dist/hang_watch.py)."""
         self.progress.file.flush()
         self.saver.finish()
 
@@ -155,7 +155,7 @@ class Hooks:
         return self.validator.num_samples > 0 and (is_last or done % self.training.config.validation.every_steps == 0)
 
     def owes_validation(self) -> bool:
-        """Return whether the resumed checkpoint's validation was interrupted or failed."""
+        """Return whether the validation of the resumed checkpoint was interrupted or failed."""
         step, last = self.training.start.step, self.training.start.parts.get(VALIDATION)
         return step > 0 and self.is_validation_due(step) and (last is None or last.get("step") != step)
 
@@ -163,22 +163,22 @@ class Hooks:
         """Save a checkpoint, in the background unless `wait`."""
         training, phases = self.training, self.training.phases
         phases.begin_part("metrics")
-        self.progress.file.flush()  # a run that resumes from here finds the lines of all steps before
-        phases.enter("save")  # for the watch, a rank whose disk hangs in that flush is behind
+        self.progress.file.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
+        phases.enter("save")  # for the watchdog, a rank whose disk hangs in that flush is behind
         training.parts["data"] = training.proof.state(done)
         files = partial(contents, done, training.parallel, training.config, training.group, training.parts)
         self.is_saved = self.saver.save(done, files, val_loss, wait)
         self.progress.after_save(time.perf_counter() - phases.part_since)
 
     def fail_unsaved(self, done: int) -> NoReturn:
-        """Raise the error of the last save. Other ranks wait until rank 0 has gone, so that its cause comes first."""
+        """Raise the error of the last save. Other ranks wait until rank 0 exits, so that its error comes first."""
         if not self.training.group.is_first:
-            with suppress(Exception):  # a lost peer: rank 0 has gone
+            with suppress(Exception):  # a lost peer: rank 0 has exited
                 self.training.group.start_sum([0.0])()
         raise self.saver.failure(done)
 
     def raise_validation_error(self, failed: Failed) -> NoReturn:
-        """Raise the error of this rank, or wait until the rank that has one is gone, so that its cause comes first."""
+        """Raise this rank's error, or wait until the rank with an error exits, so that its error comes first."""
         if failed.error is None:
             self.training.group.start_sum([0.0])()
         raise failed.error or failed
@@ -191,7 +191,7 @@ def print_line(line: str) -> None:
 
 
 def print_sample_proof(training: Training, done: int) -> None:
-    """Check, at the end of an epoch and of the training, that each sample was used once; print the result."""
+    """Check, after each epoch and at the end of training, that each sample was used once; print the result."""
     is_last = done == training.total_steps
     line = training.proof.after_step(done)
     if line is None and is_last:

@@ -1,13 +1,13 @@
-"""The training loop, top to bottom: data, forward, backward, clip, step, schedule; hooks between two steps.
+"""The training loop: data, forward, backward, clip, step, schedule; hooks between steps.
 
 In   a Training: model, optimizer and data, ready to run (build/build.py)
 Out  an exit code; metrics, checkpoints and final weights in the run folder (hooks.py)
 
-Hooks run in this order: metrics, checks, validation, checkpoint, stop. All ranks take the same decisions, because they
-decide on numbers that were added over all ranks.
+Hooks run in this order: metrics, checks, validation, checkpoint, stop. All ranks make the same decisions, because
+these depend only on sums over all ranks.
 
-The loss of a step is the SUM over all valid items of the global batch divided by their number, whichever rank
-computed them. A mean of means would weigh items by how many others their rank happened to hold.
+The loss of a step is the sum over all valid items of the global batch, divided by their number. A mean of the ranks'
+means would weight items differently, because ranks can have different numbers of items.
 """
 
 import math
@@ -52,7 +52,7 @@ def run(training: Training, signals: StopSignals, watch: HangWatchdog | None = N
 
 
 def train(training: Training, hooks: Hooks, watch: HangWatchdog) -> int:
-    """Run all steps that are left, with the hooks between them; return the exit code."""
+    """Run the remaining steps, with hooks between them; return the exit code."""
     start = training.start.step
     if hooks.owes_validation() and (code := validate_save_stop(hooks, start, Requests())) is not None:
         return code
@@ -61,7 +61,7 @@ def train(training: Training, hooks: Hooks, watch: HangWatchdog) -> int:
         requests = hooks.before_step(step)
         result = train_step(training, step, requests)
         hooks.metrics(done, result)
-        if step == start:  # which may take longer than the others, because it compiles
+        if step == start:  # the first step may compile, so it has a longer timeout
             use_step_timeout(training, watch)
         hooks.checks(done, result)
         if (code := validate_save_stop(hooks, done, result.requests)) is not None:
@@ -71,7 +71,7 @@ def train(training: Training, hooks: Hooks, watch: HangWatchdog) -> int:
 
 
 def train_step(training: Training, step: int, requests: Requests) -> StepResult:
-    """Run optimizer step `step`, counted from 0; requests: of this rank.
+    """Run optimizer step `step`, counted from 0. requests: of this rank
 
     Raises Diverged for a NaN or Inf loss or gradient when loop.on_nan=stop. A skipped step changes neither weights nor
     buffers.
@@ -80,7 +80,7 @@ def train_step(training: Training, step: int, requests: Requests) -> StepResult:
     phases, timer, optim = training.phases, GpuTimer(group.device), schedule_of(config.optim)
     may_skip = config.loop.on_nan == "skip" or config.loop.precision == "fp16"
 
-    # data: the micro batches of this rank
+    # data: the micro-batches of this rank
     micro_batches = loader.take()
     sums = StepSums(training, step, micro_batches, requests)
     buffers = SavedBuffers(parallel.module, is_active=may_skip)
@@ -93,21 +93,21 @@ def train_step(training: Training, step: int, requests: Requests) -> StepResult:
                 loss, num_items = parallel.module(batch)
             sums.add(number, loss, num_items)
             phases.enter("backward")
-            parallel.backward(loss * sums.loss_factor(number), is_last)  # the last one reduces the gradients
+            parallel.backward(loss * sums.loss_factor(number), is_last)  # the last pass reduces the gradients
     phases.enter("data")
-    loader.ahead()  # the next step's, while a GPU computes
+    loader.ahead()  # prefetch for the next step while the GPU computes
     training.proof.note(micro_batches)
 
     # reduce: loss, items and requests of all ranks
     phases.enter("update")
     sums.wait()
     norm_on_device = parallel.norm()
-    norm = None if norm_on_device is None else float(norm_on_device)  # the only wait for the device in a step
+    norm = None if norm_on_device is None else float(norm_on_device)  # the only device sync in a step
     totals = sums.totals()
     check_items(training, step, totals)
 
-    # schedule, clip, step: optimizer.step() and zero_grad() are in update(), because ways to share a model differ in
-    # them (recipe/optimizer.py, parallel/zero.py); without effect when the loss or the norm is NaN or Inf
+    # schedule, clip, step: update() calls optimizer.step() and zero_grad(), which depend on the kind of parallelism
+    # (recipe/optimizer.py, parallel/zero.py); except with DeepSpeed, it changes nothing if loss or norm is NaN or Inf
     lr = lr_at(step, training.total_steps, optim)
     correction = sums.expected_items / loss_divisor(totals.items)
     update = parallel.update(lr, optim.clip_norm, norm, correction, totals.mean_loss)
@@ -119,14 +119,14 @@ def train_step(training: Training, step: int, requests: Requests) -> StepResult:
 
 
 def validate_save_stop(hooks: Hooks, done: int, requests: Requests) -> int | None:
-    """Run the hooks that may end the run after `done` steps; return its exit code then, else None."""
+    """Run the hooks that may end the run after `done` steps; return the exit code if they do, else None."""
     validation = hooks.validation(done)
     hooks.checkpoint(done, requests, validation)
     return hooks.stop(done, requests, validation)
 
 
 def use_step_timeout(training: Training, watch: HangWatchdog) -> None:
-    """Switch to process_group.step_timeout_s for messages and phases."""
+    """Set the timeout of messages and phases to process_group.step_timeout_s."""
     timeout_s = training.config.process_group.step_timeout_s
     training.group.use_timeout(timeout_s)
     watch.use_timeout(timeout_s)

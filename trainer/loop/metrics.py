@@ -1,10 +1,10 @@
-"""metrics/rank_NN.jsonl: one JSON object per line, appended over all attempts. Standard library only.
+"""Write and read metrics/rank_NN.jsonl: one JSON object per line, appended by all attempts. Standard library only.
 
-Lines are written together, every so many seconds, and before every checkpoint: a killed rank loses at most lines since
-its newest checkpoint, of steps that a resumed run does again. A power failure may take what the machine had not yet
-written to its disk, some 30 s. A step that was done again has a line per attempt; the last one counts. A killed process
-may leave a torn line; readers skip it. A file that has grown to its limit becomes rank_NN.jsonl.1, .2, …, oldest first,
-and a new one begins; read() gives them as one.
+Lines are buffered, and written every few seconds and before every checkpoint. So a killed rank loses only lines of
+steps after its newest checkpoint, which a resumed run repeats. A power failure may lose the last 30 s or so, which the
+kernel had not yet written to disk. A repeated step has a line per attempt; the last one counts. A killed process may
+leave a torn line; readers skip it. A full file is rotated to rank_NN.jsonl.1, .2, … (.1 is the oldest); read() reads
+all of them.
 """
 
 import json
@@ -20,15 +20,15 @@ from ..rt import run_folder
 from ..rt.untrusted_files import Unreadable, open_regular, parsed
 
 LONGEST_LINE = 1 << 20  # bytes; the trainer writes fewer than 4,096
-MOST_BYTES = 4 << 30  # of one file; the trainer begins another one at log.max_bytes
-WRITES_PER_S = 2  # of all ranks of a node together, at most
+MOST_BYTES = 4 << 30  # largest readable file; the trainer rotates at metrics.max_mib
+WRITES_PER_S = 2  # upper limit for all ranks of a node together
 
 
 class MetricsFile:
-    """Collects lines and appends them, whole ones in one write, so that they are never mixed with others.
+    """Buffer of metrics lines, which are appended in a single write so that writers do not interleave.
 
-    flush_s    seconds between two writes; 0 = every line at once
-    max_bytes  size of one file
+    flush_s    seconds between two writes; 0 = write every line immediately
+    max_bytes  file size at which the file is rotated
     """
 
     def __init__(self, run_dir: Path, rank: int, flush_s: float, max_bytes: int) -> None:
@@ -37,10 +37,10 @@ class MetricsFile:
         self._lines: list[str] = []
         self._written_at = time.monotonic()
         self._warned: set[str] = set()
-        self._lock = threading.Lock()  # the watch flushes as well: the main thread may wait for a lost rank
+        self._lock = threading.Lock()  # the watchdog thread flushes too, because the main thread may be blocked
         self._descriptor: int | None = None
         self._size, self._is_torn = 0, False
-        self._put(b"")  # the file is there from the beginning, and ends with a whole line
+        self._put(b"")  # create the file, and check that it ends with a complete line
 
     def write(self, values: Mapping[str, object]) -> None:
         """Add one line. NaN and infinity become null, because JSON cannot express them."""
@@ -50,19 +50,19 @@ class MetricsFile:
         self.flush_if_due()
 
     def flush_if_due(self) -> None:
-        """Write what has been waiting for long enough."""
+        """Write the buffered lines if flush_s has passed since the last write."""
         if self._lines and time.monotonic() - self._written_at >= self._flush_s:
             self.flush()
 
     def flush(self) -> None:
-        """Write now."""
+        """Write the buffered lines now."""
         with self._lock:
             text, self._lines = "".join(self._lines).encode(), []
             self._written_at = time.monotonic()
             self._put(text)
 
     def _put(self, text: bytes) -> None:
-        """A full disk is reported once and costs lines, not the training."""
+        """Append `text`. A full disk causes one warning and loses these lines; training continues."""
         try:
             if self._descriptor is None:
                 self._descriptor = self._begin()
@@ -76,13 +76,13 @@ class MetricsFile:
         if self._is_torn:
             text = b"\n" + text
         while text:
-            written = os.write(descriptor, text)  # a part of it when the disk is nearly full
+            written = os.write(descriptor, text)  # a partial write if the disk is nearly full
             self._size += written
             self._is_torn = text[written - 1 : written] != b"\n"
             text = text[written:]
 
     def _begin(self) -> int:
-        """Open the file as the attempt before has left it."""
+        """Open the file, which an earlier attempt may have left with a torn line."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = _open(self.path)
         self._size = os.fstat(descriptor).st_size
@@ -90,8 +90,8 @@ class MetricsFile:
         return descriptor
 
     def _put_aside(self, full: int) -> int:
-        """Begin a new file. Where that cannot be done all stays as it is, the full one grows, and the next write tries
-        again: a used descriptor is never closed, because the next opened file would get its number.
+        """Rotate the file. If that fails, the full file keeps growing and the next write tries again. Its descriptor
+        stays open then, because the next opened file would get its number.
         """
         new = self.path.with_name(f".{self.path.name}.new")
         try:
@@ -140,7 +140,7 @@ def _open(path: Path) -> int:
 
 
 def flush_interval(flush_s: float, ranks_of_node: int) -> float:
-    """Seconds between two writes of one rank, so that its node does not exceed WRITES_PER_S; 0 stays 0."""
+    """Return the seconds between two writes of one rank that keep its node within WRITES_PER_S; 0 stays 0."""
     return max(flush_s, ranks_of_node / WRITES_PER_S) if flush_s else 0.0
 
 
@@ -170,7 +170,7 @@ def read(path: Path) -> Iterator[dict[str, object]]:
 
 
 def training_steps(path: Path) -> dict[int, dict[str, object]]:
-    """step -> its last training line."""
+    """Return the last training line of each step."""
     return {int(str(values["step"])): values for values in read(path) if "loss" in values}
 
 

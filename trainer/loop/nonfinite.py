@@ -1,6 +1,6 @@
-"""NaN or Inf in a loss or gradient: loop.on_nan=stop ends the run, loop.on_nan=skip skips the update.
+"""Handle NaN or Inf in a loss or gradient: loop.on_nan=stop ends the run, loop.on_nan=skip skips the update.
 
-All ranks call these functions together and decide alike, because they decide on sums over all ranks.
+All ranks call these functions together and decide alike, because the decision depends on sums over all ranks.
 """
 
 import math
@@ -14,16 +14,16 @@ from .step_sums import StepSums, Totals
 
 
 def check_items(training: Training, step: int, totals: Totals) -> None:
-    """Raise BrokenInput when no item of the step counts and on_nan=stop."""
+    """Raise BrokenInput if the step has no items to train on and on_nan=stop."""
     if totals.items <= 0 and training.config.loop.on_nan == "stop":
         hint = "loop.on_nan=skip skips such steps; or use a larger batch"
         raise BrokenInput(f"data: step {step + 1} has no items to train on, on any rank", hint=hint)
 
 
 def skip_reason(training: Training, step: int, totals: Totals, update: Update, sums: StepSums) -> str:
-    """Return why the update was skipped, or "". Raises Diverged when on_nan=stop.
+    """Return why the update was skipped, or "". Raises Diverged if on_nan=stop.
 
-    An update that fp16 skipped because of a too large loss scale does not count.
+    An update skipped because the fp16 loss scale was too large does not count.
     """
     is_finite = math.isfinite(update.grad_norm)
     if math.isfinite(totals.mean_loss) and (is_finite or update.skipped):
@@ -46,7 +46,7 @@ def diverged(training: Training, step: int, local_loss: float) -> Diverged:
 
 
 def nonfinite_ranks(training: Training, local_loss: float) -> list[str]:
-    """Return a line for each rank whose loss is NaN or Inf, 20 at most; without any, the gradient is to blame."""
+    """Return a line for each rank whose loss is NaN or Inf, at most 20; if there is none, a line about the gradient."""
     losses = training.group.gather(torch.tensor([local_loss], dtype=torch.float64))
     lines = [
         f"the loss of rank {rank} is {float(loss)}" for rank, loss in enumerate(losses) if not torch.isfinite(loss)
@@ -55,14 +55,14 @@ def nonfinite_ranks(training: Training, local_loss: float) -> list[str]:
 
 
 class SkipCounter:
-    """Counts skipped updates in a row; equal on all ranks. limit: loop.max_skips"""
+    """Counter of consecutive skipped updates; equal on all ranks. limit: loop.max_skips"""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._in_a_row = 0
 
     def after_step(self, done: int, reason: str) -> str:
-        """Return a warning about step `done`, or "". Raises Diverged when too many were skipped.
+        """Return a warning about step `done`, or "". Raises Diverged after too many skipped updates in a row.
 
         reason: StepResult.skip_reason
         """

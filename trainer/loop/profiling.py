@@ -1,4 +1,4 @@
-"""torch.profiler for chosen steps of chosen ranks: profile/rank_NN_steps_10-15.json.gz, which Perfetto shows."""
+"""Run torch.profiler on profile.steps of profile.ranks. Writes profile/rank_NN_steps_10-15.json.gz for Perfetto."""
 
 from pathlib import Path
 from typing import Any
@@ -8,15 +8,15 @@ from torch._C._autograd import _profiler_enabled
 
 from ..config.schema import ProfileConfig
 
-TROUBLE = (OSError, RuntimeError, AssertionError)  # of torch.profiler
+TROUBLE = (OSError, RuntimeError, AssertionError)  # raised by torch.profiler
 NO_PROFILE = "warning: no profile"
 
 
 class Profiling:
-    """Called before and after each step; does nothing on other ranks and in other steps. Never raises.
+    """Profiler hooks before and after each step; other ranks and steps do nothing. Never raises.
 
-    A process has one profiler, and the recipe may have one of its own: torch 2.13 lets a second one begin, ends both
-    with either, and dies by a fault where the other one is written then.
+    A process has one profiler, and the recipe may use it too. torch 2.13 lets a second one start, but stopping either
+    stops both, and exporting the other one then crashes with a segmentation fault.
     """
 
     def __init__(self, config: ProfileConfig, rank: int, run_dir: Path) -> None:
@@ -24,12 +24,12 @@ class Profiling:
         self._is_of_nobody = bool(config.steps) and not config.ranks and rank == 0
         self._rank, self._folder = rank, run_dir / "profile"
         self._profile: Any = None
-        self._step = 0  # the last one that was begun
+        self._step = 0  # last started step
 
     def never(self, done: int, total_steps: int) -> str:
-        """The warning that none of these steps will be done, and none was by an earlier attempt, or "".
+        """Return a warning if no profile will be written and no earlier attempt wrote one, else "".
 
-        done: steps before this attempt
+        done: number of steps before this attempt
         """
         if self._is_of_nobody:
             return f"{NO_PROFILE}: profile.ranks is empty"
@@ -42,7 +42,7 @@ class Profiling:
         return ""
 
     def before_step(self, step: int) -> str:
-        """Global step `step`, from 1, begins. One that resumes in the midst of the range begins there. What to tell."""
+        """Start the profiler if global step `step`, from 1, is in the range. Return a message to print, or ""."""
         self._step = step
         if not self.steps or self._profile is not None or not self.steps[0] <= step <= self.steps[1]:
             return ""

@@ -1,7 +1,7 @@
-"""Metrics: metrics/rank_NN.jsonl of every rank, and rank 0's console and trackers.
+"""Report progress: metrics/rank_NN.jsonl of every rank, and the console and trackers of rank 0.
 
-Each rank writes every step. Every so many steps the ranks tell each other, in one small message, how long they took for
-what; from that are the line on the console, the numbers of trackers, and the name of a rank that is slow.
+Each rank writes a line per step. Every metrics.every_steps steps the ranks exchange their timings in one small message.
+Rank 0 uses them for the console line, the trackers, and to name stragglers.
 """
 
 import resource
@@ -23,16 +23,16 @@ from .step_result import StepResult
 from .stragglers import OwnWork, Stragglers
 from .validation import Validation, readable_score
 
-STEPS_KEPT = 10_000  # newest, for percentiles
+STEPS_KEPT = 10_000  # newest steps, for percentiles
 PERCENTILES_EVERY_LINES = 10
 GIB, MIB = 2**30, 2**20
-SLOW_SAVE_TIMES, SLOW_SAVE_S = 3.0, 2.0  # a save that takes so much more than the others did is worth a line
+SLOW_SAVE_TIMES, SLOW_SAVE_S = 3.0, 2.0  # report a save that exceeds both: multiple of the median, seconds
 
 
 class Progress:
-    """Takes the results of steps and validations as they come; remembers only what the next line needs.
+    """Receiver of step and validation results. It keeps only what the next line needs.
 
-    names: what people call each rank, by rank
+    names: display name of each rank, by rank
     """
 
     def __init__(self, training: Training, names: Sequence[str]) -> None:
@@ -45,14 +45,14 @@ class Progress:
         self._step_times: deque[float] = deque(maxlen=STEPS_KEPT)
         self._save_times: deque[float] = deque(maxlen=20)
         self._lines = self._done = 0
-        self._skipped = 0  # steps that fp16 left out in this attempt
-        self._seconds, self._samples, self._steps = 0.0, 0, 0  # since the last line on the console
+        self._skipped = 0  # steps skipped by fp16 in this attempt
+        self._seconds, self._samples, self._steps = 0.0, 0, 0  # since the last console line
         self._data_s, self._forward_s = 0.0, 0.0
         is_gpu = group.device.type == "cuda"
         self._peak = peak_flops(torch.cuda.get_device_name(group.device)) if is_gpu else None
 
     def after_step(self, done: int, result: StepResult, step_s: float) -> None:
-        """`done` steps are finished, the last one took step_s seconds."""
+        """Record a step, after which `done` steps are finished. step_s: its duration in seconds"""
         source = self._training.source
         spent = self._training.phases.take()
         rate = result.num_samples / step_s
@@ -94,13 +94,13 @@ class Progress:
             self._write(done, values)
 
     def _after_interval(self, done: int, result: StepResult, mem_gib: float) -> None:
-        """All ranks tell each other what the last steps took; rank 0 tells people."""
+        """Exchange the timings since the last line between ranks; rank 0 prints and logs them."""
         training, group = self._training, self._training.group
-        mine = [self._data_s, self._forward_s, self._seconds, mem_gib]
-        ranks = [row.tolist() for row in group.gather(torch.tensor(mine, dtype=torch.float64))]
+        timings = [self._data_s, self._forward_s, self._seconds, mem_gib]
+        ranks = [row.tolist() for row in group.gather(torch.tensor(timings, dtype=torch.float64))]
         if group.is_first:
             rate, step_s = self._samples / self._seconds, self._seconds / self._steps
-            data = [row[0] / row[2] for row in ranks]  # each of its own time: ranks do not begin a step together
+            data = [row[0] / row[2] for row in ranks]  # relative to each rank's own time: steps do not start together
             memory_gib = max(row[3] for row in ranks)
             kind = training.source.score
             numbers = {
@@ -142,13 +142,13 @@ class Progress:
         self._data_s, self._forward_s = 0.0, 0.0
 
     def step_times(self) -> str:
-        """step times: p50 0.083 s, p95 0.090 s, p99 0.121 s, of 300 steps."""
+        """Format percentiles: step times: p50 0.083 s, p95 0.090 s, p99 0.121 s, of 300 steps"""
         values = sorted(self._step_times)
         parts = [f"p{percent} {percentile(values, percent):.3f} s" for percent in (50, 95, 99)]
         return f"step times: {', '.join(parts)}, of {len(values):,} steps"
 
     def after_validation(self, done: int, result: Validation) -> None:
-        """Held-out data were measured after `done` steps."""
+        """Record a validation after `done` steps."""
         kind = self._training.source.score
         self._write(
             done,
@@ -170,14 +170,14 @@ class Progress:
             )
 
     def after_save(self, seconds: float) -> None:
-        """A checkpoint was written; all ranks waited so long for rank 0."""
+        """Record a save for which all ranks waited `seconds` for rank 0; report it if it is unusually slow."""
         usual_s = median(self._save_times) if len(self._save_times) >= 3 else seconds
         if self._training.group.is_first and seconds > SLOW_SAVE_TIMES * usual_s and seconds > SLOW_SAVE_S:
             print(f"straggler: {self._names[0]}: save takes {seconds:.1f} s, the median {usual_s:.1f} s", flush=True)
         self._save_times.append(seconds)
 
     def close(self, is_complete: bool) -> None:
-        """Write what is left. is_complete: the training, and not only this attempt"""
+        """Write the remaining data. is_complete: training is finished, not just this attempt"""
         if self._step_times:
             values = sorted(self._step_times)
             times = {f"step_s_p{percent}": round(percentile(values, percent), 6) for percent in (50, 95, 99)}

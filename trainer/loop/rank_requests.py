@@ -1,4 +1,4 @@
-"""Requests to stop or to save: read on each rank before a step, and added over all ranks beside the step's loss."""
+"""Requests to stop or save: each rank reads its own before a step, and they are summed over ranks with the loss."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Requests:
 
 
 def requests_of_rank(training: Training, signals: StopSignals, saver: Saver) -> Requests:
-    """Return the requests that this rank knows of. Only rank 0 looks for files, so that each file is seen once."""
+    """Return the requests of this rank. Only rank 0 reads control files, so that each file counts once."""
     if not training.group.is_first:
         return Requests(stop=signals.received is not None)
     stop = signals.received is not None or stop_file(training.run_dir).exists()
@@ -30,10 +30,10 @@ def requests_of_rank(training: Training, signals: StopSignals, saver: Saver) -> 
 
 
 def stop_exit_code(training: Training, signals: StopSignals, done: int) -> int:
-    """Return the exit code of a run that is saved and stops early: done for control/STOP, else preempted.
+    """Return the exit code of a run that saved and stops early: DONE for control/STOP, else PREEMPTED.
 
-    All ranks call it and get the same code. They add up who sees control/STOP, because nodes with run folders of
-    their own may see it at different times.
+    All ranks call it and get the same code. They sum up who sees control/STOP, because nodes without a shared run
+    folder may see it at different times.
     """
     num_stop_files = training.group.start_sum([stop_file(training.run_dir).exists()])()[0]
     code = exit_codes.DONE if num_stop_files else exit_codes.PREEMPTED

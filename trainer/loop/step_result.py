@@ -8,10 +8,12 @@ from .rank_requests import Requests
 
 @dataclass(frozen=True)
 class StepResult:
-    """loss in nats per item, exact and equal on all ranks; num_samples that counted, of all ranks.
+    """Result of one optimizer step.
 
-    forward_s    seconds of all forward passes of this rank on its GPU; None on a CPU, where the phases measure it
-    skip_reason  why the update was skipped: loss or gradient is NaN or Inf; "" = it was not
+    loss         per item (nats for cross-entropy), exact and equal on all ranks
+    num_samples  samples of all ranks, without padding
+    forward_s    GPU seconds of this rank's forward passes; None on a CPU, where the phases measure it
+    skip_reason  why the update was skipped (NaN or Inf in loss or gradient); "" = not skipped
     requests     of any rank
     """
 

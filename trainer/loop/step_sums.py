@@ -1,7 +1,7 @@
-"""Sums of one step over all ranks: loss, items and requests, in one message beside the last backward pass.
+"""Sum the loss, items and requests of one step over all ranks, in one message that overlaps the last backward pass.
 
-In   the micro batches of a step; the loss and the number of items of each forward pass
-Out  the factor of each micro batch's loss before backward(), and the totals of all ranks
+In   the micro-batches of a step; loss and number of items of each forward pass
+Out  the factor for each micro-batch's loss before backward(), and the totals over all ranks
 """
 
 import math
@@ -17,7 +17,7 @@ from .rank_requests import Requests
 
 
 class Totals(NamedTuple):
-    """Sums over all ranks. stop, save, give_up: how many ranks request it"""
+    """Sums over all ranks. stop, save, give_up: number of ranks with that request"""
 
     loss: float
     items: float
@@ -27,7 +27,7 @@ class Totals(NamedTuple):
 
     @property
     def mean_loss(self) -> float:
-        """Loss per item; NaN without any item."""
+        """Loss per item; NaN if there are no items."""
         return self.loss / self.items if self.items > 0 else math.nan
 
     @property
@@ -37,19 +37,19 @@ class Totals(NamedTuple):
 
 
 class StepSums:
-    """Loss and items of this rank while its forward passes run, then those of all ranks.
+    """Loss and items of this rank while its forward passes run, then of all ranks.
 
-    num_samples     samples of the step that count, of all ranks
-    expected_items  items of all ranks that gradients are divided by. The exact number is known only after the last
-                    forward pass, so update() scales gradients by expected_items / items. Where they cannot be scaled
-                    (parallel.counts_ahead) a message of its own counts the items during the first forward pass
+    num_samples     samples of the step on all ranks, without padding
+    expected_items  items of all ranks, by which the loss is divided. The exact number is known only after the last
+                    forward pass, so update() scales gradients by expected_items / items. If they cannot be scaled
+                    (parallel.counts_ahead), a separate message counts the items during the first forward pass
     """
 
     def __init__(self, training: Training, step: int, micro_batches: Sequence[MicroBatch], requests: Requests) -> None:
         self._training, self._micro_batches = training, micro_batches
         self.num_samples = training.order.num_real(step, 1)
         counts = [training.recipe.count(fed.batch) if len(fed.indices_R) else 0 for fed in micro_batches]
-        self._counts = counts  # None: only the loss counts the items
+        self._counts = counts  # None: only loss() knows the number of items
         self.expected_items = loss_divisor(self.num_samples * training.items_per_sample)
         self._exact_items = self._start_count() if training.parallel.counts_ahead else None
         device = training.group.device
@@ -61,15 +61,15 @@ class StepSums:
 
     @property
     def local_loss(self) -> float:
-        """Loss of this rank; reading it waits for the device."""
+        """Loss of this rank; reading it synchronizes with the device."""
         return float(self._local_loss)
 
     def is_padding(self, number: int) -> bool:
-        """Return whether micro-batch `number` is padding only."""
+        """Return whether micro-batch `number` contains only padding."""
         return len(self._micro_batches[number].indices_R) == 0
 
     def add(self, number: int, loss: Tensor, num_items: Any) -> None:
-        """Add the forward pass of micro batch `number`; the last one starts the exchange with the other ranks."""
+        """Add the forward pass of micro-batch `number`; the last one starts the exchange between ranks."""
         if number == 0 and self._exact_items is not None:
             self._training.phases.enter("exchange")
             self.expected_items = loss_divisor(self._exact_items()[0])
@@ -81,21 +81,21 @@ class StepSums:
             self._exchange = self._training.group.start_sum_of(self._local)
 
     def loss_factor(self, number: int) -> float:
-        """Return the factor for the loss of micro-batch `number` before backward(); the gradient exchange divides by
-        the world size. Padding takes part with factor 0.
+        """Return the factor for the loss of micro-batch `number` before backward(). It contains the world size, because
+        the gradient exchange divides by it. Padding has factor 0.
         """
         return 0.0 if self.is_padding(number) else self._training.group.world_size / self.expected_items
 
     def wait(self) -> None:
-        """Wait for the exchange; on a GPU its stream waits, not this process."""
+        """Wait for the exchange. On a GPU the stream waits, not this process."""
         self._reduced = self._exchange()
 
     def totals(self) -> Totals:
-        """Sums over all ranks, after wait()."""
+        """Return the sums over all ranks. Call wait() first."""
         return Totals(*self._reduced.tolist())
 
     def _start_count(self) -> Callable[[], list[float]]:
-        """Start to add up the items of all ranks: exact where count() gives them, else as many as expected."""
+        """Start the sum of items over all ranks: exact if count() returned them, else the expected number."""
         counts = [count for count in self._counts if count is not None]
         num_samples = sum(len(fed.indices_R) for fed in self._micro_batches)
         is_exact = len(counts) == len(self._counts)
@@ -105,5 +105,5 @@ class StepSums:
 
 
 def loss_divisor(num_items: float) -> float:
-    """Return what to divide by: the items, which weights may sum to less than one. A step without any is not used."""
+    """Return the divisor of the loss: the item count, which can be < 1 with weights; 1 for a step without items."""
     return 1.0 if num_items <= 0 else num_items

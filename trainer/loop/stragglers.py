@@ -1,8 +1,8 @@
-"""Detect stragglers: ranks that are slower than the others, although they make progress.
+"""Detect stragglers: ranks that make progress but are slower than the others.
 
-Only the time for data and for the forward pass counts, before the first exchange: in the backward pass of DDP and FSDP
-all ranks wait for the slowest. With sharded weights they already do so in the forward pass, and only data are measured.
-On a GPU the forward pass is timed by the GPU itself (gpu_timer.py).
+Only the time for data and the forward pass counts, because in the backward pass of DDP and FSDP all ranks wait for the
+slowest. With sharded weights they already wait in the forward pass, so only data loading reveals a straggler there. On
+a GPU the forward pass is timed with CUDA events (gpu_timer.py).
 """
 
 import time
@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from statistics import median_low
 from typing import NamedTuple
 
-TIMES = 1.3  # the median of the ranks; torchtitan and MegaScale look for 1.1 to 1.5
-SHARE = 0.05  # of a step, at least: less is not worth a line
-LEAST_S = 0.005  # a step: what less costs is the noise of a machine
-STEPS = 20  # in which it must be so on average
-QUIET_S = 300.0  # before the same rank is named again for the same reason
+TIMES = 1.3  # minimum multiple of the median; torchtitan and MegaScale use 1.1 to 1.5
+SHARE = 0.05  # minimum delay as a fraction of the step
+LEAST_S = 0.005  # minimum delay per step: less is noise
+STEPS = 20  # averaged
+QUIET_S = 300.0  # before the same rank and phase is reported again
 
 
 class OwnWork(NamedTuple):
-    """Work time of one rank in seconds over some steps. step: whole steps, in which all ranks wait for the slowest"""
+    """Seconds that one rank worked during some steps. step: duration of the whole steps, including waits"""
 
     data: float
     forward: float
@@ -26,7 +26,7 @@ class OwnWork(NamedTuple):
 
 
 class Stragglers:
-    """Takes what every rank did in some steps; says a line when one of them is slow. names: by rank"""
+    """Detector over the work times of all ranks. names: display name of each rank, by rank"""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -34,7 +34,7 @@ class Stragglers:
         self._steps, self._sums = 0, [OwnWork(0.0, 0.0, 0.0)] * len(names)
 
     def after(self, steps: int, work: Sequence[OwnWork]) -> str:
-        """The line, or "". work: by rank, of the last `steps` steps"""
+        """Return a line about a straggler, or "". work: by rank, of the last `steps` steps"""
         self._steps += steps
         self._sums = [OwnWork(*map(sum, zip(old, new, strict=True))) for old, new in zip(self._sums, work, strict=True)]
         if self._steps < STEPS:
@@ -54,9 +54,9 @@ class Stragglers:
 
 
 def slowest(work: Sequence[OwnWork], least_s: float) -> tuple[int, str, float, float] | None:
-    """(rank, phase, its seconds, the median's) of the rank that all wait for; None when they are alike.
+    """Return (rank, phase, its seconds, median seconds) of the slowest rank; None if it is not a straggler.
 
-    least_s: that it must be behind
+    least_s: minimum delay in seconds
     """
     usual_s = median_low(times.data + times.forward for times in work)
     rank = max(range(len(work)), key=lambda rank: work[rank].data + work[rank].forward)

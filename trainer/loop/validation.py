@@ -1,7 +1,6 @@
-"""The loss on held-out data, exact: every chosen sample counts once, whatever the number of ranks.
+"""Compute the exact loss on held-out data: every chosen sample counts once, for any number of ranks.
 
-About once a second the ranks ask each other whether one of them has a request to stop: a validation may take longer
-than the time that is left to save.
+About once a second the ranks exchange stop requests, because a validation may take longer than the time left to save.
 """
 
 import math
@@ -19,11 +18,11 @@ from ..dist.process_group import Group
 from ..lifecycle.errors import BrokenInput
 from ..recipe.eval_mode import evaluating
 
-POLL_S = 1.0  # between two polls for a request to stop
+POLL_S = 1.0  # between two polls for stop requests
 
 
 class Failed(Exception):
-    """A validation that failed, raised on all ranks together, so that they can save first. error: this rank's own."""
+    """Validation error, raised on all ranks together so that they can save first. error: of this rank, or None"""
 
     def __init__(self, error: Exception | None) -> None:
         super().__init__("the validation failed" if error else "the validation failed on another rank")
@@ -32,7 +31,7 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Validation:
-    """loss per item, in nats where it is cross-entropy; score as the source or the recipe names it."""
+    """Result of a validation. loss: per item, nats for cross-entropy; score: of the data source or the recipe"""
 
     loss: float
     score: float
@@ -41,14 +40,14 @@ class Validation:
 
 
 class Validator:
-    """Measures the current weights. Each rank takes a share without padding; sums are added over the ranks."""
+    """Evaluate the current weights. Each rank takes a shard without padding; the results are summed over ranks."""
 
     def __init__(self, training: Training) -> None:
         self.num_samples = len(validation_indices(training))
         self._training = training
         shares = my_batches(training)
         self._counts = [counts for _, counts in shares]
-        # of the rank with most: all take as many turns, so that the watch sees which rank is behind
+        # that of the rank with the most batches: all take as many turns, so that the watchdog sees which is behind
         self._num_turns = -(
             -len(validation_indices(training)[:: training.group.world_size]) // training.config.batch.micro
         )
@@ -58,19 +57,19 @@ class Validator:
         )
 
     def validate(self, stop_requested: Callable[[], bool] = lambda: False) -> Validation | None:
-        """Measure; all ranks call it, and there are held-out data. None on all ranks: one has a request to stop.
+        """Run the validation; all ranks call it. Return None on all ranks if one of them has a stop request.
 
-        Raises Failed on all of them when one cannot go on; its own error, at once, where the others are in the same
-        pass and wait for it (equal_passes): they can agree on nothing more.
+        Raises Failed on all ranks if one of them fails. With equal_passes, a failed rank raises its own error at once,
+        because the others wait for it in the same pass and no further exchange is possible.
         """
         started = time.perf_counter()
         training, model, phases = self._training, self._training.parallel.evaluated, self._training.phases
         phases.enter("exchange")
-        # rank 0's, such as running means of BatchNorm: they are what a checkpoint has
+        # evaluate with rank 0's buffers (such as BatchNorm's running means), because checkpoints contain them
         training.group.give_from_first(model.buffers())
         copier = BatchCopier(training.group.device)
         device = training.group.device
-        sums = torch.zeros(3, dtype=torch.float64, device=device)  # loss, score, items; read once
+        sums = torch.zeros(3, dtype=torch.float64, device=device)  # loss, score, items; read once, at the end
         error: Exception | None = None
         poll = StopPoll(training.group, lambda: error is not None or stop_requested())
         is_interrupted = False
@@ -79,7 +78,7 @@ class Validator:
             for number in range(self._num_turns):
                 phases.enter("validation")
                 try:
-                    fed = None if error else next(batches, None)  # fewer than the rank that has most
+                    fed = None if error else next(batches, None)  # None: this rank has fewer batches than turns
                     phases.enter("validation")
                     if fed is not None:
                         outputs = model(copier.finish(fed.batch), measure=True)
@@ -97,7 +96,7 @@ class Validator:
                     break
             phases.enter("validation")
             if error is None and not is_interrupted:
-                next(batches, None)  # its end, so that workers are ready for the next validation
+                next(batches, None)  # exhaust it, so that workers are ready for the next validation
         values = [0.0] * 3 if error else sums.tolist()
         phases.enter("exchange")
         loss, score, items, num_failed = training.group.start_sum([*values, error is not None])()
@@ -113,7 +112,7 @@ class Validator:
 
 
 class StopPoll:
-    """Has any rank a request to stop? All ask after the same turns: which, they learn from the slowest of them."""
+    """Poll all ranks for stop requests, after the same turns on every rank; the slowest rank sets the interval."""
 
     def __init__(self, group: Group, stop_requested: Callable[[], bool]) -> None:
         self._group, self._stop_requested = group, stop_requested
@@ -121,7 +120,7 @@ class StopPoll:
         self._polled_at = time.perf_counter()
 
     def stop_after(self, turn: int) -> bool:
-        """All ranks call it after each turn, from 1."""
+        """Return whether to stop after this turn, counted from 1. All ranks call it after each turn."""
         if turn < self._next:
             return False
         values = [float(self._stop_requested()), time.perf_counter() - self._polled_at]
@@ -140,19 +139,19 @@ def readable_score(kind: str, loss: float, mean: float) -> float:
 
 
 def validation_indices(training: Training) -> Tensor:
-    """indices_N of the held-out samples that are measured, evenly spaced."""
+    """Return indices_N of the held-out samples to evaluate, evenly spaced."""
     available = len(training.source.validation)
     number = min(available, training.config.validation.max_samples or available)
     return torch.arange(number) * available // max(number, 1)
 
 
 def my_batches(training: Training) -> Sequence[tuple[Tensor, bool]]:
-    """Yield this rank's batches of the training batch size, the last one smaller, and whether each counts: some ranks
-    run an extra pass so that all run equally many.
+    """Return this rank's batches of the training batch size, the last one smaller, and whether each counts. With
+    equal_passes, ranks with fewer batches run extra passes that do not count.
     """
     indices_N, micro = validation_indices(training), training.config.batch.micro
-    mine, first = (indices_N[rank :: training.group.world_size] for rank in (training.group.rank, 0))
-    batches = [(indices_B, True) for indices_B in (torch.split(mine, micro) if len(mine) else ())]
+    local, first = (indices_N[rank :: training.group.world_size] for rank in (training.group.rank, 0))
+    batches = [(indices_B, True) for indices_B in (torch.split(local, micro) if len(local) else ())]
     if training.parallel.equal_passes:
         batches += [(indices_N[:1], False)] * (-(-len(first) // micro) - len(batches))
     return batches
