@@ -1,1 +1,1 @@
-"""The networks. One file per kind, and build.py."""
+"""Model architectures, one file per kind; build.py selects one."""

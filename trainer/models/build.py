@@ -1,4 +1,4 @@
-"""The one place that knows which models there are."""
+"""Build the model that the config selects. The only module that lists the models."""
 
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from .mlp import Mlp
 
 
 class DataSizes(Protocol):
-    """Data sizes that a model needs; data.source.DataSource has them."""
+    """Sizes of the data that a model needs; data.source.DataSource has them."""
 
     @property
     def num_inputs(self) -> int: ...
@@ -23,7 +23,10 @@ class DataSizes(Protocol):
 
 
 def build_model(config: GptConfig | MlpConfig | Target, sizes: DataSizes) -> nn.Module:
-    """A freshly initialised model on the CPU; draws from torch's global random state."""
+    """Return a newly initialised model on the CPU. Uses torch's global random generator.
+
+    Raises BrokenInput if config._target_ does not return a torch.nn.Module.
+    """
     if isinstance(config, Target):
         model = instantiate(config, "model")
         if not isinstance(model, nn.Module):

@@ -1,4 +1,4 @@
-"""A small GPT: pre-norm blocks, causal attention, input and output embeddings shared.
+"""A small GPT: pre-norm blocks, causal attention, tied input and output embeddings.
 
 Shapes: B batch, T context, C width, H heads, D = C / H, V vocabulary.
 """
@@ -35,7 +35,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """x_BTC -> x_BTC, four times as wide inside."""
+    """MLP with hidden width 4C. x_BTC -> x_BTC."""
 
     def __init__(self, config: GptConfig) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then feed-forward, each added to its input. x_BTC -> x_BTC."""
+    """Attention, then feed-forward, each with a residual connection. x_BTC -> x_BTC."""
 
     def __init__(self, config: GptConfig) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class Gpt(nn.Module):
         return F.linear(self.norm(x_BTC), self.token_embedding.weight)
 
     def _initialise(self, layers: int) -> None:
-        """GPT-2's: normal(0, 0.02), less for the matrices whose results add up in the residual stream."""
+        """Initialise as GPT-2: normal(0, 0.02), scaled down for projections into the residual stream."""
         for name, parameter in self.named_parameters():
             if parameter.ndim >= 2:
                 scale = math.sqrt(2 * layers) if name.endswith("project.weight") else 1.0

@@ -1,4 +1,4 @@
-"""A plain classifier. Shapes: B batch, P inputs, K classes."""
+"""A multilayer perceptron for classification. Shapes: B batch, P inputs, K classes."""
 
 from itertools import pairwise
 
