@@ -1,9 +1,8 @@
-"""The blocks of a model: what is recomputed, compiled and sharded as one.
+"""The blocks of a model: the units of activation checkpointing, compilation and sharding.
 
-A model names them: its attribute `blocks` holds them in order, or, as in models of transformers 5.23, its attribute
-`_no_split_modules` holds their classes. Or the job names the classes, with fsdp and hsdp:
-parallel.transformer_layer_cls_to_wrap. Recompute, then compile, then shard: each takes in what the one before it made.
-All is done in place, so that parameters keep their names.
+The model lists them in its attribute `blocks`, in order, or, as in transformers 5.23, their class names in
+`_no_split_modules`. With fsdp and hsdp the job can name the classes: parallel.transformer_layer_cls_to_wrap.
+Checkpointing is applied first, then compilation, then sharding. All work in place, so that parameters keep their names.
 """
 
 import functools
@@ -21,9 +20,9 @@ Forward = Callable[..., Any]
 
 
 def blocks_of(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
-    """The modules of these classes, outer before inner; without any, those that the model names, perhaps none.
+    """Return the modules of these classes, outer before inner. Without classes, return named_blocks().
 
-    Raises BrokenInput when no module is of one of the classes.
+    Raises BrokenInput if one of the classes has no module in the model.
     """
     if not classes:
         return named_blocks(model)
@@ -38,14 +37,14 @@ def blocks_of(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
 
 
 def named_blocks(model: nn.Module) -> list[nn.Module]:
-    """Return the blocks that the model names itself: `blocks` may be something else, such as their number."""
+    """Return the blocks that the model lists, or []. `blocks` may be something else, such as a number of blocks."""
     blocks = getattr(model, "blocks", ())
     if isinstance(blocks, (list, tuple, nn.ModuleList, nn.Sequential)):
         modules = [block for block in blocks if isinstance(block, nn.Module)]
         if modules:
             return modules
     classes: set[str] = set()
-    for module in model.modules():  # such a model may be a part of another
+    for module in model.modules():  # a transformers model may be a submodule
         names = getattr(module, "_no_split_modules", None)
         classes |= set(names) if isinstance(names, (list, tuple, set, frozenset)) else set()
     return [module for module in model.modules() if module is not model and type(module).__name__ in classes]
@@ -69,24 +68,24 @@ def prepare(model: nn.Module, loop: LoopConfig, classes: Sequence[str] = ()) -> 
 
 
 def recomputed(forward: Forward) -> Forward:
-    """`forward`, which keeps its inputs alone and computes the rest again in the backward pass."""
+    """Wrap `forward` in activation checkpointing: keep only its inputs, and recompute the rest in the backward pass."""
 
     @functools.wraps(forward)
-    def again(*inputs: Any, **named: Any) -> Any:
-        return checkpoint(forward, *inputs, use_reentrant=False, **named)
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        return checkpoint(forward, *args, use_reentrant=False, **kwargs)
 
-    return again
+    return checkpointed
 
 
 def compiled(forward: Forward) -> Forward:
-    """`forward` by torch.compile 2.13: once for the first length, and once more for all others.
+    """Wrap `forward` in torch.compile: it compiles once for the first shape, and once more for all other shapes.
 
-    With dynamic=False torch would compile eight lengths and run all others without compilation.
+    With dynamic=False torch 2.13 would compile eight shapes and run all others uncompiled.
     """
     compiled_forward: Forward = torch.compile(forward)
     return compiled_forward
 
 
 def _replace_forward(block: nn.Module, forward: Forward) -> None:
-    """Hooks stay around it: FSDP's and DeepSpeed's are no part of what is compiled or done again."""
+    """Replace forward() only, so that the hooks of FSDP and DeepSpeed are neither compiled nor recomputed."""
     setattr(block, "forward", forward)  # noqa: B010 (mypy: a method cannot be assigned to)

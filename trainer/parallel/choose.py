@@ -10,7 +10,7 @@ from .interface import Parallel
 
 
 def parallelize(model: nn.Module, recipe: Recipe, config: TrainConfig, env: Env, group: Group) -> Parallel:
-    """Wrap `model`, which is on the CPU, and its optimizer as config.parallel says. Imports only the chosen one."""
+    """Wrap `model` (on the CPU) and its optimizer for config.parallel. Imports only the selected kind."""
     if isinstance(config.parallel, DdpConfig):
         from .ddp import Ddp
 

@@ -1,4 +1,4 @@
-"""DistributedDataParallel: every rank holds the whole model. One rank alone is the model as it is."""
+"""DistributedDataParallel: every rank holds the whole model. With world_size 1 the model is not wrapped."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -18,11 +18,11 @@ from .blocks import compiled, prepare
 from .interface import optimizer_of
 from .stepped import Stepped
 
-NOT_SENT = (torch.int16, torch.uint16, torch.uint32, torch.uint64)  # by gloo, nor by NCCL, of torch 2.13
+NOT_SENT = (torch.int16, torch.uint16, torch.uint32, torch.uint64)  # not supported by gloo and NCCL in torch 2.13
 
 
 class Ddp(Stepped):
-    """See interface.Parallel for the methods. Compiled, then wrapped: the exchange of gradients is not traced."""
+    """See interface.Parallel for the methods. Compiled before it is wrapped, so that DDP's all-reduce is not traced."""
 
     equal_passes = False
     gathers = False
@@ -50,7 +50,7 @@ class Ddp(Stepped):
         self.names = names_of(self.stepper.optimizer, model)
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """Raise BrokenInput for parameters without a gradient: the next step would wait for them, and exit with 1."""
+        """Raise BrokenInput if a parameter gets no gradient, because DDP's next step would raise an error."""
         torch.autograd.backward(loss)
         unused = [name for name, p in self.model.named_parameters() if p.requires_grad and p.grad is None]
         if unused and self.waits_for_all:
@@ -80,7 +80,7 @@ class Ddp(Stepped):
 
 
 def refuse_buffers(model: nn.Module) -> None:
-    """Raises BrokenInput for buffers that rank 0 could not give to the others."""
+    """Raise BrokenInput for buffers that rank 0 cannot broadcast."""
     if names := [name for name, buffer in model.named_buffers() if buffer.dtype in NOT_SENT]:
         types = ", ".join(str(dtype) for dtype in NOT_SENT)
         raise BrokenInput(

@@ -1,13 +1,13 @@
-"""FSDP2: each rank holds a share of every weight, gradient and moment, and gathers a block's weights while it runs.
+"""FSDP2: each rank holds a shard of every weight, gradient and moment, and gathers the weights of a block to run it.
 
 fsdp  all ranks share one copy of the model
-hsdp  a 2-D mesh: `shards` ranks that follow each other share a copy, and the copies exchange gradients like DDP. With
-      as many shards as a node has ranks, weights travel within a node, and only gradients between nodes.
+hsdp  a 2-D mesh: `shards` consecutive ranks share a copy, and the copies exchange gradients like DDP. With one shard
+      per rank of a node, weights are gathered within the node, and only gradients travel between nodes.
 
-A checkpoint is whole, as those of Ddp are: a run may go on with another number of ranks or another way. What that
-costs: rank 0 holds all weights and moments in CPU memory while it saves (12 bytes a parameter), every rank while it
-resumes, and the file's bytes beside them; on the device it is one tensor at a time.
-Source torch 2.13, torch.distributed.fsdp.fully_shard; seen to run on CPUs with gloo.
+Checkpoints are unsharded, as those of Ddp, so a run can resume with another number of ranks or kind of parallelism.
+The cost is CPU memory for all weights and moments (12 bytes per parameter): on rank 0 during a save, and on every rank
+during a resume, plus the bytes of the file. On the device it is one tensor at a time.
+Source torch 2.13, torch.distributed.fsdp.fully_shard; tested on CPUs with gloo.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ from .stepped import Stepped
 
 
 class Fsdp(Stepped):
-    """See interface.Parallel for what each method is."""
+    """See interface.Parallel for the methods."""
 
     equal_passes = True  # every pass gathers weights from other ranks
     gathers = True
@@ -53,11 +53,11 @@ class Fsdp(Stepped):
         give_from_first(model, group)
         prepare(model, config.loop, sharding.transformer_layer_cls_to_wrap)
         mesh = mesh_of(sharding, group)
-        group.use_timeout(config.process_group.init_timeout_s)  # of the mesh's groups too
+        group.use_timeout(config.process_group.init_timeout_s)  # for the mesh's process groups too
         for part in modules_to_shard(model, sharding):
             _shard(part, sharding, mesh, config, sharding.reshard_after_forward)
-        # the rest, embeddings and so on: needed last in the forward and first in the backward pass, so it stays
-        _shard(model, sharding, mesh, config, False, torch.float32)  # what comes out is for the loss
+        # the rest, such as embeddings: used last in forward and first in backward, so it is not resharded between
+        _shard(model, sharding, mesh, config, False, torch.float32)  # the loss needs float32 outputs
         self.sharded = cast(FSDPModule, model)
         # FSDP casts weights and inputs itself: no autocast
         self.module: nn.Module = WithLoss(model, recipe, "fp32")
@@ -66,7 +66,7 @@ class Fsdp(Stepped):
         self.names = agreed_names(self.stepper.optimizer, model, group)
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
-        """Until the last pass each rank adds up whole gradients: one exchange a step, for memory of a copy of them."""
+        """Exchange gradients only in the last pass of a step. Until then each rank keeps unsharded gradients."""
         self.sharded.set_requires_gradient_sync(last)
         self.sharded.set_is_last_backward(last)
         return nullcontext()
@@ -76,19 +76,19 @@ class Fsdp(Stepped):
 
     def optimizer_state(self) -> Mapping[str, Any]:
         saved = self.stepper.optimizer.state_dict()
-        refuse_a_ranks_own(saved["state"], self._numbered())
+        refuse_unsharded_state(saved["state"], self._numbered())
         state = {number: dict(self._on_first(moments)) for number, moments in saved["state"].items()}
         return {**saved, "state": state, **self.stepper.scale.state()}
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
-        mine = self.model.state_dict()
-        refuse_another_model(weights, shapes_of(mine))
-        extra = {name: weights[name] for name, value in mine.items() if is_extra(name, value)}
-        for name, value in mine.items():
+        current = self.model.state_dict()
+        refuse_another_model(weights, shapes_of(current))
+        extra = {name: weights[name] for name, value in current.items() if is_extra(name, value)}
+        for name, value in current.items():
             if name not in extra:
                 local = value.to_local() if isinstance(value, DTensor) else value
-                local.copy_(_share_of(weights[name], value))
-        self.model.load_state_dict(extra, strict=False)  # by the set_extra_state() of each module
+                local.copy_(_shard_of(weights[name], value))
+        self.model.load_state_dict(extra, strict=False)  # calls set_extra_state() of each module
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None:
         parameters = self._numbered()
@@ -102,12 +102,12 @@ class Fsdp(Stepped):
         self.stepper.load({**state, "state": shared})
 
     def _numbered(self) -> Sequence[Tensor]:
-        """The parameters, as the optimizer's state_dict numbers them."""
+        """Return the parameters in the order in which the optimizer's state_dict numbers them."""
         return [parameter for group in self.stepper.optimizer.param_groups for parameter in group["params"]]
 
     def _on_first(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Whole copies on the CPU of rank 0; the others only give their share. Other values, such as the step of some
-        optimizers, stays as it is."""
+        """Yield unsharded copies on the CPU of rank 0; other ranks only contribute their shards. Values that are not
+        tensors, such as the step of some optimizers, are yielded unchanged."""
         for name, value in values.items():
             full = full_tensor(value)
             if self.group.is_first:
@@ -115,9 +115,9 @@ class Fsdp(Stepped):
 
 
 class ShardStepper(Stepper):
-    """Its first step shows whether the optimizer can compute with DTensors: Adafactor and Rprop of torch 2.13 cannot.
+    """Stepper for DTensors. Raises BrokenInput in the first step if the optimizer does not support them.
 
-    Raises BrokenInput then.
+    Adafactor and Rprop of torch 2.13 do not.
     """
 
     has_stepped = False
@@ -139,7 +139,7 @@ class ShardStepper(Stepper):
 
 
 def refuse_scalars(model: nn.Module) -> None:
-    """fully_shard of torch 2.13 shares the first dimension of a parameter; ValueError where there is none."""
+    """Raise BrokenInput for scalar parameters: fully_shard of torch 2.13 shards the first dimension."""
     if scalars := [name for name, parameter in model.named_parameters() if parameter.ndim == 0]:
         are = "is a scalar" if len(scalars) == 1 else "are scalars"
         raise BrokenInput(
@@ -148,10 +148,10 @@ def refuse_scalars(model: nn.Module) -> None:
         )
 
 
-def refuse_a_ranks_own(state: Mapping[int, Mapping[str, Any]], parameters: Sequence[Tensor]) -> None:
-    """Raises BrokenInput for a tensor that is not shared as its parameter is: what another rank has of it is not known.
+def refuse_unsharded_state(state: Mapping[int, Mapping[str, Any]], parameters: Sequence[Tensor]) -> None:
+    """Raise BrokenInput for a tensor that is not sharded like its parameter, because ranks may have different values.
 
-    One number, such as the step, counts as equal on all ranks.
+    A single number, such as the step, is assumed to be equal on all ranks.
     """
     for number, moments in state.items():
         for name, value in moments.items():
@@ -167,7 +167,7 @@ def refuse_a_ranks_own(state: Mapping[int, Mapping[str, Any]], parameters: Seque
 
 
 def mesh_of(sharding: FsdpConfig | HsdpConfig, group: Group) -> DeviceMesh:
-    """Which ranks share a copy of the model; the last dimension counts them."""
+    """Return the device mesh. The ranks along its last dimension share a copy of the model."""
     if isinstance(sharding, FsdpConfig):
         return init_device_mesh(group.device.type, (group.world_size,))
     shape = (group.world_size // sharding.shards, sharding.shards)
@@ -175,9 +175,9 @@ def mesh_of(sharding: FsdpConfig | HsdpConfig, group: Group) -> DeviceMesh:
 
 
 def modules_to_shard(model: nn.Module, sharding: FsdpConfig | HsdpConfig) -> list[nn.Module]:
-    """The modules that are sharded as one, inner before outer; without the model itself.
+    """Return the modules to shard as units, inner before outer, without the model itself.
 
-    Raises BrokenInput when no module is of the classes that are asked for.
+    Raises BrokenInput if one of transformer_layer_cls_to_wrap has no module in the model.
     """
     if sharding.auto_wrap_policy == "NO_WRAP":
         return []
@@ -187,12 +187,14 @@ def modules_to_shard(model: nn.Module, sharding: FsdpConfig | HsdpConfig) -> lis
 
 
 def full_tensor(value: Any) -> Any:
-    """All of a tensor that is shared. All ranks call it."""
+    """Return the unsharded tensor; other values unchanged. All ranks must call it."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
 def _large_enough(module: nn.Module, min_num_params: int) -> Iterator[nn.Module]:
-    """Below `module`, inner ones first: those whose parameters, without the ones taken already, are that many."""
+    """Yield the descendants with at least min_num_params parameters, inner ones first. Parameters of a yielded module
+    do not count again for the modules around it.
+    """
     for child in module.children():
         inner = list(_large_enough(child, min_num_params))
         yield from inner
@@ -207,18 +209,18 @@ def _shard(
     mesh: DeviceMesh,
     config: TrainConfig,
     reshard: bool,
-    comes_out_as: torch.dtype | None = None,
+    output_dtype: torch.dtype | None = None,
 ) -> None:
-    lower = DTYPES[config.loop.precision]
+    dtype = DTYPES[config.loop.precision]
     offload = CPUOffloadPolicy(pin_memory=mesh.device_type == "cuda") if sharding.offload_params else OffloadPolicy()
     fully_shard(
         module,
         mesh=mesh,
         reshard_after_forward=reshard,
         mp_policy=MixedPrecisionPolicy(
-            param_dtype=lower,
-            reduce_dtype=torch.float32 if lower else None,
-            output_dtype=comes_out_as if lower else None,
+            param_dtype=dtype,
+            reduce_dtype=torch.float32 if dtype else None,
+            output_dtype=output_dtype if dtype else None,
         ),
         offload_policy=offload,
     )
@@ -234,5 +236,5 @@ def _is_like(value: Any, parameter: Tensor) -> bool:
     return isinstance(value, Tensor) and value.shape == parameter.shape
 
 
-def _share_of(full: Tensor, like: Tensor) -> Tensor:
+def _shard_of(full: Tensor, like: Tensor) -> Tensor:
     return _distributed(full, like).to_local() if isinstance(like, DTensor) else full

@@ -1,6 +1,6 @@
-"""Interface of a parallelism technique: what a step, a checkpoint and a validation need from it.
+"""Interface of a kind of parallelism: the methods that a step, a checkpoint and a validation call.
 
-Another way is another file with a class that has these methods.
+A new kind is a new file with a class that implements them.
 """
 
 import hashlib
@@ -25,15 +25,15 @@ from ..recipe.recipe import Recipe
 class Parallel(Protocol):
     """One model and its optimizer, distributed over all ranks. All ranks must call every method except passes().
 
-    module         the model with its loss, as training steps call it (loss.WithLoss)
-    evaluated      the same, as validation calls it
+    module         the model with its loss (loss.WithLoss), for training steps
+    evaluated      the model with its loss, for validation
     num_parameters of the whole model
     equal_passes   all ranks must call `evaluated` equally often
-    names          of the optimizer's parameters, as its state numbers them
-    counts_ahead   the items of all ranks are waited for before the first backward pass of a step: gradients cannot be
-                   scaled afterwards, or (fp16) are near to what they can hold; or a GPU computes, and a wait for it
-                   ends with no error when a peer is lost, as a wait for a message between CPUs does
-    gathers        weights() and optimizer_state() give copies on the CPU, and not what the next step changes
+    names          of the optimizer's parameters, in the order of its state
+    counts_ahead   each step waits for the item count of all ranks before its first backward pass, for one of three
+                   reasons: gradients cannot be scaled afterwards; fp16 gradients could overflow; on a GPU the wait
+                   detects a lost peer, because a wait for the GPU itself raises no error
+    gathers        weights() and optimizer_state() return CPU copies, which the next step does not change
     """
 
     module: nn.Module
@@ -47,40 +47,40 @@ class Parallel(Protocol):
     def counts_ahead(self) -> bool: ...
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """A backward pass without effect, before the first step. counted: the recipe knew the items before the loss"""
+        """Run a backward pass without effect, before the first step. counted: count() returned the item count"""
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
-        """Around one forward and backward pass. last: of the step, so that gradients are exchanged."""
+        """Return the context of one forward and backward pass. last: of the step, in which gradients are exchanged"""
 
     def backward(self, loss: Tensor, last: bool) -> None:
-        """The exchange of gradients gives their mean over the ranks."""
+        """Run the backward pass. The gradient exchange computes the mean over ranks."""
 
     def norm(self) -> Tensor | None:
         """Return the gradient norm on the device; None if only update() knows it."""
 
     def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> Update:
-        """Run one optimizer step, unless gradients or loss are not finite on some rank. DeepSpeed steps anyway. norm:
-        value of norm(); factor: multiplies the gradients before clipping
+        """Run one optimizer step, unless gradients or loss are not finite on some rank (DeepSpeed steps anyway).
+
+        lr: largest learning rate of the groups; norm: value of norm(); loss: mean over all ranks
+        factor: multiplies the gradients before clipping
         """
 
     def weights(self) -> Mapping[str, Any]:
-        """The whole state_dict of the model, complete on rank 0."""
+        """Return the model's unsharded state_dict(), complete on rank 0."""
 
     def optimizer_state(self) -> Mapping[str, Any]:
-        """Return the optimizer's state_dict() for the whole model, complete on rank 0; with fp16 including
-        `loss_scale`.
-        """
+        """Return the optimizer's unsharded state_dict(), complete on rank 0; with fp16 including `loss_scale`."""
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
-        """Raises RuntimeError for those of another model."""
+        """Load an unsharded state_dict. Raises RuntimeError if it belongs to a different model."""
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None: ...
 
 
 def give_from_first(model: nn.Module, group: Group) -> None:
-    """Rank 0's parameters and buffers for all: what drew from a generator of its own differs between ranks.
+    """Broadcast rank 0's parameters and buffers, because initialisation may differ between ranks.
 
-    DDP does so itself; fully_shard of torch 2.13 not at all, and DeepSpeed 0.19.8 with parameters alone.
+    DDP does this itself; fully_shard of torch 2.13 does not, and DeepSpeed 0.19.8 only broadcasts parameters.
     """
     named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     require_same_on_ranks(
@@ -90,9 +90,11 @@ def give_from_first(model: nn.Module, group: Group) -> None:
 
 
 def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
-    """The recipe's, for the model as it is shared. Raises BrokenInput for what is none, for one without a learning
-    rate or with one that the trainer would overwrite, and for one of torch's that has no parameter of the model: one of
-    the user's may train copies of its own. Rank 0 warns of parameters left out."""
+    """Build the recipe's optimizer for the wrapped model. Rank 0 warns about parameters that are not in it.
+
+    Raises BrokenInput if the result is not an Optimizer, if a group has no learning rate or one that the trainer would
+    overwrite, and if an optimizer of torch.optim has none of the model's parameters (a custom one may train copies).
+    """
     optimizer = run_user_code(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
     if not isinstance(optimizer, Optimizer):
         raise BrokenInput(
@@ -118,8 +120,8 @@ def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
 
 
 def refuse_another_rate(optimizer: Optimizer, recipe: Recipe, group: Group) -> None:
-    """Raises BrokenInput for a recipe's own optimizer with a learning rate other than optim.lr, which the trainer sets.
-    Rank 0 says so where the rate is only the default of the optimizer's class."""
+    """Raise BrokenInput if a recipe's own optimizer has a learning rate other than optim.lr, which the trainer sets.
+    If the rate is only the default of the optimizer's class, rank 0 prints a note instead."""
     lr = schedule_of(recipe.config.optim).lr
     largest = max(float(param_group["lr"]) for param_group in optimizer.param_groups)
     if type(recipe).build_optimizer is Recipe.build_optimizer or math.isclose(largest, lr, rel_tol=1e-6):
@@ -137,19 +139,19 @@ def refuse_another_rate(optimizer: Optimizer, recipe: Recipe, group: Group) -> N
 
 
 def agreed_names(optimizer: Optimizer, model: nn.Module, group: Group) -> list[str]:
-    """Return the names of the optimizer's parameters, in an order all ranks agree on."""
+    """Return the names of the optimizer's parameters. Raises BrokenInput if their order differs between ranks."""
     names = names_of(optimizer, model)
     require_same_on_ranks(names, "the order of the optimizer's parameters", group)
     return names
 
 
-def require_same_on_ranks(lines: Sequence[str], what: str, group: Group) -> None:
-    """Raises BrokenInput when the ranks have other lines, by which messages between them would go wrong."""
+def require_same_on_ranks(lines: Sequence[str], subject: str, group: Group) -> None:
+    """Raise BrokenInput if `lines` differ between ranks, because their collectives would not match."""
     digest = hashlib.sha256("\n".join(lines).encode()).digest()
     digests = [bytes(row.tolist()) for row in group.gather(torch.tensor(list(digest), dtype=torch.uint8))]
     if unlike := [rank for rank, row in enumerate(digests) if row != digests[0]]:
         raise BrokenInput(
-            f"{what} on rank {', '.join(map(str, unlike[:20]))} differs from rank 0",
+            f"{subject} on rank {', '.join(map(str, unlike[:20]))} differs from rank 0",
             hint="build it in the same order on all ranks; the order of a `set` differs between processes",
         )
 
@@ -164,7 +166,7 @@ def shapes_of(weights: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def refuse_another_model(weights: Mapping[str, Any], shapes: Mapping[str, object]) -> None:
-    """Raises RuntimeError when the names or shapes differ; its further lines are the names."""
+    """Raise RuntimeError if names or shapes differ; its further lines are the names."""
     saved = shapes_of(weights)
     if wrong := sorted(name for name in saved.keys() | shapes if saved.get(name) != shapes.get(name)):
         raise RuntimeError("weights of a different model:\n" + "\n".join(wrong))

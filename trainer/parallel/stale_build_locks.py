@@ -1,7 +1,7 @@
-"""Locks of C++ builds that a killed process has left: the next one would wait for them without end.
+"""Remove stale lock files of C++ extension builds: after a killed build the next one would wait forever.
 
-torch.utils.cpp_extension (torch 2.13, file_baton.py) marks a build by an empty file `lock` beside it, which only the
-process that made it removes. A lock of the kernel is held beside it here, and ends with its process.
+torch.utils.cpp_extension (torch 2.13, file_baton.py) marks a build with an empty file `lock`, which only the process
+that created it removes. jobc holds a kernel lock (flock) in addition, which ends with its process.
 """
 
 import contextlib
@@ -22,25 +22,25 @@ def extensions_folder() -> Path:
 
 @contextlib.contextmanager
 def may_build(folder: Path) -> Iterator[None]:
-    """Around what may build extensions in `folder`. Who is the only one there removes the locks that are left."""
+    """Context for code that may build extensions in `folder`. If no other process is in it, remove stale locks."""
     folder.mkdir(parents=True, exist_ok=True)
-    mine = _open_lock(folder / f".jobc_lock.{os.geteuid()}")
+    kernel_lock = _open_lock(folder / f".jobc_lock.{os.geteuid()}")
     try:
-        if mine is not None:
+        if kernel_lock is not None:
             with contextlib.suppress(OSError):
-                fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(kernel_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 for lock in (*folder.glob("*/lock"), *folder.glob("*/*/lock")):
-                    if lock.lstat().st_uid == os.geteuid():  # others who share the folder have locks of their own
+                    if lock.lstat().st_uid == os.geteuid():  # other users of the folder remove their own locks
                         lock.unlink(missing_ok=True)
-            _share(mine)
+            _share(kernel_lock)
         yield
     finally:
-        if mine is not None:
-            os.close(mine)
+        if kernel_lock is not None:
+            os.close(kernel_lock)
 
 
 def _open_lock(path: Path) -> int | None:
-    """Return the descriptor of a lock that no other user can hold; None when another user owns what is there."""
+    """Return the descriptor of a lock file that no other user can hold; None if another user owns the path."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except OSError:
@@ -53,7 +53,7 @@ def _open_lock(path: Path) -> int | None:
 
 
 def _share(lock: int) -> None:
-    """Hold the lock with others who build; without it after WAIT_S, because nobody removes locks for so long."""
+    """Take the lock shared with other builds. Give up after WAIT_S, because removing locks takes less time."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Shared by the kinds whose gradients go to torch's own optimizer."""
+"""Code shared by the kinds of parallelism that use a torch optimizer."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from ..recipe.optimizer import Stepper, Update
 
 
 class Stepped:
-    """Part of interface.Parallel: all that a Stepper does."""
+    """The methods of interface.Parallel that a Stepper implements."""
 
     stepper: Stepper
 
@@ -16,7 +16,7 @@ class Stepped:
 
     @property
     def counts_ahead(self) -> bool:
-        """Return whether counts are exchanged ahead; not on CPUs, where messages detect lost peers anyway."""
+        """See interface.Parallel. False on CPUs without fp16, where waits for messages detect lost peers."""
         return self.stepper.scale.used or self.group.device.type == "cuda"
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
@@ -30,5 +30,5 @@ class Stepped:
         return self.stepper.norm()
 
     def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> Update:
-        assert norm is not None  # it was read
+        assert norm is not None
         return self.stepper.update(lr, clip_norm, norm, factor, loss)

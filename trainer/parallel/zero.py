@@ -1,7 +1,7 @@
-"""DeepSpeed ZeRO: ranks share optimizer state (stage 1), gradients (2) and weights (3); deepspeed.initialize, directly.
+"""DeepSpeed ZeRO: ranks shard optimizer state (stage 1), gradients (2) and weights (3). Calls deepspeed.initialize.
 
-Checkpoints hold the whole model and optimizer, as those of Ddp do: a run may go on with another stage, number of ranks,
-or without DeepSpeed. Written for DeepSpeed 0.19.8; seen to run on CPUs with gloo, ZeRO 0 to 3, with offload to cpu.
+Checkpoints are unsharded, as those of Ddp, so a run can resume with another stage or number of ranks, or without
+DeepSpeed. Written for DeepSpeed 0.19.8; tested on CPUs with gloo, ZeRO 0 to 3, with offload to cpu.
 """
 
 import copy
@@ -94,7 +94,7 @@ class Zero:
         if self.stage > 0 and any(group.get("amsgrad") for group in optimizer.param_groups):
             raise BrokenInput("recipe: ZeRO checkpoints do not support amsgrad", hint="amsgrad=False, or parallel=fsdp")
         self.names = agreed_names(optimizer, model, group)
-        # ZeRO puts flat tensors in the place of the parameters; this is how they were numbered
+        # ZeRO replaces the parameters by flat tensors; keep the original order
         self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.groups, self.rates = optimizer.state_dict()["param_groups"], Rates(optimizer)
         self.steps = 0
@@ -111,7 +111,7 @@ class Zero:
         self.gathers = self.stage > 0
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """Skip the warm-up pass, which settles DDP's buckets: DeepSpeed's follow from the parameter order."""
+        """Skip the warm-up pass, which is for DDP's buckets; DeepSpeed's follow from the parameter order."""
         if not counted:
             raise item_count_error()
 
@@ -119,9 +119,9 @@ class Zero:
         return nullcontext()
 
     def backward(self, loss: Tensor, last: bool) -> None:
-        self.engine.backward(loss, scale_wrt_gas=False)  # the loss is of the whole step already
+        self.engine.backward(loss, scale_wrt_gas=False)  # the loss is already divided for the whole step
         if not last:
-            self.engine.step()  # counts the passes of a step, and updates nothing
+            self.engine.step()  # only counts the pass; it does not update weights
 
     def norm(self) -> None:
         return None
@@ -130,7 +130,7 @@ class Zero:
         if not math.isclose(factor, 1.0, rel_tol=1e-9):
             raise item_count_error()
         self.rates.set(self.optimizer.param_groups, lr)
-        if self.stage == 0:  # where DeepSpeed says no norm
+        if self.stage == 0:  # DeepSpeed does not compute the norm at stage 0
             norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), float("inf")))
         self.engine.step()
         self.steps += 1
@@ -157,7 +157,7 @@ class Zero:
         read = self.deepspeed.utils.safe_get_full_optimizer_state
         state: dict[int, Any] = {}
         for number, parameter in enumerate(self.order):
-            moments = {name: read(parameter, name).cpu() for name in MOMENTS}  # of a buffer made for it
+            moments = {name: read(parameter, name).cpu() for name in MOMENTS}
             if self.group.is_first:
                 state[number] = {"step": torch.tensor(float(self.steps)), **moments}
         return {"state": state, "param_groups": groups}
@@ -167,7 +167,7 @@ class Zero:
         with self._gathered(modified=True):
             if self.stage < 3 or self.group.is_first:
                 self.model.load_state_dict(weights)
-        if self.stage > 0:  # the optimizer keeps a copy, which it writes over the weights
+        if self.stage > 0:  # the optimizer overwrites the weights with its fp32 copy
             names = {parameter: name for name, parameter in self.model.named_parameters()}
             for parameter in self.order:
                 self._set(parameter, weights[names[parameter]].to(torch.float32))
@@ -183,7 +183,7 @@ class Zero:
             flat = self.optimizer.fp32_partitioned_groups_flat
         else:
             flat = self.optimizer.single_partition_of_fp32_groups
-        for tensor in flat:  # as AdamW makes it in its first step
+        for tensor in flat:  # as AdamW does in its first step
             base.state[tensor] = {
                 "step": torch.tensor(float(self.steps)),
                 **{name: torch.zeros_like(tensor) for name in MOMENTS},
@@ -191,15 +191,15 @@ class Zero:
         self._link_states()
         for number, parameter in enumerate(self.order):
             if number not in state["state"]:
-                continue  # it never had a gradient, so its moments are the zeros from above
+                continue  # it never had a gradient, so its moments stay zero
             for name in MOMENTS:
                 self._set(parameter, state["state"][number][name], name)
 
     def _set(self, parameter: Any, full: Tensor, *moment: str) -> None:
-        """Give the optimizer's copy of a parameter, or its moment, the values of the whole one.
+        """Copy the unsharded values into the optimizer's copy of a parameter, or into its moment.
 
-        Of a parameter that ZeRO 3 cannot share evenly the last part is padded, and DeepSpeed 0.19.8 cuts the parts
-        from the whole without the padding (safe_set_full_fp32_param): so each rank sets its own part.
+        ZeRO 3 pads the last shard of a parameter that does not divide evenly, but safe_set_full_fp32_param of DeepSpeed
+        0.19.8 splits the tensor without padding. So each rank sets its own shard here.
         """
         utils = self.deepspeed.utils
         if self.stage < 3:
@@ -207,12 +207,12 @@ class Zero:
         else:
             set_param, set_moment = utils.safe_set_local_fp32_param, utils.safe_set_local_optimizer_state
             size, flat = parameter.ds_tensor.numel(), full.flatten()
-            mine = flat[size * self.group.rank : size * (self.group.rank + 1)]
-            full = nn.functional.pad(mine, (0, size - mine.numel()))
+            shard = flat[size * self.group.rank : size * (self.group.rank + 1)]
+            full = nn.functional.pad(shard, (0, size - shard.numel()))
         (set_moment if moment else set_param)(parameter, full.to(self.group.device), *moment)
 
     def _gathered(self, modified: bool = False) -> AbstractContextManager[None]:
-        """Inside, parameters are whole on every rank. modified: rank 0's new values are given to all at the end"""
+        """Context in which parameters are unsharded on every rank. modified: broadcast rank 0's values at its end"""
         if self.stage < 3:
             return nullcontext()
         gathered: AbstractContextManager[None] = self.deepspeed.zero.GatheredParameters(
@@ -221,7 +221,7 @@ class Zero:
         return gathered
 
     def _link_states(self) -> None:
-        """ZeRO 1 and 2 of DeepSpeed 0.19.8 link moments to parameters when only those of the first group exist."""
+        """Link moments to parameters again: ZeRO 1 and 2 of DeepSpeed 0.19.8 do it before all groups have moments."""
         if self.stage in (1, 2):
             self.optimizer._hp_optimizer_states_linked = False
             self.optimizer._lazy_init_hp_params_optimizer_state()
