@@ -1,4 +1,4 @@
-"""Recipe of a job: model, data, loss and optimizer. Your own recipe extends Recipe."""
+"""Recipe of a job: model, data, loss and optimizer. A custom recipe extends Recipe."""
 
 from .recipe import Recipe
 

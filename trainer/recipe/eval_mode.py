@@ -1,4 +1,4 @@
-"""A model that is only measured: in eval mode, without gradients, and afterwards as it was."""
+"""Context manager that evaluates a model without gradients and then restores its mode."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
-        with torch.no_grad():  # not inference_mode: ZeRO 3 keeps some of the weights that it gathers here
+        with torch.no_grad():  # not inference_mode, because ZeRO 3 keeps some of the weights that it gathers here
             yield
     finally:
         for module, was_training in modes:

@@ -1,4 +1,4 @@
-"""A model and what a recipe does with it, as one module: torch.compile fuses the two."""
+"""Model and loss as one module, so that torch.compile fuses them."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from torch import nn
 from .recipe import Recipe
 
 Precision = Literal["fp32", "bf16", "fp16"]
-DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}  # of matrix products; None = of the weights
+DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}  # of matmuls; None = dtype of the weights
 
 
 class WithLoss(nn.Module):
@@ -26,6 +26,6 @@ class WithLoss(nn.Module):
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
-    """bf16, fp16: matrix products in 16 bits over float32 weights. fp32: nothing."""
+    """Return the autocast context: 16-bit matmuls with float32 weights for bf16 and fp16; fp32 does nothing."""
     dtype = DTYPES[precision]
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype)

@@ -1,17 +1,17 @@
-"""The factor that keeps the gradients of fp16 above zero, and what happens when it makes them overflow."""
+"""Dynamic loss scaling for fp16: prevents underflow of gradients, and skips a step when they overflow."""
 
 from collections.abc import Mapping
 from typing import Any
 
-PART = "loss_scale"  # its part of a checkpoint, beside what the optimizer gives
-FIRST, SMALLEST, GOOD_STEPS = 2.0**16, 1.0, 2000  # GOOD_STEPS before it is doubled; as of torch.amp.GradScaler
+PART = "loss_scale"  # key in a checkpoint, beside the optimizer's keys
+FIRST, SMALLEST, GOOD_STEPS = 2.0**16, 1.0, 2000  # doubled after GOOD_STEPS, as in torch.amp.GradScaler
 
 
 class LossScale:
-    """Multiplies the loss before the backward pass. Without fp16 it is 1, and stays 1.
+    """Factor of the loss before the backward pass. Without fp16 it is always 1. Its state is part of a checkpoint.
 
-    torch.amp.GradScaler asks each rank for itself whether gradients are finite. Here their norm decides, which is of
-    all ranks and shards: so all agree, and no further message is needed. Its state is part of a checkpoint.
+    torch.amp.GradScaler checks on each rank whether its gradients are finite. Here the global gradient norm decides, so
+    all ranks agree without another message.
     """
 
     def __init__(self, used: bool) -> None:
@@ -20,9 +20,10 @@ class LossScale:
         self.good_steps = 0
 
     def skips(self, finite: bool) -> bool:
-        """After the backward passes of a step: whether the step is left out, so that a smaller factor may do better.
+        """Update the factor after the backward passes of a step; return whether to skip the step because of overflow.
 
-        False for gradients that are finite, and for those that no factor would make finite.
+        finite: whether all gradients are finite
+        Returns False if they are, and if the factor cannot be reduced further.
         """
         if not self.used:
             return False
@@ -38,10 +39,12 @@ class LossScale:
         return True
 
     def state(self) -> dict[str, Any]:
-        """Its part of a checkpoint; nothing when it is not used."""
+        """Return the entry for a checkpoint; empty without fp16."""
         return {PART: {"factor": self.factor, "good_steps": self.good_steps}} if self.used else {}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """The inverse of state(); a run may have begun with another precision."""
+        """Restore the result of state(). Without an entry nothing changes, because the run may have used another
+        precision before.
+        """
         if self.used and PART in state:
             self.factor, self.good_steps = state[PART]["factor"], state[PART]["good_steps"]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from ..config.schema import GptConfig, MlpConfig
 
-# Dense bf16 FLOP/s by a part of the device's name, the first match wins. Sources: data sheets of NVIDIA (A100, A10,
-# A30, L4, L40S, H100, H200, B200, GB200; with "sparsity" halved) and of AMD (MI250X a die, MI300X, MI325X, MI355X); as
-# in torchtitan's tools/utils.py where it has them.
+# Dense bf16 FLOP/s by words of the device name; the first match wins. Sources: data sheets of NVIDIA (A100, A10, A30,
+# L4, L40S, H100, H200, B200, GB200; values "with sparsity" halved) and AMD (MI250X per die, MI300X, MI325X, MI355X).
+# Equal to torchtitan's tools/utils.py for the devices listed there.
 PEAK_FLOPS: tuple[tuple[str, float], ...] = (
     ("GB200", 2.5e15),
     ("B200", 2.25e15),
@@ -32,16 +32,16 @@ PEAK_FLOPS: tuple[tuple[str, float], ...] = (
 
 
 def peak_flops(device_name: str) -> float | None:
-    """Dense bf16 FLOP/s of one GPU; None for an unknown one, and for a CPU."""
+    """Return the dense bf16 FLOP/s of one GPU; None for an unknown GPU or a CPU."""
     words = device_name.replace("-", " ").split()
     return next((peak for name, peak in PEAK_FLOPS if set(name.split()) <= set(words)), None)
 
 
 def flops_per_sample(model: object, num_parameters: int) -> float | None:
-    """Floating-point operations of training on one sample, forward and backward; None for a model of the user's own.
+    """Return the FLOPs of forward and backward for one sample; None for a user's model.
 
-    6 for each parameter and token, and 12 x layers x width x context for attention (Kaplan et al. 2020; nanoGPT's
-    count, which leaves the position embedding out). Work done twice, as with activation checkpointing, counts once.
+    6 per parameter and token, plus 12 x layers x width x context per token for attention (Kaplan et al. 2020). As in
+    nanoGPT, position embeddings do not count. Recomputation (activation checkpointing) does not count either.
     """
     if isinstance(model, GptConfig):
         parameters = num_parameters - model.context * model.width
@@ -50,5 +50,5 @@ def flops_per_sample(model: object, num_parameters: int) -> float | None:
 
 
 def percentile(sorted_values: Sequence[float], percent: int) -> float:
-    """The value that `percent` of them do not exceed (nearest rank)."""
+    """Return the value that `percent` % of the values do not exceed (nearest-rank method)."""
     return sorted_values[max(0, -(-percent * len(sorted_values) // 100) - 1)]

@@ -1,4 +1,4 @@
-"""AdamW or an optimizer of the user's, the learning rate of every step, and a step that bad gradients do not pass."""
+"""Build the optimizer, schedule its learning rates, and run its steps; a NaN or Inf gradient skips the update."""
 
 import inspect
 import itertools
@@ -18,16 +18,16 @@ from ..lifecycle.errors import BrokenInput
 from .loss_scale import PART, LossScale
 
 OWN_SCHEDULE = "optim.schedule, optim.warmup_steps and optim.min_lr_ratio set the rate; or your own script after ` -- `"
-CLIP_EPS = 1e-6  # added to the norm that is divided by, as in torch 2.13
-NAMES = "parameter_names"  # beside `state` and `param_groups` in a checkpoint
+CLIP_EPS = 1e-6  # added to the norm before the division, as in torch 2.13
+NAMES = "parameter_names"  # key in a checkpoint, beside `state` and `param_groups`
 
 
 @dataclass(frozen=True)
 class Update:
     """Result of one optimizer step.
 
-    grad_norm   of all gradients before clipping; when it or the loss is not finite it is not, and nothing was updated
-    skipped     unless it was left out because fp16 overflowed; the next one uses a smaller loss_scale
+    grad_norm   of all gradients before clipping; NaN or Inf if it or the loss was: then nothing was updated
+    skipped     the update was skipped because fp16 overflowed; the next step uses a smaller loss_scale
     """
 
     grad_norm: float
@@ -36,17 +36,17 @@ class Update:
 
 
 class Rates:
-    """Learning rates of an optimizer's groups: that of the step for the largest, the others in proportion to it, as
-    they were when the optimizer was made. So layers may learn at rates of their own."""
+    """Learning rates of an optimizer's groups. The group with the largest rate gets the rate of the schedule; the other
+    groups keep their initial ratio to it, so that layers can have different rates."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         rates = [float(group["lr"]) for group in optimizer.param_groups]
         largest = max(rates)
         self._shares = [rate / largest if largest > 0 else 1.0 for rate in rates]
-        self._last: list[float] = []  # of the step before, in this attempt
+        self._last: list[float] = []  # of the previous step in this attempt
 
     def set(self, groups: list[dict[str, Any]], lr: float) -> None:
-        """Raises BrokenInput when something else has changed a rate since the step before, such as a scheduler."""
+        """Set the rates for a step. Raises BrokenInput if other code, such as a scheduler, has changed a rate since."""
         refuse_scheduler(groups)
         if self._last and (changed := [group["lr"] for group in groups if group["lr"] not in self._last]):
             raise BrokenInput(
@@ -60,10 +60,10 @@ class Rates:
 
 
 class Stepper:
-    """The optimizer of one model whose gradients are there, whole or as DTensors.
+    """Optimizer steps for one model, with plain gradients or DTensors.
 
-    precision: of loop; whole: makes a norm that is spread over ranks the number that it is
-    Raises BrokenInput for an optimizer whose step() computes the loss again.
+    precision: loop.precision; full_norm: converts a norm that is a DTensor to a plain tensor
+    Raises BrokenInput for an optimizer whose step() needs a closure.
     """
 
     def __init__(
@@ -71,35 +71,36 @@ class Stepper:
         model: nn.Module,
         optimizer: Optimizer,
         precision: str,
-        whole: Callable[[Tensor], Tensor] = lambda norm: norm,
+        full_norm: Callable[[Tensor], Tensor] = lambda norm: norm,
     ) -> None:
         refuse_closure(optimizer)
         self.optimizer = optimizer
         self.rates = Rates(optimizer)
         self.scale = LossScale(precision == "fp16")
-        self._parameters = list(model.parameters())  # frozen ones as well: who freezes them may thaw them
+        self._parameters = list(model.parameters())  # including frozen ones, which may be unfrozen later
         weights, groups = set(self._parameters), optimizer.param_groups
-        self._others = [p for group in groups for p in group["params"] if p not in weights]  # no other rank knows them
-        self._whole = whole
+        self._others = [p for group in groups for p in group["params"] if p not in weights]  # not part of the norm
+        self._full_norm = full_norm
 
     def backward(self, loss: Tensor) -> None:
         torch.autograd.backward(loss * self.scale.factor if self.scale.used else loss)
 
     def norm(self) -> Tensor:
         """Return the norm of the model's gradients, on their device."""
-        return self._whole(nn.utils.get_total_norm(gradients_of(self._parameters)))
+        return self._full_norm(nn.utils.get_total_norm(gradients_of(self._parameters)))
 
     def update(self, lr: float, clip_norm: float | None, norm: float, factor: float, loss: float) -> Update:
-        """norm: what norm() gave; factor: of all gradients, beside that of the loss scale; loss: of all ranks.
+        """Run one optimizer step. norm: result of norm(); factor: for all gradients; loss: mean over all ranks
 
-        All that gradients are multiplied by is one number, and often 1. Clipped as by torch.nn.utils.clip_grad_norm_.
+        Loss scale, `factor` and clipping are combined, so that gradients are multiplied at most once. Clips like
+        torch.nn.utils.clip_grad_norm_.
         """
         factor /= self.scale.factor
         norm = norm * factor if math.isfinite(loss) else math.nan
         is_finite = math.isfinite(norm)
-        # no scale is to blame for a loss that is not finite before it is scaled
+        # a NaN or Inf loss is not caused by the loss scale, which applies afterwards
         skipped = (is_finite or math.isfinite(loss)) and self.scale.skips(is_finite)
-        if is_finite:  # before it reaches the weights; equal on all ranks
+        if is_finite:  # equal on all ranks
             if clip_norm is not None:
                 factor *= min(1.0, clip_norm / (norm + CLIP_EPS))
             if factor != 1.0:
@@ -110,11 +111,11 @@ class Stepper:
         return Update(norm, skipped, self.scale.factor)
 
     def step(self) -> None:
-        """The optimizer's own."""
+        """Call optimizer.step(). A subclass can override it."""
         self.optimizer.step()
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """The inverse of optimizer.state_dict() and scale.state() in one mapping."""
+        """Load a mapping with the entries of optimizer.state_dict() and scale.state()."""
         self.optimizer.load_state_dict(optimizer_own_state(state))
         self.scale.load(state)
 
@@ -129,18 +130,19 @@ def optimizer_own_state(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names_of(optimizer: Optimizer, model: nn.Module) -> list[str]:
-    """Return the names of its parameters by state_dict() index; `not from the model 0` and so on for others."""
+    """Return the parameter names by state_dict() index. A parameter outside the model is `not from the model N`."""
     names, others = {parameter: name for name, parameter in model.named_parameters()}, itertools.count()
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     return [names[item] if item in names else f"not from the model {next(others)}" for item in parameters]
 
 
 def reorder_state(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """The state of an optimizer in a checkpoint, numbered as the parameters are now, which `names` are of.
+    """Renumber the optimizer state of a checkpoint for the current parameter order, which is that of `names`.
 
-    They may have another order than when it was saved, such as that of a set. Raises ValueError when they are others.
+    The order may have changed since the save, for example if it comes from a set. Raises ValueError if the parameters
+    are different ones.
     """
-    saved = state.get(NAMES, names)  # older checkpoints do not say
+    saved = state.get(NAMES, names)  # older checkpoints have no names
     if difference := sorted(set(saved) ^ set(names)):
         raise ValueError("\n".join(["it has other parameters:", *difference]))
     unnamed = {key: value for key, value in state.items() if key != NAMES}
@@ -152,7 +154,7 @@ def reorder_state(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
 
 
 def refuse_scheduler(groups: Sequence[Mapping[str, Any]]) -> None:
-    """Raises BrokenInput for an optimizer with a scheduler of torch 2.13, which leaves `initial_lr` in its groups."""
+    """Raise BrokenInput for an optimizer with a torch scheduler, which adds `initial_lr` to its groups (torch 2.13)."""
     if any("initial_lr" in group for group in groups):
         raise BrokenInput(
             "optim: a scheduler of torch.optim.lr_scheduler is attached to the optimizer", hint=OWN_SCHEDULE
@@ -160,7 +162,7 @@ def refuse_scheduler(groups: Sequence[Mapping[str, Any]]) -> None:
 
 
 def refuse_closure(optimizer: Optimizer) -> None:
-    """A step has its gradients already, clipped and of all ranks; LBFGS of torch 2.13 wants to compute them itself."""
+    """Raise BrokenInput if step() needs a closure to compute gradients again, as LBFGS of torch 2.13 does."""
     closure = inspect.signature(optimizer.step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise BrokenInput(
@@ -170,7 +172,10 @@ def refuse_closure(optimizer: Optimizer) -> None:
 
 
 def build_optimizer(model: nn.Module, config: OptimConfig | Target) -> Optimizer:
-    """AdamW decays weights where it makes sense: matrices, not gains and biases. A user's has all alike."""
+    """Build AdamW, with weight decay only for matrices, or the user's optimizer, with all parameters in one group.
+
+    Raises BrokenInput if config._target_ does not return a torch.optim.Optimizer.
+    """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if isinstance(config, Target):
         arguments = {key: value for key, value in config.items() if key not in SCHEDULE_KEYS or key == "lr"}
@@ -184,12 +189,12 @@ def build_optimizer(model: nn.Module, config: OptimConfig | Target) -> Optimizer
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]
-    fused = all(parameter.is_floating_point() for parameter in parameters)  # torch 2.13 fuses no complex ones
+    fused = all(parameter.is_floating_point() for parameter in parameters)  # not supported for complex, torch 2.13
     return AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=fused)
 
 
 def lr_at(step: int, total_steps: int, config: OptimConfig | ScheduleConfig) -> float:
-    """Learning rate of global step `step`, from 0: linear warm-up, then the schedule up to total_steps."""
+    """Return the learning rate of global step `step`, counted from 0: linear warm-up, then config.schedule."""
     if step < config.warmup_steps:
         return config.lr * (step + 1) / config.warmup_steps
     if config.schedule == "constant":

@@ -1,10 +1,10 @@
 """Recipe: data, model, optimizer, loss and validation of a training run in one class.
 
-A recipe of your own changes what it needs to: `recipe: my_pkg.MyRecipe`, with `from jobc_trainer.recipe import Recipe`.
-Order of samples, their shares, the exchange of gradients, checkpoints and resumes are not a recipe's business, so their
-guarantees hold for every recipe.
+A custom recipe overrides what it needs: `recipe: my_pkg.MyRecipe`, with `from jobc_trainer.recipe import Recipe`.
+Sample order, sharding, gradient exchange, checkpoints and resume are outside the recipe, so their guarantees hold for
+every recipe.
 
-Shapes: B samples of one batch, K classes; `…` any dimensions, or none.
+Shapes: B samples of one batch, K classes; `…` zero or more dimensions.
 """
 
 import inspect
@@ -28,14 +28,14 @@ from .mfu import flops_per_sample
 from .optimizer import build_optimizer
 
 Sum: TypeAlias = Tensor
-Count: TypeAlias = Tensor | float | None  # or a sum of weights; None: as count() has said
+Count: TypeAlias = Tensor | float | None  # a sum of weights is allowed; None: use the result of count()
 
 
 class Recipe:
-    """The sections model, data, loss and optim of train.json, as they stand.
+    """Default recipe: builds model, data, loss and optimizer from train.json.
 
-    score  what the second value of measure() is, on average: a word of your own; None = as the data say, and "loss"
-           with a loss of your own that no measure() of yours goes with
+    score  name of the mean of the second value of measure(). None = that of the data source, or "loss" if you override
+           the loss but not measure()
     """
 
     score: str | None = None
@@ -47,34 +47,36 @@ class Recipe:
             self.items_of = function_of(config.loss, "loss")
 
     def build_data(self) -> DataSource:
-        """Both splits; `return self.source(train, val)` for data sets of your own. On every rank the same."""
+        """Return the training and validation data, equal on every rank. For your own data sets, use
+        `return self.source(train, val)`.
+        """
         return open_source(self.config)
 
     def build_model(self, source: DataSource) -> nn.Module:
-        """A new model, on the CPU. Draw from torch's global generator: all ranks draw the same."""
+        """Return a new model on the CPU. Use torch's global random generator, whose seed is equal on all ranks."""
         return build_model(self.config.model, source)
 
     def build_optimizer(self, model: nn.Module) -> Optimizer:
-        """The trainer sets the learning rates before each step: optim.lr by its schedule for the largest, which must be
-        optim.lr here as well, and those of other groups in proportion."""
+        """Return the optimizer. The largest learning rate of its groups must be optim.lr. Before each step the trainer
+        sets that rate by the schedule, and scales the rates of other groups in proportion."""
         return build_optimizer(model, self.config.optim)
 
     def count(self, batch: Any) -> float | None:
-        """Items of a batch, by which its loss is divided, whatever loss() says; of the first batch both must say the
-        same. None: only loss() can tell, gradients are scaled later."""
+        """Return the number of items in a batch, by which the loss is divided. It overrides the count of loss(), and for
+        the first batch both must agree. None: only loss() can count them, and gradients are scaled later."""
         loss = type(self).loss is Recipe.loss and self.items_of is cross_entropy
         return int((inputs_and_targets(batch)[1] != IGNORE).sum()) if loss else None
 
     def loss(self, model: nn.Module, batch: Any) -> tuple[Sum, Count]:
-        """The loss added over the items of a batch, and how many they are. Never their mean: only all ranks' counts
-        together say what to divide by."""
+        """Return the sum of the loss over the items of a batch, and their number. Do not return a mean, because the
+        divisor is the number of items on all ranks."""
         inputs, targets = inputs_and_targets(batch)
         if self.items_of is cross_entropy:
             return cross_entropy(outputs(model, inputs), targets), None
         return loss_sum_and_count(self.items_of(outputs(model, inputs), targets), targets, self.items_of, self.config)
 
     def measure(self, model: nn.Module, batch: Any) -> tuple[Sum, Sum | float, Count]:
-        """Return loss, score (see `score`) and item count of held-out data, each summed over a batch."""
+        """Return loss, score (see `score`) and item count of a held-out batch, each summed over its items."""
         if type(self).loss is not Recipe.loss:
             loss, num_items = self.loss(model, batch)
             return loss, 0.0, self.count(batch) if num_items is None else num_items
@@ -86,19 +88,21 @@ class Recipe:
         return loss, 0.0, num_items
 
     def flops_per_sample(self, num_parameters: int) -> float | None:
-        """Floating-point operations of training on one sample, forward and backward, for the MFU; None: not
-        known. `num_parameters` are those of the whole model."""
-        if type(self).build_model is not Recipe.build_model:  # then it is another one than the config says
+        """Return the FLOPs of forward and backward for one sample, for the MFU; None if unknown.
+
+        num_parameters: of the whole model
+        """
+        if type(self).build_model is not Recipe.build_model:  # config.model does not describe the model then
             return None
         return flops_per_sample(self.config.model, num_parameters)
 
     def source(self, train: Any, val: Any = None, collate: Callable[[list[Any]], Any] | None = None) -> DataSource:
-        """Map-style data sets as a Source. val: one too, the share of `train` that is held out, or None."""
+        """Wrap map-style data sets. val: a data set, the fraction of `train` to hold out, or None"""
         return map_style.source_of(type(self).__name__, train, val, self.config.seed, collate)
 
 
 def build_recipe(config: TrainConfig) -> Recipe:
-    """The recipe that config.recipe names. Raises BrokenInput when it is none."""
+    """Return the recipe that config.recipe names. Raises BrokenInput if it is not a subclass of Recipe."""
     if config.recipe is None:
         return Recipe(config)
     recipe_class = locate(config.recipe, "recipe")
@@ -110,7 +114,7 @@ def build_recipe(config: TrainConfig) -> Recipe:
 
 
 def inputs_and_targets(batch: Any) -> Any:
-    """(inputs, targets), which is what the methods of Recipe itself take."""
+    """Return the batch as (inputs, targets), which the default methods of Recipe need. Raises BrokenInput otherwise."""
     if isinstance(batch, Mapping) or (isinstance(batch, list | tuple) and len(batch) != 2):
         description = ", ".join(map(str, batch)) if isinstance(batch, Mapping) else f"{len(batch)} values"
         raise BrokenInput(
@@ -121,14 +125,18 @@ def inputs_and_targets(batch: Any) -> Any:
 
 
 def outputs(model: nn.Module, inputs: Any) -> Any:
-    """The model called with the inputs of a batch: one tensor, several in a list, or a mapping of named ones."""
+    """Call the model with the inputs of a batch: a tensor, a list of positional or a mapping of keyword arguments."""
     if isinstance(inputs, Mapping):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, list | tuple) else model(inputs)
 
 
 def cross_entropy(logits: Any, targets: Tensor) -> Sum:
-    """logits_B…K and int64 targets_B…: nats, added over the targets that are not IGNORE."""
+    """Return the cross-entropy in nats, summed over the targets that are not IGNORE.
+
+    logits: logits_B…K; targets: int64 targets_B…
+    Raises BrokenInput if shapes or types do not match, or a target is outside 0..K-1 (on a CPU).
+    """
     if not isinstance(logits, Tensor) or logits.shape[:-1] != targets.shape or targets.is_floating_point():
         got = f"{logits.dtype} {list(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
         raise BrokenInput(
@@ -138,7 +146,7 @@ def cross_entropy(logits: Any, targets: Tensor) -> Sum:
         )
     try:
         return F.cross_entropy(logits.flatten(0, -2).float(), targets.flatten(), ignore_index=IGNORE, reduction="sum")
-    except IndexError as error:  # of torch 2.13 on a CPU; on a GPU it is an assertion of the device
+    except IndexError as error:  # torch 2.13 on a CPU; on a GPU it is a device-side assert
         real = targets[targets != IGNORE]
         raise BrokenInput(
             f"model: {logits.shape[-1]} output classes, but targets are {int(real.min())} to {int(real.max())}",
@@ -147,24 +155,27 @@ def cross_entropy(logits: Any, targets: Tensor) -> Sum:
 
 
 def loss_sum_and_count(
-    found: Any, targets: Any, items_of: Callable[..., Any], config: TrainConfig
+    result: Any, targets: Any, items_of: Callable[..., Any], config: TrainConfig
 ) -> tuple[Sum, Count]:
-    """Return a loss as (sum, count), given either that or a loss per item; 0 for ignored targets."""
+    """Return (sum, count) of a loss. Raises BrokenInput for other results than those below.
+
+    result: of the loss function: (sum, count), or one loss per item, which is 0 for ignored targets
+    """
     name = config.loss.name if isinstance(config.loss, Target) else "cross_entropy"
-    if isinstance(found, tuple) and len(found) == 2:
-        return found[0].sum().float(), found[1]
-    if isinstance(found, Tensor) and found.ndim and found.shape[0] == len(targets):
-        if isinstance(targets, Tensor) and found.shape != targets.shape[: found.ndim]:
+    if isinstance(result, tuple) and len(result) == 2:
+        return result[0].sum().float(), result[1]
+    if isinstance(result, Tensor) and result.ndim and result.shape[0] == len(targets):
+        if isinstance(targets, Tensor) and result.shape != targets.shape[: result.ndim]:
             raise BrokenInput(
-                f"loss: {name} returned {list(found.shape)} for targets {list(targets.shape)}",
+                f"loss: {name} returned {list(result.shape)} for targets {list(targets.shape)}",
                 ["torch broadcasts outputs and targets of different shapes, with only a warning"],
                 hint="return model outputs with the shape of the targets; a custom loss can return (sum, count)",
             )
         ignored = ignore_index_of(items_of)
-        counts_all = ignored is None or not isinstance(targets, Tensor) or found.shape != targets.shape
-        return found.sum(dtype=torch.float32), found.numel() if counts_all else (targets != ignored).sum()
-    got = f"a tensor {list(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
-    if isinstance(found, Tensor) and found.ndim:
+        counts_all = ignored is None or not isinstance(targets, Tensor) or result.shape != targets.shape
+        return result.sum(dtype=torch.float32), result.numel() if counts_all else (targets != ignored).sum()
+    got = f"a tensor {list(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
+    if isinstance(result, Tensor) and result.ndim:
         raise BrokenInput(
             f"loss: {name} returned {got} for a batch of {len(targets)}",
             ["the first dimension must be the batch, so that padding can be masked"],
@@ -178,12 +189,12 @@ def loss_sum_and_count(
 
 
 def ignore_index_of(items_of: Callable[..., Any]) -> Any:
-    """The target that a loss of torch 2.13 leaves out: an attribute of CrossEntropyLoss and NLLLoss, an argument of
-    cross_entropy() and nll_loss(). None: every target counts."""
+    """Return the ignore_index of a torch loss: an attribute of CrossEntropyLoss and NLLLoss, an argument of
+    cross_entropy() and nll_loss() in torch 2.13. None: every target counts."""
     if isinstance(items_of, nn.Module):
         return getattr(items_of, "ignore_index", None)
     try:
         argument = inspect.signature(items_of).parameters.get("ignore_index")
-    except (TypeError, ValueError):  # made by another language
+    except (TypeError, ValueError):  # a function without a Python signature
         return None
     return argument.default if argument is not None else None

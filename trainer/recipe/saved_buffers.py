@@ -1,4 +1,6 @@
-"""A model's buffers, such as running means of BatchNorm: a forward pass changes them, also in a skipped step."""
+"""Save and restore a model's buffers, such as BatchNorm's running means: a forward pass changes them even in a skipped
+step.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +9,7 @@ from torch import Tensor, nn
 
 
 class SavedBuffers:
-    """Copies of the buffers of one module. is_active: False copies nothing, and restore() does nothing"""
+    """Copies of the buffers of one module. is_active: if false, copy nothing; restore() then does nothing"""
 
     def __init__(self, module: nn.Module, is_active: bool = True) -> None:
         self._copies: list[tuple[Tensor, Tensor]] = []
@@ -15,7 +17,7 @@ class SavedBuffers:
             self._copies = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
 
     def restore(self) -> None:
-        """Undo what forward passes changed since the copies were made."""
+        """Undo changes by forward passes since the copies were made."""
         for buffer, copy in self._copies:
             buffer.copy_(copy)
         self._copies = []
@@ -23,7 +25,7 @@ class SavedBuffers:
 
 @contextmanager
 def buffers_unchanged(module: nn.Module, is_active: bool = True) -> Iterator[None]:
-    """Restore the buffers at the end of the block. is_active: False does nothing"""
+    """Restore the buffers at the end of the block. is_active: if false, do nothing"""
     buffers = SavedBuffers(module, is_active)
     yield
     buffers.restore()
