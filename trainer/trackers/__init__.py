@@ -1,11 +1,11 @@
-"""The door to experiment trackers: rank 0 hands them numbers, and nothing that they do can stop or slow the training.
+"""Interface to experiment trackers. Rank 0 sends them metrics; a tracker can neither stop nor slow the training.
 
     metrics.trackers: [tensorboard, mlflow, wandb, my.module:Tracker]
 
-Each is one file here, or a class of the user's own, called with a TrackedRun. A run has one entry in a tracker, over
-all its attempts: it is found again by the run's id. All run in one thread of their own. A tracker that raises is left
-out from then on, with one warning; one that blocks, as for want of a network, is not waited for at the end. Offline
-modes are the tracker's own: WANDB_MODE=offline, or an MLFLOW_TRACKING_URI that is a folder.
+Each tracker is one file here, or a class of the user's, called with a TrackedRun. A run has one entry in a tracker for
+all its attempts, found by the run's id. All trackers run in one separate thread. A tracker that raises is disabled with
+one warning; the end of training waits at most CLOSE_S for one that blocks, for example without network. For offline
+use, set WANDB_MODE=offline, or MLFLOW_TRACKING_URI to a folder.
 """
 
 import importlib
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-CLOSE_S = 10.0  # that the end of training waits for the last numbers to be handed on
-MOST_WAITING = 1000  # numbers for a tracker that blocks; what comes after is not kept
+CLOSE_S = 10.0  # the end of training waits this long for trackers to accept the last metrics
+MOST_WAITING = 1000  # queued calls while a tracker blocks; further ones are dropped
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class TrackedRun:
     id      JOBC_RUN_ID: the same for all attempts
     job     name of the job
     folder  the run folder
-    step    steps done when this attempt begins; numbers of later steps, of an earlier attempt, no longer count
+    step    steps done when this attempt starts; metrics of later steps from an earlier attempt are obsolete
     config  train.json
     """
 
@@ -43,18 +43,18 @@ class Tracker(Protocol):
     """One open run in one tracker. Called from one thread."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Numbers after optimizer step `step`, by name: train/loss, val/loss, speed/tokens_per_s, …"""
+        """Log the metrics after optimizer step `step`, by name: train/loss, val/loss, speed/tokens_per_s, …"""
 
     def close(self, done: bool) -> None:
         """Close the tracker. done: training finished; otherwise a later attempt may continue this run"""
 
 
 class Trackers:
-    """All trackers of a run. Returns at once from everything but close()."""
+    """All trackers of a run. Only close() blocks."""
 
     def __init__(self, names: Sequence[str], run: TrackedRun) -> None:
         self._queue: queue.Queue[Callable[[Tracker], None] | None] = queue.Queue(MOST_WAITING)
-        self._busy = ""  # which tracker is being told something
+        self._busy = ""  # the tracker that is being called
         self._thread = threading.Thread(target=self._serve, args=(names, run), name="trackers", daemon=True)
         if names:
             self._thread.start()
@@ -62,10 +62,10 @@ class Trackers:
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Queue the values for Tracker.log."""
         if self._thread.is_alive() and not self._queue.full():
-            self._queue.put(lambda tracker: tracker.log(step, dict(values)))  # a copy, which is the tracker's own
+            self._queue.put(lambda tracker: tracker.log(step, dict(values)))  # a copy, which the tracker may change
 
     def close(self, done: bool) -> None:
-        """Wait for CLOSE_S at most."""
+        """Close all trackers; wait at most CLOSE_S."""
         if self._thread.is_alive() and not self._queue.full():
             self._queue.put(lambda tracker: tracker.close(done))
             self._queue.put(None)
@@ -87,24 +87,24 @@ class Trackers:
 
 
 def tracker_factory(name: str) -> Callable[[TrackedRun], Tracker]:
-    """Return the factory of the tracker with that name."""
+    """Return the factory of a tracker: `module:attribute`, or open_run() of a module in this package."""
     module, _, attribute = name.partition(":")
     if not attribute:
         module, attribute = f"{__name__}.{module}", "open_run"
-    opens: Callable[[TrackedRun], Tracker] = getattr(importlib.import_module(module), attribute)
-    return opens
+    factory: Callable[[TrackedRun], Tracker] = getattr(importlib.import_module(module), attribute)
+    return factory
 
 
 def succeeds_or_warns(name: str, action: Callable[[], object]) -> bool:
     """Call a function, turn an error into a warning, and return whether it succeeded."""
     try:
         action()
-    except (Exception, SystemExit) as error:  # whatever a tracker, its network or its server does
+    except (Exception, SystemExit) as error:  # any failure of a tracker, its network or its server
         warn(f"tracker {name} is disabled from now on: {type(error).__name__}: {error}")
         return False
     return True
 
 
 def warn(text: str) -> None:
-    """Print one warning, on rank 0."""
+    """Print the first line of `text` as a warning. Called on rank 0."""
     print(f"warning: {text.splitlines()[0]}", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
-"""MLflow, through its client: experiment = the job, run = the run. Needs `mlflow` or `mlflow-skinny` (seen with 3.17).
+"""Log to MLflow through its client: experiment = job, run = run. Needs `mlflow` or `mlflow-skinny` (tested with 3.17).
 
-MLFLOW_TRACKING_URI says where; without it, mlruns/ in the run folder. Where the run is in a bucket, each attempt makes
-that folder afresh.
+Logs to MLFLOW_TRACKING_URI, by default mlruns/ in the run folder. If runs are in a bucket, each attempt creates a new
+mlruns/.
 """
 
 import os
@@ -28,7 +28,7 @@ class MlflowRun:
         self._client.log_batch(self._run_id, metrics=[Metric(name, value, now, step) for name, value in values.items()])
 
     def close(self, done: bool) -> None:
-        """An attempt that ends early leaves it KILLED until the next one."""
+        """Set the final status: FINISHED, or KILLED until a later attempt continues the run."""
         self._client.set_terminated(self._run_id, "FINISHED" if done else "KILLED")
 
 
@@ -41,7 +41,7 @@ def open_run(run: TrackedRun) -> MlflowRun:
         warn("tracker mlflow: each attempt becomes its own run; set MLFLOW_TRACKING_URI to a server to combine them")
     uri = uri or (run.folder / "mlruns").as_uri()
     if uri.startswith("file:"):
-        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3.17 asks for it
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3.17 requires it
     client = mlflow.MlflowClient(tracking_uri=uri)
     existing = client.get_experiment_by_name(run.job)
     experiment = existing.experiment_id if existing else client.create_experiment(run.job)

@@ -1,6 +1,6 @@
-"""TensorBoard: event files in tensorboard/ of the run folder. See them with `tensorboard --logdir RUN`.
+"""Write TensorBoard event files to tensorboard/ in the run folder. View them with `tensorboard --logdir RUN`.
 
-Written here, without the tensorboard package, whose import takes longer than the first steps of a small training.
+Does not use the tensorboard package, because its import takes longer than the first steps of a small training.
 Format  records of length, masked CRC-32C of the length, bytes, masked CRC-32C of the bytes (TensorFlow's
         lib/io/record_writer.h); the bytes are an Event of event.proto, of which four fields are used
 """
@@ -13,19 +13,19 @@ from pathlib import Path
 
 from . import TrackedRun
 
-POLYNOMIAL = 0x82F63B78  # of CRC-32C, reflected
+POLYNOMIAL = 0x82F63B78  # CRC-32C, reflected
 
 
 class EventFile:
-    """One file of scalars; each attempt adds another in the same folder."""
+    """One event file of scalars; each attempt adds a file in the same folder."""
 
     def __init__(self, folder: Path, first_step: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        # the time comes first: TensorBoard reads the files of a folder in the order of their names
+        # the time comes first, because TensorBoard reads the files of a folder in the order of their names
         name = f"events.out.tfevents.{time.time_ns() // 10**9:010d}.{os.uname().nodename}.{os.getpid()}"
         self._file = open(folder / name, "ab")  # noqa: SIM115 closed by close()
         self._write(0, text_field(3, b"brain.Event:2"))  # file_version
-        # session_log START: what an earlier attempt logged for this step and later ones is void
+        # session_log START invalidates what earlier attempts logged for this step and later ones
         self._write(first_step + 1, text_field(7, varint_field(1, 1)))
         self._file.flush()
 
@@ -51,12 +51,12 @@ def open_run(run: TrackedRun) -> EventFile:
 
 
 def varint_field(number: int, value: int) -> bytes:
-    """A protobuf field of wire type 0."""
+    """Encode a protobuf field of wire type 0."""
     return bytes([number << 3]) + _varint(value)
 
 
 def text_field(number: int, value: bytes) -> bytes:
-    """A protobuf field of wire type 2: text, bytes or a message."""
+    """Encode a protobuf field of wire type 2: text, bytes or a message."""
     return bytes([number << 3 | 2]) + _varint(len(value)) + value
 
 
@@ -78,7 +78,7 @@ TABLE = tuple(_table_entry(byte) for byte in range(256))
 
 
 def checksum(content: bytes) -> bytes:
-    """CRC-32C, masked as TensorFlow does: rotated, and a constant added."""
+    """Return the CRC-32C, masked as in TensorFlow: rotated, plus a constant."""
     crc = 0xFFFFFFFF
     for byte in content:
         crc = TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8

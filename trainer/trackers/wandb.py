@@ -1,6 +1,6 @@
-"""Weights & Biases: project = the job, run = the run. Needs `wandb` (seen with 0.31), and WANDB_API_KEY or a login.
+"""Log to Weights & Biases: project = job, run = run. Needs `wandb` (tested with 0.31), and WANDB_API_KEY or a login.
 
-WANDB_MODE=offline writes to wandb/ of the run folder; `wandb sync` brings it up later.
+WANDB_MODE=offline writes to wandb/ in the run folder; `wandb sync` uploads it later.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ class WandbRun:
         self._run = run
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """W&B takes steps in ascending order: of those done again it keeps the first."""
+        """Log all values. W&B requires ascending steps, and keeps the first values of a repeated step."""
         self._run.log(dict(values), step=step)
 
     def close(self, done: bool) -> None:
-        """Exit code 1 is W&B's word for a run that is not complete."""
+        """Finish the run. Exit code 1 marks it as incomplete in W&B."""
         self._run.finish(exit_code=0 if done else 1)
 
 
