@@ -1,10 +1,9 @@
-"""API for your own script, with jobc or without it: rank and device, coordinated stop, checkpoints, metrics, exit
-codes.
+"""API for your own script, with or without jobc: rank and device, coordinated stop, checkpoints, metrics, exit codes.
 
     from jobc_trainer import script            # `jobc.trainer` where jobc is installed
 
-    rt = script.init()                         # joins the other ranks, with any launcher
-    state = rt.load()                          # of the newest sound checkpoint; None at the very beginning
+    rt = script.init()                         # rendezvous, with any launcher
+    state = rt.load()                          # from the newest valid checkpoint; None if there is none
     for step in range(rt.step, 1000):
         ...
         rt.log(step + 1, loss=loss.item())
@@ -15,7 +14,7 @@ codes.
             rt.leave()                         # 75, to be resumed; 0 after jobctl stop
     rt.finish()
 
-docs/your-script.md explains it. A script without it runs as well; this gives it what the bundled trainer has.
+See docs/your-script.md. A script runs without this API too; the API adds features of the bundled trainer.
 """
 
 import atexit
@@ -48,17 +47,20 @@ from .loop.metrics import MetricsFile, flush_interval
 from .rt import exit_codes
 
 STATE, RANDOM, ABOUT = "state.pt", "rng.pt", "state.json"  # the files of a checkpoint
-FLUSH_S, FILE_BYTES = 1.0, 256 * 2**20  # of metrics; the same as metrics.flush_s and metrics.max_mib by default
-PEER_ENDS_S = 5.0  # from the end of a peer's connections to that of its process
-NEVER = sys.maxsize  # the script decides when to save, and whether a save that failed ends it
+FLUSH_S, FILE_BYTES = 1.0, 256 * 2**20  # of metrics: the defaults of metrics.flush_s and metrics.max_mib
+PEER_ENDS_S = 5.0  # from the end of a peer's connections to the end of its process
+NEVER = sys.maxsize  # the script decides when to save, and whether a failed save ends the run
 
 
 def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, folder: str = "run") -> "Runtime":
-    """Meet the other ranks. From now on a stop signal is a wish (preempted), and an error ends this rank with its code.
+    """Run the rendezvous. Afterwards a stop signal sets a flag (see preempted()), and an uncaught error exits with its
+    exit code.
 
-    init_timeout_s  for all ranks to come, step_timeout_s for one message between them after that
-    keep            newest checkpoints that stay, at least 1, beside the one of lowest validation loss
-    folder          of the run, where no jobc says JOBC_RUN_DIR
+    init_timeout_s  timeout of the rendezvous
+    step_timeout_s  timeout of one message between ranks after that
+    keep            number of newest checkpoints to keep, >= 1; the one with the lowest validation loss is kept too
+    folder          run folder, if JOBC_RUN_DIR is not set
+    Raises BrokenInput for keep < 1 or an invalid environment, RendezvousFailed, and StoppedEarly after a stop signal.
     """
     signals = StopSignals()
     sys.excepthook = _end_this_rank
@@ -68,33 +70,33 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     runtime = Runtime(env, signals, env.run_dir or Path(folder), init_timeout_s, step_timeout_s, keep)
 
     def end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        print_error_once(error.with_traceback(trace))  # before what may take as long as a disk needs
-        runtime._write_own()
+        print_error_once(error.with_traceback(trace))  # first, because the disk may be slow
+        runtime._write_local()
         if isinstance(known_cause(error), PeerLost):
-            _wait_for(signals)
+            _wait_for_launcher(signals)
         _end_this_rank(kind, error, trace)
 
-    sys.excepthook = end_this_rank  # init_process_group of torch 2.13 has put one around it that holds back stderr
-    setattr(sys, "exit", _noting(runtime, sys.exit))  # noqa: B010 (mypy: a function cannot be assigned to)
-    atexit.register(runtime._at_exit)  # a script that ends without finish()
+    sys.excepthook = end_this_rank  # replaces the wrapper by init_process_group (torch 2.13), which delays stderr
+    setattr(sys, "exit", _recording_exit(runtime, sys.exit))  # noqa: B010 (mypy: a function cannot be assigned to)
+    atexit.register(runtime._at_exit)  # for a script that ends without finish()
     return runtime
 
 
-def _noting(runtime: "Runtime", leave_python: Callable[[Any], NoReturn]) -> Callable[[Any], NoReturn]:
-    """sys.exit() that records its code, because atexit functions do not get it."""
+def _recording_exit(runtime: "Runtime", exit_python: Callable[[Any], NoReturn]) -> Callable[[Any], NoReturn]:
+    """Wrap sys.exit() to record the exit code, because atexit functions do not receive it."""
 
-    def leave_with(status: Any = None, /) -> NoReturn:
+    def exit_with(status: Any = None, /) -> NoReturn:
         runtime._exit_status = status
-        leave_python(status)
+        exit_python(status)
 
-    return leave_with
+    return exit_with
 
 
-def _wait_for(signals: StopSignals) -> None:
-    """The launcher ends this rank when the lost peer has ended: until then, at most PEER_ENDS_S.
+def _wait_for_launcher(signals: StopSignals) -> None:
+    """Wait up to PEER_ENDS_S for the launcher to stop this rank, which it does when the lost peer has exited.
 
-    A peer that calls sys.exit() closes its connections while the interpreter takes itself apart, a second before its
-    exit code is known. A rank that left at once would be the first that failed, and the peer be ended for it.
+    A peer that calls sys.exit() closes its connections a second before its process exits. If this rank exited at once,
+    the launcher would report it as the first failure and kill the peer.
     """
     deadline = time.monotonic() + PEER_ENDS_S
     while signals.received is None and time.monotonic() < deadline:
@@ -106,7 +108,7 @@ def _end_this_rank(kind: type[BaseException], error: BaseException, trace: Trace
     exit_with_error(error.with_traceback(trace))
 
 
-def refuse_no_step(step: Any) -> None:
+def require_step_number(step: Any) -> None:
     """Reject a value that is not a step number: a resume would not find that checkpoint."""
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
         raise BrokenInput(f"save(): {step!r:.60} is not a step number", hint="use save(step + 1, …), an integer >= 0")
@@ -115,9 +117,10 @@ def refuse_no_step(step: Any) -> None:
 class Runtime:
     """Runtime of this rank. A process group exists even with one rank.
 
-    rank, local_rank, world_size, device, is_first; run_dir, data_dir (None = not set); step: done so far, after load()
-    save_asked: has somebody made control/SAVE in the run folder? As of the last preempted(), the same on all ranks
-    All ranks call load, save, preempted, leave and finish alike, for in these they talk to each other.
+    rank, local_rank, world_size, device, is_first (rank 0), run_dir, data_dir (None = not set)
+    step        number of finished steps, after load()
+    save_asked  control/SAVE existed in the run folder at the last preempted(); equal on all ranks
+    load, save, preempted, leave and finish are collectives: all ranks must call them in the same order.
     """
 
     def __init__(
@@ -138,10 +141,10 @@ class Runtime:
         self.run_dir, self.data_dir = run_dir, env.data_dir
         self.step = 0
         self.save_asked = self._stop = False
-        self._exit_status: Any = None  # that sys.exit() was called with
-        self._is_told = False  # by leave() or finish(): how the last save ended
+        self._exit_status: Any = None  # argument of sys.exit()
+        self._is_checked = False  # leave() or finish() has checked the last save
         self._is_over = False  # finish() was called
-        self._newest: int | None = None  # step of what load() found, or of the last save
+        self._newest: int | None = None  # step of the loaded checkpoint or of the last save
         saves = CheckpointConfig(
             every_steps=NEVER,
             every_epochs=None,
@@ -154,7 +157,7 @@ class Runtime:
         self._metrics = MetricsFile(run_dir, self.rank, flush_interval(FLUSH_S, env.local_world_size), FILE_BYTES)
 
     def preempted(self) -> bool:
-        """Return whether any rank was asked to stop (signal, `jobctl stop`). A small message; call it once per step."""
+        """Return whether any rank was asked to stop (signal, `jobctl stop`). Call it once per step: it sends a message."""
         self._refuse_when_over("preempted()")
         self._saver.look()
         self._metrics.flush_if_due()
@@ -166,22 +169,21 @@ class Runtime:
         return self._stop
 
     def save(self, step: int, state: Mapping[str, Any], val_loss: float | None = None, wait: bool = True) -> bool:
-        """Write a checkpoint after `step` steps; rank 0's `state`, and the random states of all ranks. Was it written?
+        """Write a checkpoint after `step` steps: rank 0's `state`, and the random states of all ranks.
 
-        state: tensors, numbers, text, and lists and dictionaries of them, such as state_dicts
-        wait: until it is written; False copies the tensors, and rank 0 writes the copy while all go on. The next save
-        waits for it, and so does every end but a kill; a save that control/SAVE asked for is always waited for.
-        A disk that does not take it costs this checkpoint only: the earlier ones stay, and a warning is printed. What
-        the last save before leave() or finish() has not written is lost: these exit with 1.
-        The same step again replaces its checkpoint.
-        Raises BrokenInput for a step that is not an integer >= 0, for a state that could not be read back, for a
-        lower step than that of the newest checkpoint, and when there are checkpoints of an earlier start and load() was
-        not called: the newest count, so this one would be removed, or never be loaded.
+        state: tensors, numbers, strings, and lists and dictionaries of them, such as a state_dict
+        wait: wait until it is written. If false, tensors are copied and rank 0 writes the copy in the background. The
+        next save and every exit except a kill wait for it. A save requested by control/SAVE always waits.
+        Returns whether it was written. A failed write prints a warning and keeps the earlier checkpoints; if it is the
+        last save before leave() or finish(), these exit with 1. Saving a step again replaces its checkpoint.
+        Raises BrokenInput for a step that is not an integer >= 0 or is lower than that of the newest checkpoint, for a
+        state that cannot be loaded again, and if checkpoints of an earlier start exist and load() was not called: they
+        may have higher steps, and this one would be removed or never loaded.
         """
         self._refuse_when_over("save()")
-        refuse_no_step(step)
+        require_step_number(step)
         self._refuse_an_older(step)
-        self._metrics.flush()  # a run that goes on from here finds the lines of all steps before
+        self._metrics.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
         random_states = self.group.gather(RandomState.now(self.device).packed())
         about = {"step": step, "world_size": self.world_size, "torch": torch.__version__}
 
@@ -202,8 +204,8 @@ class Runtime:
             folders = newest_first(self._checkpoints) if self.is_first else []
             self._newest = self.group.from_first(step_of(folders[0]) if folders else -1)
             if self._newest >= 0:
-                why = f"{self._checkpoints} has step {self._newest} from an earlier start, which was not loaded"
-                raise BrokenInput(why, hint="call load() before the first save(), or begin with an empty run folder")
+                reason = f"{self._checkpoints} has step {self._newest} from an earlier start, which was not loaded"
+                raise BrokenInput(reason, hint="call load() before the first save(), or begin with an empty run folder")
         if step < self._newest:
             raise BrokenInput(f"save({step}) after step {self._newest}: the highest step counts as the newest")
         self._newest = step
@@ -211,9 +213,9 @@ class Runtime:
     def load(self) -> dict[str, Any] | None:
         """Return the state passed to save() from the newest valid checkpoint, on the CPU; None if there is none.
 
-        Sets `step`, and the random states if there are as many ranks as then. A forked run (--fork) gets the state of
-        the run that it comes from, and begins at step 0.
-        Raises BrokenInput when all checkpoints are damaged, TrainerError when a disk does not give what is there.
+        Sets `step`, and restores the random states if the number of ranks is unchanged. A forked run (--fork) loads the
+        state of its source run and starts at step 0.
+        Raises BrokenInput if all checkpoints are damaged, TrainerError if a checkpoint cannot be read (I/O error).
         """
         self._refuse_when_over("load()")
         newest = newest_verified(self._checkpoints, self.group)
@@ -225,8 +227,8 @@ class Runtime:
             return None
         about = newest.about()
         if "identity" in about:
-            why, hint = "was saved by the trainer, not by a script", "start a new run"
-            raise BrokenInput(f"{newest.folder} {why}", hint=hint)
+            reason, hint = "was saved by the trainer, not by a script", "start a new run"
+            raise BrokenInput(f"{newest.folder} {reason}", hint=hint)
         state, random_states = newest.load(STATE), newest.load(RANDOM)
         if not isinstance(state, dict):
             raise BrokenInput(f"{newest.folder / STATE} was not written by save()")
@@ -236,16 +238,16 @@ class Runtime:
             if about["world_size"] == self.world_size:
                 newest.set_random_state(random_states)
         if self.is_first:
-            words = [f"skipped {line}" for line in newest.damaged]
-            print(", ".join([f"starts at step {self.step}, from {newest.folder}", *words]), flush=True)
+            skipped = [f"skipped {line}" for line in newest.damaged]
+            print(", ".join([f"starts at step {self.step}, from {newest.folder}", *skipped]), flush=True)
         return dict(state)
 
     def log(self, step: int, **values: float) -> None:
-        """A line for metrics/rank_NN.jsonl, which jobctl status and jobc watch read; rank 0 prints it as well.
+        """Log values to metrics/rank_NN.jsonl, which jobctl status and jobc watch read; rank 0 also prints them.
 
-        Lines are written together, at most twice a second for a node, before every checkpoint, and at every end but a
-        kill. A disk that does not take them costs these lines only, and a warning is printed.
-        Raises BrokenInput for a name that each line has already: attempt, world_size, time.
+        Lines are buffered. They are written at most twice a second per node, before every checkpoint, and at every exit
+        except a kill. A failed write prints a warning and loses these lines only.
+        Raises BrokenInput for the reserved names attempt, world_size and time.
         """
         about = {"attempt": self._env.attempt or 0, "world_size": self.world_size, "time": round(time.time(), 3)}
         if reserved := sorted(about.keys() & values.keys()):
@@ -256,16 +258,16 @@ class Runtime:
             print("  ".join([f"step {step}", *(f"{name} {value:.6g}" for name, value in numbers.items())]), flush=True)
 
     def leave(self) -> NoReturn:
-        """End early, after save(): 75, or 0 when somebody stopped the run for good; 1 when that save has failed."""
+        """Exit early, after save(): with 75, or with 0 if the run was stopped for good; with 1 if that save failed."""
         self._refuse_when_over("leave()")
         self._write_all()
         for_good = self.group.start_sum([stop_file(self.run_dir).exists()])()[0] > 0
         exit_without_teardown(exit_codes.DONE if for_good else exit_codes.PREEMPTED)
 
     def finish(self) -> None:
-        """All ranks are done: leave the group. Raises TrainerError, exit code 1, when the last save has failed.
+        """Wait for the last save and destroy the process group. A second call does nothing.
 
-        A second call does nothing.
+        Raises TrainerError (exit code 1) if the last save failed.
         """
         if self._is_over:
             return
@@ -278,23 +280,23 @@ class Runtime:
             raise BrokenInput(f"{call} after finish(): the process group is closed", hint="call finish() last")
 
     def _write_all(self) -> None:
-        """All ranks wait for what rank 0 still writes: a launcher may end it when another rank has gone."""
-        is_saved, self._is_told = self._saver.wait(), True
-        self._write_own()
+        """Wait on all ranks for rank 0's writes, because a launcher may kill rank 0 once another rank has exited."""
+        is_saved, self._is_checked = self._saver.wait(), True
+        self._write_local()
         if not is_saved:
             raise self._saver.failure(self._newest or 0)
 
-    def _write_own(self) -> None:
+    def _write_local(self) -> None:
         """Write this rank's remaining data. Sends nothing to other ranks."""
         self._metrics.flush()
         self._saver.close()
 
     def _at_exit(self) -> None:
-        """The last of a script: 0 becomes 1 when the last save has failed, and neither leave() nor finish() said so."""
-        self._write_own()
-        if self._saver.has_failed and not self._is_told and self._exit_status in (None, 0):
+        """Clean up. Exit code 0 becomes 1 if the last save failed and neither leave() nor finish() checked it."""
+        self._write_local()
+        if self._saver.has_failed and not self._is_checked and self._exit_status in (None, 0):
             exit_with_error(self._saver.failure(self._newest or 0))
-        keep_groups()  # of a script that has not called finish()
+        keep_groups()  # for a script that did not call finish()
         wait_for_threads()
 
     @property
