@@ -157,7 +157,7 @@ class Runtime:
         self._metrics = MetricsFile(run_dir, self.rank, flush_interval(FLUSH_S, env.local_world_size), FILE_BYTES)
 
     def preempted(self) -> bool:
-        """Return whether any rank was asked to stop (signal, `jobctl stop`). Call it once per step: it sends a message."""
+        """Return whether any rank was asked to stop (signal, `jobctl stop`). Collective: call it once per step."""
         self._refuse_when_over("preempted()")
         self._saver.look()
         self._metrics.flush_if_due()
