@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# One container of a pod, on a host of the test bed; becomes its command, which is PID 1 of the pod.
+# Run one container of a pod on a host of the test bed; exec its command as PID 1 of the pod.
 #
 #     unshare --fork --pid --mount --uts pod.sh FOLDER
 #
-# In FOLDER: hostname, mounts (KIND SOURCE TARGET OPTIONS, tabs between), command and environment (NUL-terminated);
-# above it hosts, which the containers of a pod share.
-# Sees the host's own files below a root of its own, so that mounts find a place there.
+# FOLDER contains hostname, mounts (KIND SOURCE TARGET OPTIONS, tab-separated), command and environment (NUL-terminated).
+# Its parent contains hosts, shared by the containers of the pod.
+# The container sees the files of the host under its own root, so that mounts do not affect the host.
 set -euo pipefail
 folder=$1 root=/mnt
 

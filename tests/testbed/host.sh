@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# One host, from its power button on; PID 1 of namespaces of its own below those of the rack.
+# Boot one host of the test bed. PID 1 of its own namespaces, inside those of the rack.
 #
 #     unshare --fork --pid --mount --uts --ipc --net host.sh FOLDER NAME GPUS
 #
-# Sees the machine's own files, but for: /tmp, /var/spool (its own, kept over a power-off), /run, /dev/shm (its own,
-# empty), /proc, /sys, and a few files of /etc. Waits for a line on standard input, which says that eth0 is there;
-# FOLDER/log/NAME.ready says that its daemons are.
+# Sees the files of the machine, except: /tmp and /var/spool (separate, kept over a power-off), /run and /dev/shm
+# (separate, empty at boot), /proc, /sys, and a few files in /etc. Waits for a line on standard input, sent when eth0
+# exists; creates FOLDER/log/NAME.ready when its daemons run.
 set -euo pipefail
 name=$2 gpus=$3
-outside=/run/outside run=/run/new # until the end of the mounts: what these hide, what will be /run
+outside=/run/outside run=/run/new # during the mounts only: the machine's root, the future /run
 folder=$outside$1 mine=$outside$1/hosts/$name
 
 hostname "$name"
@@ -29,11 +29,11 @@ done
 if [[ -e /etc/hostname ]]; then mount --bind "$mine/hostname" /etc/hostname; fi
 if ((gpus > 0)); then mount -t overlay -o "lowerdir=$folder/bin:/usr/local/bin" overlay /usr/local/bin; fi
 for ((gpu = 0; gpu < gpus; gpu++)); do
-    ln -s /dev/null "$run/nvidia$gpu" # a device that harms nothing
+    ln -s /dev/null "$run/nvidia$gpu" # a harmless device
     echo 0 >"$run/gpus/$gpu"
 done
 mount --bind "$mine/tmp" /tmp
-while read -r path; do # folders in these places that every host sees all the same
+while read -r path; do # folders under the paths above that every host shares
     mkdir -p "$path"
     mount --rbind "$outside$path" "$path"
 done <"$folder/visible"
@@ -54,6 +54,6 @@ else
     mkdir -p /var/spool/slurmd
     slurmd
 fi
-"$(command -v sshd)" -E "/run/log/sshd.$name.log" # sshd wants to be called by its full path
+"$(command -v sshd)" -E "/run/log/sshd.$name.log" # sshd requires its full path
 touch "/run/log/$name.ready"
-while :; do sleep 3600 & wait $! || true; done # PID 1 has to reap what others leave
+while :; do sleep 3600 & wait $! || true; done # PID 1 has to reap orphans

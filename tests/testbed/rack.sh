@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# The rack of one cluster: the namespaces that all its hosts live in, the switch that joins them, and munged.
+# Start the rack of one cluster: the namespaces around all its hosts, the switch that connects them, and munged.
 #
 #     unshare --fork --pid --mount --ipc --net rack.sh FOLDER
 #
-# It is PID 1 there, and ends when its standard input does: its owner needs only to die, in whatever way, and the
-# kernel ends every process of the cluster with it, and then its mounts and its network. No cable leads outside.
+# It is PID 1 there and exits at end of file on standard input. So when its owner exits for any reason, the kernel kills
+# every process of the cluster and removes its mounts and network. The network has no connection to the outside.
 set -euo pipefail
 folder=$1
 
 mount -t proc proc /proc
 mount -t tmpfs -o mode=755 tmpfs /run
-mkdir /run/munge /run/outside /run/new # the latter two for host.sh
+mkdir /run/munge /run/outside /run/new # the last two are for host.sh
 munged --foreground --force --key-file "$folder/munge/key" --seed-file "$folder/munge/seed" \
     --socket /run/munge/munge.socket.2 --pid-file /run/munge/pid &
 
-echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6 # the switch has no address of its own
+echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6 # the switch needs no address
 ip link add switch type bridge stp_state 0 forward_delay 0
 ip link set switch up
 

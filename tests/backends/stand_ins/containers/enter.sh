@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Becomes a command in another root file system, with some of this machine's folders: the part that the stand-ins share.
+# Run a command in another root file system, with some folders of this machine. Shared by the container stand-ins.
 #
 #     unshare --mount --propagation private enter.sh ROOT FOLDER SOURCE TARGET ro|rw … -- COMMAND…
 #
-# ROOT is not written to. FOLDER: where the command starts. Same process, network and /proc, as in the real ones.
+# ROOT is not modified. FOLDER: working directory of the command. As in the real runtimes, the process, network and /proc
+# stay the same.
 set -euo pipefail
 root=$1 folder=$2
 shift 2
@@ -12,7 +13,7 @@ mount -t tmpfs tmpfs /mnt
 mkdir /mnt/upper /mnt/work /mnt/root
 mount -t overlay -o "lowerdir=$root,upperdir=/mnt/upper,workdir=/mnt/work" overlay /mnt/root
 for place in proc sys dev; do mount --rbind "/$place" "/mnt/root/$place"; done
-# both bind the names of hosts: docs/user/bind_paths_and_mounts of Apptainer 1.4, conf/mounts/20-config.fstab of enroot 3.5
+# both runtimes bind /etc/hosts: Apptainer 1.4 docs/user/bind_paths_and_mounts, enroot 3.5 conf/mounts/20-config.fstab
 mkdir -p /mnt/root/etc && touch /mnt/root/etc/hosts && mount --bind /etc/hosts /mnt/root/etc/hosts
 while [[ $1 != -- ]]; do
     target=/mnt/root$2
