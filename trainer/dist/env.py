@@ -63,19 +63,15 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_TIME_LIMIT_S", "backend", "index", "seconds until the supervisor asks the ranks to save; 0 = none"),
     Variable("JOBC_LAUNCHER", "node.sh", "launcher", "launcher whose variables are used; jobc means torchrun"),
     Variable("JOBC_JOB_NAME", "node.sh", "text", "name of the job"),
-    Variable("JOBC_NODES", "node.sh", "count", "number of nodes in the job"),
-    Variable("JOBC_PROCS", "node.sh", "count", "processes per node"),
-    Variable("JOBC_GPUS", "node.sh", "index", "GPUs per node; 0 = CPU only"),
-    Variable(
-        "JOBC_TRAIN_JSON", "node.sh", "path", "train.json, for the bundled trainer (trainer/config/train_json.py)"
-    ),
+    Variable("JOBC_NODES", "node.sh", "count", "nodes of the job"),
+    Variable("JOBC_PROCS", "node.sh", "count", "processes started on each node"),
+    Variable("JOBC_GPUS", "node.sh", "index", "GPUs of each node; 0 = CPU only"),
+    Variable("JOBC_TRAIN_JSON", "node.sh", "path", "train.json, for the bundled trainer (trainer/config/train_json.py)"),
     Variable("JOBC_DEEPSPEED_JSON", "node.sh", "path", "deepspeed.json, with parallel=deepspeed: DeepSpeed's config"),
-    Variable("JOBC_LIB", "node.sh", "path", "jobctl, the zip file that contains jobc_trainer"),
+    Variable("JOBC_LIB", "node.sh", "path", "jobctl, the packed file that holds jobc_trainer"),
     Variable("JOBC_GRACE_S", "node.sh", "index", "seconds between the stop signal and the kill"),
-    Variable("JOBC_DATA_DIR", "user", "path", "base folder of relative data paths"),
-    Variable(
-        "JOBC_INIT_FROM", "user", "path", "run folder whose newest checkpoint provides the initial weights (fork)"
-    ),
+    Variable("JOBC_DATA_DIR", "user", "path", "folder from which relative data paths start"),
+    Variable("JOBC_INIT_FROM", "user", "path", "run folder whose newest checkpoint provides the initial weights (fork)"),
     Variable("SLURM_PROCID", "srun", "index", "rank of this task in the step", "RANK"),
     Variable(
         "SLURM_STEP_NUM_TASKS", "srun", "count", "number of tasks in the step; not set in a batch script", "WORLD_SIZE"

@@ -1,7 +1,7 @@
-"""NCCL's flight recorder for ranks not started by node.sh: when a collective hangs, each rank dumps its last ones.
+"""NCCL's flight recorder for ranks that no node.sh has started: when a collective hangs, each writes its last ones.
 
-The values are those of node.sh. torch reads them when it creates a process group; names as of torch 2.9 to 2.13.
-torchtitan sets them in the same place (distributed/utils.py, init_distributed).
+As node.sh sets it, where it does; whatever is set stays. Names as of torch 2.9 to 2.13, which reads them when a process
+group is made; torchtitan sets them in the same place (distributed/utils.py, init_distributed).
 """
 
 from collections.abc import MutableMapping
