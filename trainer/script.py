@@ -76,7 +76,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
             _wait_for_launcher(signals)
         _end_this_rank(kind, error, trace)
 
-    sys.excepthook = end_this_rank  # replaces the wrapper by init_process_group (torch 2.13), which delays stderr
+    sys.excepthook = end_this_rank  # replaces the hook of init_process_group (torch 2.13), which delays stderr
     setattr(sys, "exit", _recording_exit(runtime, sys.exit))  # noqa: B010 (mypy: a function cannot be assigned to)
     atexit.register(runtime._at_exit)  # for a script that ends without finish()
     return runtime

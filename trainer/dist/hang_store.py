@@ -17,7 +17,7 @@ from datetime import timedelta
 from torch.distributed import Store  # type: ignore[attr-defined]
 
 MOST_NAMED = 8
-LOOK_TICKS, ANSWER_TICKS = 3, 9  # ticks between two polls; ticks until all polls (at most three) are done
+LOOK_TICKS, ANSWER_TICKS = 3, 9  # between two polls of a rank; until all (at most three) polls are done
 SILENT = "not responding: frozen, or its machine or network link is down"
 
 

@@ -44,7 +44,7 @@ class LauncherVariables:
 
     @property
     def is_half(self) -> bool:
-        """Return whether it is incomplete; normal for Slurm in batch scripts and for SkyPilot on its machines."""
+        """Return whether an incomplete claim is an error. Slurm and SkyPilot may set only some of their variables."""
         return self.launcher not in ("srun", "skypilot") and any(name in self.names for name in COUNTERS)
 
     @property

@@ -32,7 +32,7 @@ from .wait_for_master import wait_for_master
 BEAT_S = 1.0  # between two heartbeats of a rank whose disk the others wait for
 BOARD_TIMEOUT_S = 1.5  # for store operations of the hang watchdog
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25  # between two polls during the rendezvous
-STOP_S = 1.0  # in which a stop signal reaches all ranks of a node
+STOP_S = 1.0  # time for a stop signal to reach all ranks of a node
 BROADCAST_BYTES = 64 * 1024 * 1024  # per message, which has to arrive within the step timeout
 
 T = TypeVar("T")

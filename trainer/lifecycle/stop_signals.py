@@ -17,7 +17,7 @@ REPEAT_S = 5.0  # signals within this time count as one request, because launche
 
 
 class StopSignals:
-    """Signal handlers for stop requests. A second request, after REPEAT_S, kills the process by that signal.
+    """Signal handlers for stop requests. A second request, after REPEAT_S, kills the process with that signal.
 
     received   name of the first signal, or None
     ends_with  if set, a request calls it and exits at once: there is nothing to save yet and no code polls the flag

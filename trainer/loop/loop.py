@@ -30,13 +30,13 @@ from .step_sums import StepSums, loss_divisor
 
 
 def run(training: Training, signals: StopSignals, watch: HangWatchdog | None = None) -> int:
-    """Train; return the exit code: done, or preempted with everything saved.
+    """Train; return the exit code: DONE, or PREEMPTED after a stop that is to be resumed. Both leave a checkpoint.
 
-    watch: the one of the build, which goes on; None = make one
+    watch: the watchdog that was started before the build; None = start one
     """
     watch = watch or watch_ranks(training.group, training.config)
     training.phases.begin_part("metrics")
-    training.phases.take()  # the time of the build belongs to no step
+    training.phases.take()  # discard the times of the build
     print_banner(training)
     hooks = Hooks(training, signals, watch)
     print_line(hooks.profiling.never(training.start.step, training.total_steps))
@@ -45,7 +45,7 @@ def run(training: Training, signals: StopSignals, watch: HangWatchdog | None = N
         with watch:
             return train(training, hooks, watch)
     except BaseException as error:
-        print_error_once(error)  # before hooks.close(), which may take as long as a disk needs
+        print_error_once(error)  # before hooks.close(), which may wait for a slow disk
         raise
     finally:
         hooks.close()

@@ -90,8 +90,8 @@ class MetricsFile:
         return descriptor
 
     def _put_aside(self, full: int) -> int:
-        """Rotate the file. If that fails, the full file keeps growing and the next write tries again. Its descriptor
-        stays open then, because the next opened file would get its number.
+        """Rotate the file. If that fails, the full file keeps growing and the next write tries again. The descriptor in
+        use is closed only after a successful rotation, because another file could get its number.
         """
         new = self.path.with_name(f".{self.path.name}.new")
         try:

@@ -11,7 +11,7 @@ from ..rt import exit_codes
 
 @dataclass(frozen=True)
 class Requests:
-    """Requests to act on after a step: from one rank before it, from any rank after it.
+    """Requests to act on after a step. Before the step they are those of this rank, after it those of any rank.
 
     give_up  saving failed too often: end the run
     """

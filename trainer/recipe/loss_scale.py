@@ -43,8 +43,6 @@ class LossScale:
         return {PART: {"factor": self.factor, "good_steps": self.good_steps}} if self.used else {}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore the result of state(). Without an entry nothing changes, because the run may have used another
-        precision before.
-        """
+        """Restore state() from a checkpoint. A checkpoint from a run without fp16 has no entry and changes nothing."""
         if self.used and PART in state:
             self.factor, self.good_steps = state[PART]["factor"], state[PART]["good_steps"]

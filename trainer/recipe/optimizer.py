@@ -26,7 +26,7 @@ NAMES = "parameter_names"  # key in a checkpoint, beside `state` and `param_grou
 class Update:
     """Result of one optimizer step.
 
-    grad_norm   of all gradients before clipping; NaN or Inf if it or the loss was: then nothing was updated
+    grad_norm   of all gradients before clipping; NaN or Inf if the loss or a gradient was, and nothing was updated
     skipped     the update was skipped because fp16 overflowed; the next step uses a smaller loss_scale
     """
 
@@ -46,7 +46,7 @@ class Rates:
         self._last: list[float] = []  # of the previous step in this attempt
 
     def set(self, groups: list[dict[str, Any]], lr: float) -> None:
-        """Set the rates for a step. Raises BrokenInput if other code, such as a scheduler, has changed a rate since."""
+        """Set the rates for a step. Raises BrokenInput if other code, such as a scheduler, changed one in between."""
         refuse_scheduler(groups)
         if self._last and (changed := [group["lr"] for group in groups if group["lr"] not in self._last]):
             raise BrokenInput(
@@ -137,10 +137,10 @@ def names_of(optimizer: Optimizer, model: nn.Module) -> list[str]:
 
 
 def reorder_state(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Renumber the optimizer state of a checkpoint for the current parameter order, which is that of `names`.
+    """Renumber the optimizer state of a checkpoint for the current parameter order, given by `names`.
 
-    The order may have changed since the save, for example if it comes from a set. Raises ValueError if the parameters
-    are different ones.
+    The order may have changed since the save, for example if it comes from a set. Raises ValueError if the parameter
+    names differ.
     """
     saved = state.get(NAMES, names)  # older checkpoints have no names
     if difference := sorted(set(saved) ^ set(names)):

@@ -157,9 +157,10 @@ def cross_entropy(logits: Any, targets: Tensor) -> Sum:
 def loss_sum_and_count(
     result: Any, targets: Any, items_of: Callable[..., Any], config: TrainConfig
 ) -> tuple[Sum, Count]:
-    """Return (sum, count) of a loss. Raises BrokenInput for other results than those below.
+    """Return (sum, count) of a loss.
 
-    result: of the loss function: (sum, count), or one loss per item, which is 0 for ignored targets
+    result: of the loss function: (sum, count), or one loss per item (0 for ignored targets)
+    Raises BrokenInput for any other result.
     """
     name = config.loss.name if isinstance(config.loss, Target) else "cross_entropy"
     if isinstance(result, tuple) and len(result) == 2:

@@ -1,6 +1,4 @@
-"""Save and restore a model's buffers, such as BatchNorm's running means: a forward pass changes them even in a skipped
-step.
-"""
+"""Save and restore a model's buffers, such as BatchNorm's running means, which even a skipped step changes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
