@@ -133,15 +133,15 @@ class StatusBoard:
         return [store.get(key) if store.check([key]) else b"" for key in keys]
 
 
-def describe_culprit(seen: Sequence[RankStatus | None], names: Sequence[str]) -> str:
-    """Describe which rank holds up the others. seen: by rank; None = not responding"""
-    failed = [name for name, status in zip(names, seen, strict=True) if status and status.phase == "failed"]
+def describe_culprit(statuses: Sequence[RankStatus | None], names: Sequence[str]) -> str:
+    """Describe which rank holds up the others. statuses: by rank; None = not responding"""
+    failed = [name for name, status in zip(names, statuses, strict=True) if status and status.phase == "failed"]
     if failed:
         return f"{_listed(failed)} failed; see logs/rank_NN.log"
-    silent = [name for name, status in zip(names, seen, strict=True) if status is None]
+    silent = [name for name, status in zip(names, statuses, strict=True) if status is None]
     if silent:
         return f"{_listed(silent)} {'is' if len(silent) == 1 else 'are'} {SILENT}"
-    alive = [status for status in seen if status is not None]
+    alive = [status for status in statuses if status is not None]
     last = min(alive, key=lambda status: status.place)
     behind = [name for name, status in zip(names, alive, strict=True) if status.place == last.place]
     description = f"in {last.phase} {of_step(last.place[0])} for {last.seconds:.0f} s"

@@ -35,7 +35,7 @@ from .hang_store import ANSWER_TICKS, RankStatus, StatusBoard, of_step
 from .phases import Phases
 from .stall_clock import NoProgress
 
-# gloo's texts. "timeout caused": this message had time left, but another one to the same rank timed out
+# gloo's messages; "timeout caused" means that another message to the same rank timed out first
 TIMED_OUT = re.compile("timed out|timeout caused", re.IGNORECASE)
 STDERR = 2  # faulthandler takes a descriptor, because it writes without the GIL
 READING = ("data", "validation")  # phases in which a rank may wait for its data workers
@@ -67,7 +67,7 @@ class HangWatchdog:
     ) -> None:
         self.phases = phases
         self.names, self.on_tick = names, on_tick
-        self.name, self.words = names[rank], ""  # words: which rank holds up the others, if known
+        self.name, self.verdict = names[rank], ""  # verdict: which rank holds up the others, if known
         self._board = store and StatusBoard(store, rank, names, self.where, MOST_TICK_S)
         self._first_s = timeout_s
         self.use_timeout(timeout_s)
@@ -125,7 +125,7 @@ class HangWatchdog:
         was_asked = self._alarmed == self.phases.since
         if not was_asked:
             board.ask()
-        return board.answer(0 if was_asked else LAST_S) or self.words or board.nobody
+        return board.answer(0 if was_asked else LAST_S) or self.verdict or board.nobody
 
     def _run(self, look: Callable[[], None]) -> None:
         while not self._ended.wait(self.tick_s):
@@ -143,7 +143,7 @@ class HangWatchdog:
             return
         self._arm(since)
         if since != self._alarmed:
-            self.words = ""
+            self.verdict = ""
         if self._board:
             self._board.report(part_s > self.timeout_s / 2)
         if position.seconds > (self._again_s if since == self._alarmed else self.alarm_s):
@@ -173,7 +173,7 @@ class HangWatchdog:
         key = "init_timeout_s" if is_first and timeout_s == self._first_s else "step_timeout_s"
         return Hangs(
             f"{self.name} has made no progress in {phase} {of_step(step)} for {spent_s:.0f} s",
-            [self.words] if self._board and self.words else [],
+            [self.verdict] if self._board and self.verdict else [],
             hint=f"its stacks are above; the limit is {ALONE:g} times process_group.{key}={timeout_s:g}",
         )
 
@@ -186,21 +186,21 @@ class HangWatchdog:
     def _alarm(self, position: RankStatus, since: float) -> None:
         faulthandler.cancel_dump_traceback_later()
         doing = AT_DISK.get(position.phase, f"in {position.phase}")
-        words = f"{self.name} has been {doing} {of_step(position.place[0])} for {position.seconds:.0f} s"
+        message = f"{self.name} has been {doing} {of_step(position.place[0])} for {position.seconds:.0f} s"
         if position.phase in AT_DISK:
-            words += ", and continues; check its disk, because the other ranks wait for it"
-        print(f"warning: {words}; its stacks:\n{_stacks()}", file=sys.stderr, flush=True)
+            message += ", and continues; check its disk, because the other ranks wait for it"
+        print(f"warning: {message}; its stacks:\n{_stacks()}", file=sys.stderr, flush=True)
         if position.phase in AT_DISK:
             return
         if position.phase in READING:
             _ask_workers()
         if self._board:
             self._board.ask()
-            words = self._board.answer(ANSWER_TICKS * self.tick_s) or self._board.nobody
+            message = self._board.answer(ANSWER_TICKS * self.tick_s) or self._board.nobody
             if self.phases.since != since:
                 return  # the rank has made progress meanwhile
-            print(f"warning: {words}", file=sys.stderr, flush=True)
-        self.words = words
+            print(f"warning: {message}", file=sys.stderr, flush=True)
+        self.verdict = message
 
 
 def _stacks() -> str:

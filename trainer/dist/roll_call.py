@@ -42,23 +42,23 @@ def gather_rank_facts(group: Group) -> list[dict[str, str]]:
     return [json.loads(bytes(row.tolist())) for row in rows]
 
 
-def fact_differences(answers: Sequence[dict[str, str]]) -> list[str]:
+def fact_differences(facts_by_rank: Sequence[dict[str, str]]) -> list[str]:
     """Return a line per fact in which ranks differ: `torch: 2.13.0 on ranks 0-3; 2.12.1 on ranks 4-7`."""
     lines = []
-    for name in dict.fromkeys(name for facts in answers for name in facts if name != "host"):
-        values = [facts.get(name, "none") for facts in answers]
+    for name in dict.fromkeys(name for facts in facts_by_rank for name in facts if name != "host"):
+        values = [facts.get(name, "none") for facts in facts_by_rank]
         if len(set(values)) > 1:
             groups = [[rank for rank, value in enumerate(values) if value == this] for this in dict.fromkeys(values)]
             lines.append(f"{name}: " + "; ".join(f"{values[ranks[0]]} on {ranks_text(ranks)}" for ranks in groups))
     return lines
 
 
-def scattered_copy(answers: Sequence[dict[str, str]], shards: int) -> str:
+def scattered_copy(facts_by_rank: Sequence[dict[str, str]], shards: int) -> str:
     """Describe a model copy that spans more hosts than necessary; "" if there is none.
 
     shards: number of consecutive ranks that share one copy
     """
-    hosts = [facts["host"] for facts in answers]
+    hosts = [facts["host"] for facts in facts_by_rank]
     fewest = -(-shards // max(Counter(hosts).values()))
     for first in range(0, len(hosts), shards):
         machines = list(dict.fromkeys(hosts[first : first + shards]))
@@ -78,8 +78,8 @@ def ranks_text(ranks: Sequence[int]) -> str:
             spans[-1].append(rank)
         else:
             spans.append([rank])
-    words = [f"{span[0]}-{span[-1]}" if len(span) > 1 else str(span[0]) for span in spans]
-    shown = ", ".join(words[:20]) + (", …" if len(words) > 20 else "")
+    ranges = [f"{span[0]}-{span[-1]}" if len(span) > 1 else str(span[0]) for span in spans]
+    shown = ", ".join(ranges[:20]) + (", …" if len(ranges) > 20 else "")
     return f"rank{'s' * (len(ranks) > 1)} {shown}"
 
 

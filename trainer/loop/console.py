@@ -39,8 +39,8 @@ def start_text(training: Training) -> str:
 def batch_line(config: TrainConfig) -> str:
     """Return the samples per step: micro-batch x gradient accumulation x ranks."""
     batch = config.batch
-    ways = f"{batch.micro} x {batch.accumulation} accumulated x {plural(config.world_size, 'rank')}"
-    return f"{batch.global_} samples = {ways}"
+    factors = f"{batch.micro} x {batch.accumulation} accumulated x {plural(config.world_size, 'rank')}"
+    return f"{batch.global_} samples = {factors}"
 
 
 def device_name(device: torch.device) -> str:

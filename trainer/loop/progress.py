@@ -171,9 +171,9 @@ class Progress:
 
     def after_save(self, seconds: float) -> None:
         """Record a save for which all ranks waited `seconds` for rank 0; report it if it is unusually slow."""
-        usual_s = median(self._save_times) if len(self._save_times) >= 3 else seconds
-        if self._training.group.is_first and seconds > SLOW_SAVE_TIMES * usual_s and seconds > SLOW_SAVE_S:
-            print(f"straggler: {self._names[0]}: save takes {seconds:.1f} s, the median {usual_s:.1f} s", flush=True)
+        median_s = median(self._save_times) if len(self._save_times) >= 3 else seconds
+        if self._training.group.is_first and seconds > SLOW_SAVE_TIMES * median_s and seconds > SLOW_SAVE_S:
+            print(f"straggler: {self._names[0]}: save takes {seconds:.1f} s, the median {median_s:.1f} s", flush=True)
         self._save_times.append(seconds)
 
     def close(self, is_complete: bool) -> None:

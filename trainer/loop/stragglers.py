@@ -44,12 +44,12 @@ class Stragglers:
         straggler = slowest(sums, LEAST_S * num)
         if straggler is None:
             return ""
-        rank, phase, own_s, usual_s = straggler
+        rank, phase, rank_s, median_s = straggler
         now = time.monotonic()
         if now - self._reported.get((rank, phase), -QUIET_S) < QUIET_S:
             return ""
         self._reported[rank, phase] = now
-        times = f"{own_s / num:.3f} s a step, the median {usual_s / num:.3f} s, over {num} steps"
+        times = f"{rank_s / num:.3f} s a step, the median {median_s / num:.3f} s, over {num} steps"
         return f"straggler: {self._names[rank]}: {phase} takes {times}"
 
 
@@ -58,12 +58,12 @@ def slowest(work: Sequence[OwnWork], least_s: float) -> tuple[int, str, float, f
 
     least_s: minimum delay in seconds
     """
-    usual_s = median_low(times.data + times.forward for times in work)
+    median_s = median_low(times.data + times.forward for times in work)
     rank = max(range(len(work)), key=lambda rank: work[rank].data + work[rank].forward)
-    own_s = work[rank].data + work[rank].forward
-    if own_s <= TIMES * usual_s or own_s - usual_s <= max(SHARE * work[rank].step, least_s):
+    rank_s = work[rank].data + work[rank].forward
+    if rank_s <= TIMES * median_s or rank_s - median_s <= max(SHARE * work[rank].step, least_s):
         return None
-    usual_data, usual_forward = (median_low(times[column] for times in work) for column in (0, 1))
-    if work[rank].data - usual_data >= work[rank].forward - usual_forward:
-        return rank, "data", work[rank].data, usual_data
-    return rank, "forward", work[rank].forward, usual_forward
+    median_data, median_forward = (median_low(times[column] for times in work) for column in (0, 1))
+    if work[rank].data - median_data >= work[rank].forward - median_forward:
+        return rank, "data", work[rank].data, median_data
+    return rank, "forward", work[rank].forward, median_forward

@@ -148,8 +148,8 @@ def reorder_state(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
     unnamed = {key: value for key, value in state.items() if key != NAMES}
     if list(saved) == list(names):
         return unnamed
-    now = {name: number for number, name in enumerate(names)}
-    moments = {now[saved[number]]: moment for number, moment in state["state"].items()}
+    numbers = {name: number for number, name in enumerate(names)}
+    moments = {numbers[saved[number]]: moment for number, moment in state["state"].items()}
     return {**unnamed, "state": moments}
 
 

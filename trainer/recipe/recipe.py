@@ -58,7 +58,7 @@ class Recipe:
 
     def build_optimizer(self, model: nn.Module) -> Optimizer:
         """Return the optimizer. The largest learning rate of its groups must be optim.lr. Before each step the trainer
-        sets that rate by the schedule, and scales the rates of other groups in proportion."""
+        sets that rate from the schedule, and scales the rates of other groups in proportion."""
         return build_optimizer(model, self.config.optim)
 
     def count(self, batch: Any) -> float | None:
