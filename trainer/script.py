@@ -176,9 +176,9 @@ class Runtime:
         next save and every exit except a kill wait for it. A save requested by control/SAVE always waits.
         Returns whether it was written. A failed write prints a warning and keeps the earlier checkpoints; if it is the
         last save before leave() or finish(), these exit with 1. Saving a step again replaces its checkpoint.
-        Raises BrokenInput for a step that is not an integer >= 0 or is lower than that of the newest checkpoint, for a
-        state that cannot be loaded again, and if checkpoints of an earlier start exist and load() was not called: they
-        may have higher steps, and this one would be removed or never loaded.
+        Raises BrokenInput for a step that is not an integer >= 0 or is lower than that of the newest checkpoint, and
+        for a state that cannot be loaded again. Also if earlier checkpoints exist and load() was not called, because
+        they may have higher steps: this one would be removed or never loaded.
         """
         self._refuse_when_over("save()")
         require_step_number(step)

@@ -1,7 +1,7 @@
 """Exit a failed rank with a message and an exit code. Standard library only.
 
-A known cause is one short message. So is a lost peer, because the cause is in the other rank's log. Any other
-exception keeps its full traceback.
+A known cause is printed as one short message. For a lost peer it points to the other rank's log. Any other exception
+keeps its full traceback.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Report progress: metrics/rank_NN.jsonl of every rank, and the console and trackers of rank 0.
 
 Each rank writes a line per step. Every metrics.every_steps steps the ranks exchange their timings in one small message.
-Rank 0 uses them for the console line, the trackers, and to name stragglers.
+Rank 0 uses them for the console line, the trackers and straggler reports.
 """
 
 import resource
