@@ -53,7 +53,7 @@ NEVER = sys.maxsize  # the script decides when to save, and whether a failed sav
 
 
 def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, folder: str = "run") -> "Runtime":
-    """Run the rendezvous. Afterwards a stop signal sets a flag (see preempted()), and an uncaught error exits with its
+    """Run the rendezvous. Afterwards a stop signal only sets a flag (see preempted()), and an uncaught error sets the
     exit code.
 
     init_timeout_s  timeout of the rendezvous

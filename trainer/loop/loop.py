@@ -3,8 +3,8 @@
 In   a Training: model, optimizer and data, ready to run (build/build.py)
 Out  an exit code; metrics, checkpoints and final weights in the run folder (hooks.py)
 
-Hooks run in this order: metrics, checks, validation, checkpoint, stop. All ranks make the same decisions, because
-they decide only on sums over all ranks.
+Hooks run in this order: metrics, checks, validation, checkpoint, stop. All ranks make the same decisions, because each
+decision depends only on sums over all ranks.
 
 The loss of a step is the sum over all valid items of the global batch, divided by their number. A mean of the ranks'
 means would weight items differently, because ranks can have different numbers of items.

@@ -47,7 +47,7 @@ class Validator:
         self._training = training
         shares = my_batches(training)
         self._counts = [counts for _, counts in shares]
-        # that of the rank with the most batches: all take as many turns, so that the watchdog sees which is behind
+        # the number of batches of the busiest rank; all ranks take that many turns, so the watchdog can compare them
         self._num_turns = -(
             -len(validation_indices(training)[:: training.group.world_size]) // training.config.batch.micro
         )

@@ -4,7 +4,7 @@ fsdp  all ranks share one copy of the model
 hsdp  a 2-D mesh: `shards` consecutive ranks share a copy, and the copies exchange gradients like DDP. With one shard
       per rank of a node, weights are gathered within the node, and only gradients travel between nodes.
 
-Checkpoints are unsharded, as with DDP, so a run can resume with another number of ranks or kind of parallelism.
+Checkpoints are unsharded, as with DDP, so a run can resume with a different number of ranks or kind of parallelism.
 The cost is CPU memory for all weights and moments (12 bytes per parameter): on rank 0 during a save, and on every rank
 during a resume, plus the bytes of the file. On the device it is one tensor at a time.
 Source torch 2.13, torch.distributed.fsdp.fully_shard; tested on CPUs with gloo.

@@ -1,6 +1,6 @@
 """DeepSpeed ZeRO: ranks shard optimizer state (stage 1), gradients (2) and weights (3). Calls deepspeed.initialize.
 
-Checkpoints are unsharded, as with DDP, so a run can resume with another stage or number of ranks, or without
+Checkpoints are unsharded, as with DDP, so a run can resume with a different stage or number of ranks, or without
 DeepSpeed. Written for DeepSpeed 0.19.8; tested on CPUs with gloo, ZeRO 0 to 3, with offload to cpu.
 """
 
