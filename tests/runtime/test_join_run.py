@@ -11,7 +11,7 @@ import pytest
 
 from .conftest import REPO
 
-ASK = 'source "$0"; run=$1; refuse_beating 2; echo goes on'
+ASK = 'source "$0"; source "${0%/*}/join_run.sh"; run=$1; refuse_beating 2; echo goes on'
 
 
 def ask(run: Path) -> subprocess.Popen[str]:

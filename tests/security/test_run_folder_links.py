@@ -91,7 +91,7 @@ def test_the_last_words_of_a_run_name_a_submit_script_or_nothing() -> None:
     for command in (
         "jobctl submit --resume r",
         "/a\\ b/jobctl submit --resume /runs/r",
-        "$'/\\303\\244/jobctl submit' --resume r",
+        "$'/\\303\\244/jobctl' submit --resume r",
     ):
         assert RESUME_COMMAND.fullmatch(command), command
     for command in (
