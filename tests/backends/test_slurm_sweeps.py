@@ -68,7 +68,7 @@ def test_a_sweep_shows_what_its_points_print_and_is_cleaned_with_their_runs(clus
     left = {f"{sweep}-{element}" for sweep in (sweeps[0], sweeps[2]) for element in (0, 1)} | {"fork"}
     assert {run.name for run in job.project.glob("runs/job+env*/*")} == left
     assert {run.name for run in job.project.glob("runs/job+sweep/*")} == {sweeps[0], sweeps[2]}
-    cluster.login.run([point / "jobctl", "clean", "--keep", "0", "--yes"], cwd=job.project, check=True)
+    cluster.login.run(["python3", point / "jobctl", "clean", "--keep", "0", "--yes"], cwd=job.project, check=True)
     code, said = job("status")
     assert code == 0 and said.count("\n") == 2 and "  0  " in said, said  # the one that failed is no more
 
