@@ -18,7 +18,10 @@ import pytest
 REPO = Path(__file__).parents[2]
 TOKEN = "token-Zq81"
 IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always")
-CHECKOUT = '. "$1/trainer/rt/run.sh"; . "$1/trainer/rt/code_checkout.sh"; run=$2 git_retry_s=0; set -euo pipefail; checkout_code "$3" "$4"'
+CHECKOUT = (
+    '. "$1/trainer/rt/run.sh"; . "$1/trainer/rt/code_checkout.sh"; run=$2 git_retry_s=0'
+    '; set -euo pipefail; checkout_code "$3" "$4"'
+)
 
 
 @dataclass
