@@ -27,7 +27,7 @@ class Totals(NamedTuple):
 
     @property
     def mean_loss(self) -> float:
-        """Loss per item; NaN if there are no items."""
+        """Return the loss per item, or NaN if there are no items."""
         return self.loss / self.items if self.items > 0 else math.nan
 
     @property
