@@ -21,8 +21,7 @@ from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.loop import attempt_counter
 from jobc.trainer.loop.metrics import MetricsFile, rotated_files
 from jobc.trainer.rt import bucket_run
-from jobc.trainer.rt import mirror as mirror_module
-from jobc.trainer.rt.bucket import Bucket, BucketError
+from jobc.trainer.rt.bucket import Bucket, BucketError, Listed
 from jobc.trainer.rt.bucket_run import STOP, BucketRun, Leave, Submission
 from jobc.trainer.rt.mirror import Mirror, fresh_folder, read_log
 from jobc.trainer.rt.run_folder import RunFolder
@@ -296,17 +295,19 @@ def test_what_has_come_back_does_not_go_up_again(
 def test_checkpoints_that_were_killed_on_their_way_are_removed(
     run: BucketRun, folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mirror_module, "GRAIN_S", 0)
     save(folder, 300)
     Mirror(run, folder, 0).push(logs=True, last=True)
     killed = "checkpoints/step_00000400/weights.pt", "checkpoints/step_00000100/state.json"
     of_others = "checkpoints/step_00000200/shard_1.pt", "checkpoints/step_5/weights.pt"
-    for name in (*killed, *of_others):
+    owner, of_this_attempt = "starts/00001/owner", "checkpoints/step_00000500/weights.pt"
+    for name in (*killed, *of_others, owner, of_this_attempt):
         run.put(name, b"")
-    time.sleep(1.1)
-    run.put("starts/00001/owner", b"a")
-    time.sleep(1.1)
-    run.put("checkpoints/step_00000500/weights.pt", b"by another node, in this attempt")
+    ages, listed = {owner: 50.0, of_this_attempt: 10.0}, run.bucket.list
+
+    def list_with_ages(prefix: str) -> list[Listed]:
+        return [item._replace(age_s=ages.get(item.key.removeprefix(run.key("")), 100.0)) for item in listed(prefix)]
+
+    monkeypatch.setattr(run.bucket, "list", list_with_ages)
 
     next_folder = RunFolder(tmp_path / "next", 1)
     Mirror(run, next_folder, 0).restore(run, next_folder.path, everything=True)
