@@ -35,7 +35,7 @@ def make_run(run: Path, state: str) -> None:
         "artifact/0/.jobc/job.json": json.dumps(
             {"job": run.parent.name, "backend": "local", "runs": "runs", "nodes": 1}
         ),
-        **{f"artifact/0/lib/{number}.sh": "" for number in range(10)},
+        **{f"artifact/0/{name}": "" for name in ("launch.sh", "jobctl", "spec.yaml", "train.json")},
         **{f"code/{number}.py": "" for number in range(10)},
         **{f"logs/{name}.log": "" for name in ("node_00", "rank_00")},
         **{f"checkpoints/step_{step:08}/{part}.pt": "" for step in (100, 200, 300) for part in range(4)},
