@@ -1,6 +1,6 @@
 """Shared code of backends that run commands on a list of hosts: ssh, pdsh, accelerate.
 
-Emits  hosts.txt (one host per line, in rank order), task.sh (one node) and the verbs
+Emits  hosts.txt: one host per line, in rank order
 In     a run folder with the same path on the submit host and all nodes, shared or not
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
 from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Render
+from ...compiler.emit.render import Leaf, Render, of
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS
@@ -40,10 +40,6 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
     "queue.exclude": ANY,  # excluded from both
     "lifecycle.time_limit_s": ANY,
 }
-FILES: Mapping[str, str] = {
-    "hosts.txt": "the hosts, one per line; the first is node 0",
-    "task.sh": "runs on each host; starts `node.sh`",
-}
 
 
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
@@ -70,25 +66,29 @@ def own_addresses(nodes: int) -> tuple[str, ...]:
     return tuple(f"127.{i // 62_500}.{i // 250 % 250}.{i % 250 + 1}" for i in range(nodes))
 
 
-def client_settings(client: str, ssh_command: Sequence[str], fanout: int) -> Mapping[str, Any]:
-    """Return how jobctl reaches the hosts. client: ssh, pdsh or clush; fanout: simultaneous connections"""
-    return {"client": client, "ssh_command": [*ssh_command], "fanout": fanout}
+def client_settings(client: str | Leaf, ssh_command: Sequence[str | Leaf]) -> Mapping[str, Any]:
+    """Return how jobctl reaches the hosts. client: ssh, pdsh or clush"""
+    return {"client": client, "ssh_command": ssh_command, "fanout": of.options.fanout}
 
 
-def engine_settings(plan: LaunchPlan, client: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def engine_settings(client: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what jobctl needs to start the nodes. client: client_settings(), or None if they are on this machine"""
     return {
         **({} if client is None else {"hosts": client}),
-        "saved_secrets": [secret.ref for secret in plan.secrets.values() if secret.kind == "env"],
-        "procs": plan.topology.procs,
+        "saved_secrets": saved_secrets,
+        "procs": of.plan.topology.procs,
     }
 
 
+def saved_secrets(v: Any) -> list[str]:
+    """Return the variables that jobctl submit saves for the nodes; used as a leaf of job.json."""
+    return [secret.ref for secret in v.plan.secrets.values() if secret.kind == "env"]
+
+
 def emit(render: Render, plan: LaunchPlan, is_here: bool = False) -> Iterator[Artifact]:
-    """Yield hosts.txt and task.sh. is_here: whether all nodes are on this machine"""
+    """Yield hosts.txt. is_here: whether all nodes are on this machine"""
     key = "resources.hosts" if plan.resources.hosts else "queue.nodelist"
     if is_here:
         yield render.table("hosts.txt", own_addresses(plan.topology.nodes), "topology.groups.0.nodes")
     else:
         yield render.table("hosts.txt", used_hosts(plan), key)
-    yield render.template("hosts/task.sh.j2", "task.sh", executable=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
-from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.emit.render import Leaf, Omit
 from ...compiler.spec.value_types import Count, Duration
 from . import hosts
 
@@ -26,19 +27,33 @@ class SshOptions:
     options: tuple[str, ...]
 
 
-def ssh_command(connect_timeout: int, host_keys: str) -> list[str]:
+def ssh_command() -> list[str | Leaf]:
     """Return ssh that asks for no password, waits for no lost host, and accepts no unknown host key unless allowed."""
-    words = ["BatchMode=yes", f"ConnectTimeout={connect_timeout}", "ServerAliveInterval=5", "ServerAliveCountMax=3"]
-    words.append(f"StrictHostKeyChecking={'yes' if host_keys == 'known' else 'accept-new'}")
+    words: list[str | Leaf] = [
+        "BatchMode=yes",
+        lambda v: f"ConnectTimeout={v.options.connect_timeout}",
+        "ServerAliveInterval=5",
+        "ServerAliveCountMax=3",
+        lambda v: f"StrictHostKeyChecking={'yes' if v.options.host_keys == 'known' else 'accept-new'}",
+    ]
     return ["ssh", *(part for word in words for part in ("-o", word))]
 
 
-def ssh_settings(plan: LaunchPlan, options: SshOptions) -> Mapping[str, Any]:
+def ssh_settings(options: SshOptions) -> dict[str, Any]:
     """Return what jobctl needs to start the nodes by ssh."""
-    user = [] if options.user is None else ["-l", options.user]
-    port = [] if options.port is None else ["-p", str(options.port)]
-    command = [*ssh_command(options.connect_timeout, options.host_keys), *user, *port, *options.options]
-    return hosts.engine_settings(plan, hosts.client_settings("ssh", command, options.fanout))
+    more: list[Leaf] = [
+        lambda v: Omit if v.options.user is None else "-l",
+        lambda v: Omit if v.options.user is None else v.options.user,
+        lambda v: Omit if v.options.port is None else "-p",
+        lambda v: Omit if v.options.port is None else str(v.options.port),
+        *(partial(_option, number) for number in range(len(options.options))),
+    ]
+    return hosts.engine_settings(hosts.client_settings("ssh", [*ssh_command(), *more]))
+
+
+def _option(number: int, v: Any) -> str:
+    option: str = v.options.options[number]
+    return option
 
 
 def check_user(options: SshOptions) -> Iterator[Diagnostic]:

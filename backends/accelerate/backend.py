@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from ...compiler.checks import accelerate as accelerate_checks
 from ...compiler.diagnostics.diagnostic import Diagnostic
 from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Render
+from ...compiler.emit.render import Omit, Render
 from ...compiler.launchers.accelerate.files import accelerate_yaml, deepspeed_json
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.rules import findings, run_all
@@ -44,7 +44,8 @@ class AccelerateBackend:
         yield from hosts.emit(render, plan, is_here=not hosts.used_hosts(plan))
 
     def engine_settings(self, plan: LaunchPlan, options: AccelerateOptions) -> Mapping[str, Any]:
-        return ssh_settings(plan, options) if hosts.used_hosts(plan) else hosts.engine_settings(plan, None)
+        settings = ssh_settings(options)
+        return {**settings, "hosts": lambda v: settings["hosts"] if hosts.used_hosts(v.plan) else Omit}
 
 
 BACKEND = AccelerateBackend()

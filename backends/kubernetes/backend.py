@@ -1,7 +1,6 @@
 """Kubernetes: one pod per node, in an Indexed Job, a JobSet or a TrainJob; each pod starts the ranks of its node.
 
-Emits  job.yaml, kustomization.yaml (puts the artifact into a ConfigMap), pod.yaml (one pod beside the job), task.sh
-       (what a pod runs) and the verbs
+Emits  job.yaml, kustomization.yaml (puts the artifact into a ConfigMap) and pod.yaml (one pod beside the job)
 Launch ./jobctl submit, or kubectl create -k .
 Source Kubernetes API 1.32 to 1.37, kubectl 1.32; observed on Kubernetes v1.36.2
 """
@@ -14,10 +13,11 @@ from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic, Severity, has_errors
 from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Leaf, Render, Whole, of
+from ...compiler.emit.job_json import JOB
+from ...compiler.emit.render import Digested, Leaf, Render, of
 from ...compiler.emit.source_map import SpecValue
 from ...compiler.launchers.accelerate.files import engine_paths
-from ...compiler.pipeline.library import library
+from ...compiler.pipeline.library import PROGRAM
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Filled
@@ -27,12 +27,11 @@ from .._shared import kubernetes_fields as fields
 from . import extra, finished, objects, pod
 from .devices import RDMA_PROFILES
 from .lone_pod import lone_pod, usage
-from .names import digest, object_name, pod_host
+from .names import digest, own_name, pod_host
 from .notes import notes
 from .options import KubernetesOptions
 
-IN_THE_POD = ("task.sh", "node.sh", "spec.yaml")
-BUCKET = "bucket.sh"  # with storage.run=object
+IN_THE_POD = ("launch.sh", PROGRAM, "spec.yaml", JOB)
 
 
 class KubernetesBackend:
@@ -43,7 +42,7 @@ class KubernetesBackend:
         RuntimeVar.JOB_ID: Spelling(Scope.NODE, "the object's name"),
         RuntimeVar.RUN_ID: Spelling(Scope.NODE, "$JOBC_RUN_ID, or from the object's uid"),
         RuntimeVar.RUN_DIR: Spelling(Scope.NODE, "$JOBC_RUN_ROOT/plan.run.folder/$JOBC_RUN_ID"),
-        RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "join_run finds it in the run folder"),
+        RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "the pods agree on it in the run folder (joining.py)"),
         RuntimeVar.NODE_RANK: Spelling(Scope.NODE, pod.INDEX_FIELD, "field"),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, "pod 0's own name below the Service"),
         RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses one and shares it"),
@@ -92,37 +91,30 @@ class KubernetesBackend:
         render = render.digested(digest(plan, options))
         documents = objects.documents(plan, options)
         yield render.yaml(documents, "job.yaml", notes(documents, plan, options))
-        variables = {
-            "object_name": object_name,
-            "has_preflight": pod.has_preflight,
-            "host_list": host_list,
-        }
-        task = render.template("task.sh.j2", "task.sh", executable=True, **variables)
-        keys = config_keys(plan, task)
-        yield render.yaml([objects.kustomization(options.flavor, keys)], "kustomization.yaml")
+        yield render.yaml([objects.kustomization(options.flavor, config_keys(plan))], "kustomization.yaml")
         yield render.yaml([lone_pod(plan, options)], "pod.yaml", {(0, "apiVersion"): usage})
-        yield task
-        if plan.run.storage == "object":
-            yield render.chosen(render.template(f"{BUCKET}.j2", BUCKET), of.plan.run.storage)
 
     def shares_runs(self, spec: JobSpec, options: KubernetesOptions) -> bool:
         return spec.storage.root.startswith("/")
 
     def engine_settings(self, plan: LaunchPlan, options: KubernetesOptions) -> Mapping[str, Any]:
+        name = digest(plan, options)
         return {
-            "runs": str(options.records),
-            "context": options.context,
-            "namespace": options.namespace,
+            "runs": lambda v: str(v.options.records),
+            "context": of.options.context,
+            "namespace": of.options.namespace,
             "creates": {
-                "object": object_name(plan, Whole(digest(plan, options))),
-                "kind": objects.KIND[options.flavor],
-                "companions": objects.COMPANIONS[options.flavor],
+                "object": Digested(name, own_name),
+                "kind": lambda v: objects.KIND[v.options.flavor],
+                "companions": lambda v: objects.COMPANIONS[v.options.flavor],
             },
-            "start_timeout_s": options.start_timeout,
-            "storage_root": pod.run_root(plan),
+            "start_timeout_s": of.options.start_timeout,
+            "node_list": Digested(name, lambda v: host_list(own_name(v), v.options.flavor, v.plan.topology.nodes)),
+            "has_user_id": lambda v: v.options.run_as_user is not None,
+            "storage_root": lambda v: pod.run_root(v.plan),
             "kinds": list(objects.KIND.values()),
             "companions": list(objects.COMPANIONS.values()),
-            "procs": plan.topology.procs,
+            "procs": of.plan.topology.procs,
         }
 
     def keeps_order(self, at: tuple[str, ...]) -> bool:
@@ -144,23 +136,12 @@ def host_list(name: str, flavor: str, nodes: int) -> str:
     return first if nodes == 1 else f"{first[:-1]}[0-{nodes - 1}]"
 
 
-def config_keys(plan: LaunchPlan, task: Artifact) -> dict[str, Any]:
-    """Map ConfigMap keys to artifact paths. A key cannot contain a slash, so two dashes stand for it.
-
-    task: task.sh, which sources all shell functions that node.sh does
-    """
-    bucket_scripts = [BUCKET] if plan.run.storage == "object" else []
-    chosen = {path: _read(path, of.plan.run.storage) for path in bucket_scripts}
-    chosen |= {path: _read(path, lambda v: engine_paths(v.plan)) for path in engine_paths(plan)}
-    if plan.setup.user_lines:
-        chosen["setup.sh"] = _read("setup.sh", of.plan.setup.user_lines)
+def config_keys(plan: LaunchPlan) -> dict[str, Any]:
+    """Map ConfigMap keys to artifact paths. A key cannot contain a slash, so two dashes stand for it."""
+    chosen = {path: _read(path, lambda v: engine_paths(v.plan)) for path in engine_paths(plan)}
     if plan.uses_trainer:
         chosen["train.json"] = _read("train.json", of.plan.uses_trainer)
-    paths = {
-        **dict(zip(IN_THE_POD, IN_THE_POD, strict=True)),
-        **chosen,
-        **{file.path: file.path for file in library(plan.uses_trainer, files=[task])},
-    }
+    paths = {**dict(zip(IN_THE_POD, IN_THE_POD, strict=True)), **chosen}
     assert not any("--" in path for path in paths)
     return {path.replace("/", "--"): leaf for path, leaf in paths.items()}
 

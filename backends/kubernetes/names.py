@@ -38,7 +38,7 @@ def pod_host(name: str, flavor: str, index: int) -> str:
 
 
 def longest_pod(name: str, flavor: str, nodes: int) -> str:
-    """Return the longest pod name that Kubernetes or a script derives from an object's name."""
+    """Return the longest pod name that Kubernetes or jobctl derives from an object's name."""
     return pod_host(name + PAYLOAD_SUFFIX, flavor, nodes - 1) + ("" if flavor == "job" else "-xxxxx")
 
 

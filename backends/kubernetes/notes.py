@@ -14,20 +14,20 @@ from .pod import CONTAINER
 At = tuple[str | int, ...]
 
 USAGE = """\
-job.yaml: job {name} on Kubernetes; kustomization.yaml adds its scripts, as a ConfigMap.
+job.yaml: job {name} on Kubernetes; kustomization.yaml adds launch.sh and jobctl, as a ConfigMap.
 usage: kubectl create -k .     in this folder (not apply); ./jobctl submit also runs checks and records the run
 The name ends with a digest of the plan, so that different plans have different names."""
 AGAIN = {
     "job": "total pod failures allowed, nodes x lifecycle.max_requeues: one lost rank fails the pods of all nodes",
     "jobset": "no pod restarts alone: failurePolicy of the JobSet restarts all, lifecycle.max_requeues times",
 }
-NODES = "nodes of the job, also used by task.sh and the ranks; to change it, compile again with `jobc nodes=N`"
+NODES = "nodes of the job, also used by launch.sh and the ranks; to change it, compile again with `jobc nodes=N`"
 NOTES = {
     "completions": NODES,
     "podFailurePolicy": "69: lost a peer, 75: saved and stopped early; these restart the pods. Other codes end the job",
     "podReplacementPolicy": "replace a pod only after it has ended (on a powered-off node: after the Node is deleted)",
     "terminationGracePeriodSeconds": "time for the ranks to save (lifecycle.grace) plus some seconds to exit",
-    "env": "jobctl submit writes the first three; the variables from `env` are in node.sh",
+    "env": "jobctl submit writes the first three; the variables of `env` are in launch.sh",
 }
 
 WITHOUT_VOLUME = {

@@ -20,6 +20,7 @@ from .reserved_paths import OWN
 CONTAINER = "node"
 PREFLIGHT = "preflight"  # the init container that checks whether the ranks can start
 FILES, ARTIFACT = f"{OWN}/files", f"{OWN}/artifact"  # the ConfigMap; the artifact unpacked from it
+JOIN = ["python3", "-I", "-S", f"{FILES}/jobctl", "join"]  # trainer/rt/joining.py, engine/join.py
 CODE = f"{OWN}/code"  # the ConfigMap with the packed code, with code=snapshot
 RUNS = f"{OWN}/runs"  # the runs with storage.run=node, where no volume keeps them
 JOB_LABEL = "jobc/job"
@@ -94,8 +95,8 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "image": of.plan.container.image,
         "imagePullPolicy": Given(of.options.image_pull_policy),
         "workingDir": Given(of.plan.container.workdir),
-        # An argument list, so that bash is PID 1 and becomes the supervisor, which receives SIGTERM from the kubelet.
-        "command": ["bash", f"{FILES}/task.sh"],
+        # An argument list, so that it is PID 1 and becomes the supervisor, which receives SIGTERM from the kubelet.
+        "command": JOIN,
         "env": environment(plan, options),
         "resources": {"requests": Given(requests), "limits": Given(limits)},
         "securityContext": Given(
@@ -106,7 +107,7 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "volumeMounts": [
             {"name": "files", "mountPath": FILES, "readOnly": True},
             {"name": "artifact", "mountPath": ARTIFACT},
-            *([{"name": "code", "mountPath": CODE, "readOnly": True}] if plan.code.kind == "snapshot" else ()),
+            *([_with_code({"name": "code", "mountPath": CODE, "readOnly": True})] if _sends_code(plan) else ()),
             *([{"name": _with_own_runs("runs"), "mountPath": _with_own_runs(RUNS)}] if keeps_own_runs(plan) else ()),
             {"name": "shm", "mountPath": "/dev/shm"},
             *(tcpx.volume_mounts() if plan.network.profile == "tcpx" else ()),
@@ -154,7 +155,7 @@ def _plain(resources: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
-    """Return the environment of task.sh. submit writes the first three; the variables from `env` are in node.sh."""
+    """Return the environment of `jobctl join`. submit writes the first three; those of key `env` are in launch.sh."""
     return [
         {"name": "JOBC_PAYLOAD", "value": "train"},
         {"name": "JOBC_RUN_ID", "value": ""},
@@ -304,7 +305,7 @@ def volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
     return [
         {"name": "files", "configMap": {"name": own_name}},
         {"name": "artifact", "emptyDir": {}},
-        *([_code_volume()] if plan.code.kind == "snapshot" else ()),
+        *([_with_code(_code_volume())] if _sends_code(plan) else ()),
         *([{"name": _with_own_runs("runs"), "emptyDir": _with_own_runs({})}] if keeps_own_runs(plan) else ()),
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm_limit}},
         *(tcpx.volumes() if plan.network.profile == "tcpx" else ()),
@@ -312,8 +313,17 @@ def volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
     ]
 
 
+def _sends_code(plan: Any) -> bool:
+    return bool(plan.code.kind == "snapshot")
+
+
+def _with_code(entry: dict[str, Any]) -> Leaf:
+    """Return the entry as a leaf, so that its lines depend on `code`."""
+    return lambda v: entry if _sends_code(v.plan) else Omit
+
+
 def _code_volume() -> dict[str, Any]:
-    """Return the volume of the code that submit sends. It is optional, so that task.sh can report missing code."""
+    """Return the volume of the code that submit sends. It is optional, so that a pod can report missing code."""
     return {"name": "code", "configMap": {"name": lambda v: f"{own_name(v)}-code", "optional": True}}
 
 

@@ -1,7 +1,6 @@
 """Local: this machine, without a scheduler. jobctl submit itself starts the ranks of one node, or several nodes here.
 
-Emits  jobctl submit and the other verbs; node.sh starts the ranks. For several nodes the files of backend ssh, with
-       addresses of this machine as hosts
+Emits  nothing; for several nodes hosts.txt, with addresses of this machine
 Launch ./jobctl submit
 Source torchrun manual, PyTorch 2.13 (docs.pytorch.org/docs/stable/elastic/run.html)
 """
@@ -10,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic, Severity
 from ...compiler.diagnostics.origin import COMMAND_LINE
 from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Render, of
+from ...compiler.emit.render import Leaf, Omit, Render, of
 from ...compiler.emit.source_map import SpecValue
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
@@ -56,8 +56,6 @@ class LocalBackend:
         "lifecycle.time_limit_s": ANY,
     }
 
-    files = hosts.FILES  # with several nodes
-
     def filled(self, spec: JobSpec, options: LocalOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
         """Yield nodes=1 for a GPU job unless the command line sets nodes, because nodes here would share the GPUs."""
         origin = values["nodes"].origin
@@ -71,15 +69,19 @@ class LocalBackend:
         yield from containers.check(self.name, plan)
 
     def engine_settings(self, plan: LaunchPlan, options: LocalOptions) -> Mapping[str, Any]:
-        detach = getattr(options, "detach", False)  # a plugin that inherits may have other options
-        if plan.topology.nodes > 1:
-            return {**hosts.engine_settings(plan, None), "detach": detach}
-        return {"detach": detach}
+        return {
+            **{key: partial(_on_several_nodes, leaf) for key, leaf in hosts.engine_settings(None).items()},
+            "detach": lambda v: getattr(v.options, "detach", False),  # a plugin that inherits may have other options
+        }
 
     def emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:
         if plan.topology.nodes > 1:
             for artifact in hosts.emit(render, plan, is_here=True):
                 yield render.chosen(artifact, of.plan.topology.nodes)
+
+
+def _on_several_nodes(leaf: Leaf, v: Any) -> Any:
+    return leaf(v) if v.plan.topology.nodes > 1 else Omit
 
 
 BACKEND = LocalBackend()

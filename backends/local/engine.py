@@ -1,4 +1,4 @@
-"""This machine, for the verbs of an artifact: submit starts node.sh, which becomes the supervisor. Several nodes are
+"""This machine, for the verbs of an artifact: submit becomes launch.sh, which becomes the supervisor. Several nodes are
 started as on hosts.
 
 Packed into jobctl; Python 3.8.

@@ -1,6 +1,6 @@
 """pdsh or clush: one command starts all nodes, each under a supervisor that does not need the connection.
 
-Emits  hosts.txt, task.sh and the verbs
+Emits  hosts.txt
 Launch ./jobctl submit
 Source pdsh(1) 2.34, clush(1) of ClusterShell 1.9
 """
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
 from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Render
+from ...compiler.emit.render import Render, of
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.spec.value_types import Count, Duration
 from .._shared import hosts
@@ -37,7 +37,6 @@ class PdshBackend:
     launch = "./jobctl submit"
     spellings = hosts.SPELLINGS
     honours: ClassVar = hosts.HONOURS
-    files = hosts.FILES
 
     def check(self, plan: LaunchPlan, options: PdshOptions) -> Iterator[Diagnostic]:
         yield from hosts.check(self.name, plan)
@@ -46,8 +45,7 @@ class PdshBackend:
         yield from hosts.emit(render, plan)
 
     def engine_settings(self, plan: LaunchPlan, options: PdshOptions) -> Mapping[str, Any]:
-        command = ssh_command(options.connect_timeout, options.host_keys)
-        return hosts.engine_settings(plan, hosts.client_settings(options.client, command, options.fanout))
+        return hosts.engine_settings(hosts.client_settings(of.options.client, ssh_command()))
 
 
 BACKEND = PdshBackend()

@@ -1,6 +1,6 @@
-"""SkyPilot: one task, for `sky launch` or `sky jobs launch`; on each node its `run` becomes task.sh, then node.sh.
+"""SkyPilot: one task, for `sky launch` or `sky jobs launch`; on each node it becomes `jobctl join`, then launch.sh.
 
-Emits  task.sky.yaml, task.sh (one node) and the verbs
+Emits  task.sky.yaml
 Launch ./jobctl submit, or sky launch task.sky.yaml
 Source SkyPilot 0.14.1: docs.skypilot.co, its schema, and real launches on Slurm 22.05
 """
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic, has_errors
 from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Render, of
+from ...compiler.emit.render import Digested, Render, of
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS
@@ -34,7 +34,7 @@ class SkypilotBackend:
         RuntimeVar.JOB_ID: Spelling(Scope.NODE, "$SKYPILOT_TASK_ID"),
         RuntimeVar.RUN_ID: Spelling(Scope.NODE, "$JOBC_RUN_ID, or $SKYPILOT_TASK_ID"),
         RuntimeVar.RUN_DIR: Spelling(Scope.NODE, "plan.run.root/plan.run.folder/$JOBC_RUN_ID"),
-        RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "join_run finds it in the run folder, or $JOBC_ATTEMPT"),
+        RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "jobctl join finds it in the run folder, or $JOBC_ATTEMPT"),
         RuntimeVar.NODE_RANK: Spelling(Scope.NODE, "$SKYPILOT_NODE_RANK"),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, "first line of $SKYPILOT_NODE_IPS"),
         RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses one and shares it"),
@@ -79,31 +79,26 @@ class SkypilotBackend:
     def emit(self, plan: LaunchPlan, options: SkypilotOptions, render: Render) -> Iterator[Artifact]:
         render = render.digested(task.digest(plan))
         yield render.yaml([task.document(plan, options)], "task.sky.yaml", NOTES)
-        variables = {"run_root": task.run_root, "cloud": cloud}
-        yield render.template("task.sh.j2", "task.sh", executable=True, **variables)
-        if plan.run.storage == "object":
-            yield render.chosen(render.template("bucket.sh.j2", "bucket.sh"), of.plan.run.storage)
 
     def engine_settings(self, plan: LaunchPlan, options: SkypilotOptions) -> Mapping[str, Any]:
-        idle = None if options.autostop is None else math.ceil(options.autostop / 60)
-        at_idle = f"after {idle} min idle SkyPilot {'deletes' if options.down else 'stops'} it"
-        store = ("JOBC_STORE", "JOBC_STORE_ENDPOINT", "JOBC_STORE_REGION")
-        places = (plan.run.root, plan.run.endpoint or "", plan.run.region or "")
+        sent = [*self.sends(plan, options).values()]
         return {
-            "runs": str(options.records),
-            "storage_root": task.run_root(plan),
-            "cluster": options.cluster or task.cluster_name(plan.run.folder),
-            "managed": options.managed,
-            "ends_with_last_job": cloud(plan, options) == "slurm" and not options.managed,
-            "procs": plan.topology.procs,
-            "secrets": task.secret_variables(plan),
-            "local_files": list(self.sends(plan, options).values()),
-            "has_setup": bool(options.setup),
-            "check_words": _autostop_words(idle, options.down) if options.managed else [],
-            "idle": "" if idle is None else at_idle,
-            "end_is": task.result_location(plan),
-            "usage_collection": options.usage_collection,
-            "store": dict(zip(store, places, strict=True)) if plan.run.storage == "object" else None,
+            "runs": lambda v: str(v.options.records),
+            "storage_root": lambda v: task.run_root(v.plan),
+            task.DIGEST: Digested(task.digest(plan), of.whole.digest),
+            "start_timeout_s": of.options.start_timeout,
+            "cluster": lambda v: v.options.cluster or task.cluster_name(v.plan.run.folder),
+            "managed": of.options.managed,
+            "ends_with_last_job": lambda v: cloud(v.plan, v.options) == "slurm" and not v.options.managed,
+            "procs": of.plan.topology.procs,
+            "secrets": lambda v: task.secret_variables(v.plan),
+            "local_files": lambda v: sent if len(v.options.file_mounts) + len(v.options.extra) else [],
+            "has_setup": lambda v: bool(v.options.setup),
+            "check_words": lambda v: _autostop_words(v.options) if v.options.managed else [],
+            "idle": lambda v: _at_idle(v.options),
+            "end_is": lambda v: task.result_location(v.plan),
+            "usage_collection": of.options.usage_collection,
+            "store": lambda v: _STORE if v.plan.run.storage == "object" else None,
         }
 
     def starts_again(self, plan: LaunchPlan, options: SkypilotOptions) -> bool:
@@ -116,12 +111,26 @@ class SkypilotBackend:
         return FinishedTask.of(plan, options).local_files()
 
 
-def _autostop_words(idle: int | None, down: bool) -> list[str]:
-    """Return options of `sky launch` for the cluster of a check, because the task of a managed job has no autostop.
+_STORE: Mapping[str, Any] = {
+    "JOBC_STORE": of.plan.run.root,
+    "JOBC_STORE_ENDPOINT": lambda v: v.plan.run.endpoint or "",
+    "JOBC_STORE_REGION": lambda v: v.plan.run.region or "",
+}
 
-    idle: minutes
-    """
-    return [] if idle is None else ["--idle-minutes-to-autostop", str(idle), *(["--down"] if down else [])]
+
+def _idle_minutes(options: SkypilotOptions) -> int | None:
+    return None if options.autostop is None else math.ceil(options.autostop / 60)
+
+
+def _at_idle(options: SkypilotOptions) -> str:
+    idle = _idle_minutes(options)
+    return "" if idle is None else f"after {idle} min idle SkyPilot {'deletes' if options.down else 'stops'} it"
+
+
+def _autostop_words(options: SkypilotOptions) -> list[str]:
+    """Return options of `sky launch` for the cluster of a check, because the task of a managed job has no autostop."""
+    idle = _idle_minutes(options)
+    return [] if idle is None else ["--idle-minutes-to-autostop", str(idle), *(["--down"] if options.down else [])]
 
 
 BACKEND = SkypilotBackend()

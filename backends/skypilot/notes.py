@@ -32,7 +32,7 @@ def idle_note(v: Any) -> str:
 def restart_note(v: Any) -> str:
     most = v.plan.lifecycle.max_requeues
     return (
-        f"69: lost a peer, 75: saved and stopped early; task.sh stops restarting after {most}"
+        f"69: lost a peer, 75: saved and stopped early; jobctl join stops restarting after {most}"
         if v.options.managed
         else ""
     )

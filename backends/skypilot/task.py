@@ -23,7 +23,7 @@ from .options import Alternative, SkypilotOptions, cloud_of
 
 GIB = 1024**3
 FABRICS = ("infiniband", "roce", "efa", "tcpx", "slingshot")
-AGAIN = [69, 75]  # lost peer, preempted. SkyPilot recovers if any node exits so; task.sh makes the nodes agree (D13)
+AGAIN = [69, 75]  # lost peer, preempted. SkyPilot recovers if any node exits so; join.py makes the nodes agree (D13)
 
 
 def document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
@@ -44,6 +44,7 @@ def document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
     return merge_extra(tree, options.extra)
 
 
+DIGEST = "task_digest"  # key of job.json, by which `run` recognizes this artifact
 FROM_SUBMIT = ("JOBC_ARTIFACT", "JOBC_RUN_ID", "JOBC_ATTEMPT", "JOBC_FORK_OF")  # empty if launched by hand
 
 
@@ -157,7 +158,7 @@ def autostop(v: Any) -> dict[str, Any] | None:
 
 
 def job_recovery(v: Any) -> dict[str, Any] | None:
-    """Return job_recovery of a managed job. recover_on_exit_codes has no limit, so task.sh counts the attempts."""
+    """Return job_recovery of a managed job. recover_on_exit_codes has no limit, so jobctl join counts the attempts."""
     if not v.options.managed:
         return None
     chosen = {"strategy": v.options.strategy} if v.options.strategy else {}
@@ -245,7 +246,7 @@ def _alike(kind: str) -> str:
 
 
 def run(v: Any) -> str:
-    """Return the `run` script of each node, which finds the artifact among the sent files and runs its task.sh."""
+    """Return the `run` script of each node, which finds the artifact among the sent files and runs `jobctl join`."""
     enter = f"cd -- {artifact_path_on_node(v.plan)}\n" if v.plan.code.kind == "git" else ""
     places = f'"$JOBC_ARTIFACT" {sh(f"artifacts/{v.plan.run.folder}/skypilot")} .'
     launch = verb(v.options)
@@ -253,9 +254,11 @@ def run(v: Any) -> str:
     return (
         f"{enter}# The artifact: where jobctl submit put it, or in the folder where `{launch}` was called by hand.\n"
         f"for artifact in {places}; do\n"
-        '  if grep -qsx "plan=$JOBC_PLAN" "$artifact/task.sh"; then exec bash "$artifact/task.sh"; fi\n'
+        f'  if grep -qs "{DIGEST}.*$JOBC_PLAN" "$artifact/.jobc/job.json"; then\n'
+        '    exec python3 -I -S "$artifact/jobctl" join\n'
+        "  fi\n"
         "done\n"
-        f'printf "error: %s\\n  hint: %s\\n" "task.sh is missing in the files sent to $(uname -n)" {sh(hint)} >&2\n'
+        f'printf "error: %s\\n  hint: %s\\n" "jobctl is missing in the files sent to $(uname -n)" {sh(hint)} >&2\n'
         "exit 65\n"
     )
 

@@ -1,6 +1,6 @@
-"""Slurm: one batch job that starts node.sh once per node, or once per rank with launcher=srun.
+"""Slurm: one batch job that starts launch.sh once per node, or once per rank with launcher=srun.
 
-Emits  job.sbatch, task.sh (one node), in_job.sh (for job.sbatch), pyxis.sh if Pyxis is the container, and the verbs
+Emits  job.sbatch, whose srun command the program batch in jobctl runs
 Launch ./jobctl submit, or sbatch job.sbatch
 Source Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.11 (slurm.schedmd.com/archive)
 """
@@ -22,6 +22,7 @@ from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
 from ...compiler.spec.site_facts import share_of_cores
 from .._shared import containers
+from .._shared.hosts import saved_secrets
 from . import notice, own_options, sweep
 from .options import SlurmOptions
 from .spelling import (
@@ -42,11 +43,11 @@ class SlurmBackend:
     Options = SlurmOptions
     launch = "./jobctl submit"
     spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {
-        RuntimeVar.RUN_DIR: Spelling(Scope.BATCH, "$run"),
-        RuntimeVar.RUN_ID: Spelling(Scope.BATCH, '$(basename -- "$run")'),
-        RuntimeVar.ATTEMPT: Spelling(Scope.BATCH, "$((first_attempt + ${SLURM_RESTART_COUNT:-0}))"),
+        RuntimeVar.RUN_DIR: Spelling(Scope.BATCH, "$1, or the folder that jobctl batch creates"),
+        RuntimeVar.RUN_ID: Spelling(Scope.BATCH, "last part of RUN_DIR"),
+        RuntimeVar.ATTEMPT: Spelling(Scope.BATCH, "$((${2:-0} + ${SLURM_RESTART_COUNT:-0}))"),
         RuntimeVar.JOB_ID: Spelling(Scope.BATCH, "$SLURM_JOB_ID, or $SLURM_ARRAY_JOB_ID_$SLURM_ARRAY_TASK_ID"),
-        RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, 'first name of "$SLURM_STEP_NODELIST"'),
+        RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, 'first host of "$SLURM_STEP_NODELIST"'),
         RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses one and shares it"),
         RuntimeVar.NODE_RANK: Spelling(Scope.NODE, "$SLURM_NODEID"),
     }
@@ -67,9 +68,6 @@ class SlurmBackend:
     }
     files: ClassVar[Mapping[str, str]] = {
         "job.sbatch": "the batch job; `sbatch job.sbatch` by hand works as well",
-        "task.sh": "started by srun on each node; runs `node.sh`",
-        "in_job.sh": "requeue and shutdown inside the job",
-        "pyxis.sh": "mounts and variables of the container",
     }
 
     def check(self, plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
@@ -87,17 +85,13 @@ class SlurmBackend:
                 duration,
                 tasks_per_node,
                 cpus_per_task,
-                step_tasks_per_node,
                 mpi,
                 more_option,
                 dependency,
                 other_gres,
             )
         }
-        sourced = ["in_job.sh", *(["pyxis.sh"] if plan.container.kind == "pyxis" else [])]
-        for script in ("job.sbatch", "task.sh", *sourced):
-            artifact = render.template(f"{script}.j2", script, executable=script not in sourced, **spelt)
-            yield render.chosen(artifact, of.plan.container.kind) if script == "pyxis.sh" else artifact
+        yield render.template("job.sbatch.j2", "job.sbatch", executable=True, **spelt)
 
     def filled(self, spec: JobSpec, options: SlurmOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
         """Yield `cpus` in proportion to the GPUs from the site's cores; Slurm's default is one core per task."""
@@ -108,12 +102,15 @@ class SlurmBackend:
 
     def engine_settings(self, plan: LaunchPlan, options: SlurmOptions) -> Mapping[str, Any]:
         return {
-            "cluster": options.cluster,
-            "saved_secrets": [secret.ref for secret in plan.secrets.values() if secret.kind == "env"],
-            "after": dependency(plan),
-            "array_limit": options.array_limit,
-            "cpus": plan.resources.cpus,
-            "pyxis": plan.container.kind == "pyxis",
+            "cluster": of.options.cluster,
+            "saved_secrets": saved_secrets,
+            "after": lambda v: dependency(v.plan),
+            "array_limit": of.options.array_limit,
+            "cpus": of.plan.resources.cpus,
+            "pyxis": lambda v: v.plan.container.kind == "pyxis",
+            "step_tasks": lambda v: step_tasks_per_node(v.plan),
+            "max_requeues": of.plan.lifecycle.max_requeues,
+            "kill_after_s": of.plan.lifecycle.kill_after_s,
         }
 
     def notice_s(self, plan: LaunchPlan) -> int:

@@ -1,7 +1,7 @@
 """JC4600: options of sbatch and srun that jobc sets, and that `backend.extra` and `backend.srun_extra` cannot.
 
 In   the options that these two keys add
-Out  a JC4600 for each option that a job key sets, that job.sbatch would undo, or that would break jobctl submit
+Out  a JC4600 for each option that a job key sets, that jobctl batch would undo, or that would break jobctl submit
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ EMITTED = {
 # Other options that contradict these, or what submit passes to sbatch. --gpus-per-task and similar would hide the
 # node's other GPUs from a rank. A container set only in Slurm would bypass the site's rules for images. With --export
 # or --export-file the script itself would lack HOME, PATH and JOBC_RUN_ROOT, or see the user's other variables.
-# job.sbatch unsets what --distribution, --mem-bind and --tres-bind pass to srun, because an allocation may have them.
-# --clusters alone would queue the job where no other script looks. --wait blocks jobctl submit until the job has ended,
+# jobctl batch unsets what --distribution, --mem-bind and --tres-bind pass to srun: an allocation may have them.
+# --clusters alone would queue the job where no verb looks. --wait blocks jobctl submit until the job has ended,
 # without a run folder to follow. The options in NO_JOB queue nothing.
 NO_JOB = ("external", "help", "test-only", "usage", "version")
 OURS = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ...compiler.plan.launch_plan import LaunchPlan
-from ...compiler.plan.shell_quoting import ShellCode
 from .._shared import sbatch_options
 from .options import SlurmOptions
 
@@ -59,7 +58,7 @@ def other_gres(options: SlurmOptions) -> str:
     return ",".join(options.gres)
 
 
-def step_tasks_per_node(plan: LaunchPlan) -> ShellCode:
+def step_tasks_per_node(plan: LaunchPlan) -> str:
     """Return the tasks per node in the form of SLURM_STEP_TASKS_PER_NODE (srun manual): `4(x2)`, or `4` on one node."""
     nodes, tasks = plan.topology.nodes, tasks_per_node(plan)
-    return ShellCode(tasks if nodes == 1 else f"{tasks}(x{nodes})")
+    return str(tasks) if nodes == 1 else f"{tasks}(x{nodes})"

@@ -1,7 +1,7 @@
 """A sweep as one job array: each element becomes the job.sbatch of its point.
 
 In   the compiled points, in the order of the sweep
-Out  array.sbatch, points (line N+1 = the artifact of element N), verbs
+Out  array.sbatch, points (line N+1 = the artifact of element N)
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ def emit(points: Sequence[Point], render: Render) -> Iterator[Artifact]:
     lines, last = directives(points[0]), len(points) - 1
     yield render.template("array.sbatch.j2", "array.sbatch", executable=True, directives=lines, last=last)
     yield render.table("points", [point.place for point in points], "point")
-    yield render.template("sweep/README.md.j2", "README.md", last=last)
 
 
 def directives(point: Point) -> list[str]:

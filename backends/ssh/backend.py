@@ -1,6 +1,6 @@
 """ssh: one connection per host starts its node under a supervisor that does not need the connection.
 
-Emits  hosts.txt, task.sh and the verbs
+Emits  hosts.txt
 Launch ./jobctl submit
 Source ssh(1) and ssh_config(5) of OpenSSH 9.2
 """
@@ -25,7 +25,6 @@ class SshBackend:
     launch = "./jobctl submit"
     spellings = hosts.SPELLINGS
     honours: ClassVar = hosts.HONOURS
-    files = hosts.FILES
 
     def check(self, plan: LaunchPlan, options: SshOptions) -> Iterator[Diagnostic]:
         return run_all(lambda: hosts.check(self.name, plan), lambda: check_user(options))
@@ -34,7 +33,7 @@ class SshBackend:
         yield from hosts.emit(render, plan)
 
     def engine_settings(self, plan: LaunchPlan, options: SshOptions) -> Mapping[str, Any]:
-        return ssh_settings(plan, options)
+        return ssh_settings(options)
 
 
 BACKEND = SshBackend()

@@ -1,6 +1,6 @@
 """Compare two artifacts: first their meaning, then their records, then their files.
 
-In   two mappings of path -> text, from compiled or written directories
+In   two mappings of path -> text, from compiled or written directories; the records are in .jobc/job.json
 Out  Comparison
 Differences that readers of a file ignore, such as comments and key order, do not count (normalize.py).
 """
@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from ..emit.job_json import JOB, are_lines
 from ..emit.line_diff import opcodes
 from ..plan import flat_text
-from ..untrusted_files import Unreadable
+from ..untrusted_files import Unreadable, parsed
 from .normalize import normalized_lines
-
-PLAN, IDENTITY, SPEC = ".jobc/plan.txt", ".jobc/identity.txt", ".jobc/spec.txt"
-RECORDS = (PLAN, IDENTITY, SPEC)  # describe the whole job, and are useless after a hand edit
 
 
 class Absent(Enum):
@@ -31,7 +29,7 @@ ABSENT = Absent.ABSENT
 
 
 class DamagedRecord(ValueError):
-    """Raised for a record of an artifact that is missing or has an unknown format."""
+    """Raised for a record of an artifact that is missing or has an invalid format."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +78,10 @@ class Comparison:
 
 def compare(left: Side, right: Side) -> Comparison:
     """Compare two artifacts. Raises DamagedRecord."""
-    a, b = left.files, right.files
-    identity = _changes(_record(a, IDENTITY), _record(b, IDENTITY))
+    a, b = _job(left.files), _job(right.files)
+    identity = _changes(read_record(a, "identity"), read_record(b, "identity"))
     return Comparison(
-        meaning=tuple(_changes(_record(a, PLAN), _record(b, PLAN))),
+        meaning=tuple(_changes(read_record(a, "plan"), read_record(b, "plan"))),
         spec=tuple(_changes(_spec(a), _spec(b))),
         breaks_resume=tuple(change.key for change in identity),
         files=tuple(_files(left, right)),
@@ -105,18 +103,32 @@ def _has_below(key: str, changes: list[Change]) -> bool:
     return any(change.key.startswith(f"{key}.") for change in changes)
 
 
-def _spec(files: Mapping[str, str]) -> dict[str, Any]:
+def _spec(job: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of the job; derived values are null."""
-    return {**_record(files, IDENTITY), **_record(files, SPEC), "backend": _record(files, PLAN).get("backend.name")}
+    backend = read_record(job, "plan").get("backend.name")
+    return {**read_record(job, "identity"), **read_record(job, "spec"), "backend": backend}
 
 
-def _record(files: Mapping[str, str], path: str) -> dict[str, Any]:
-    if path not in files:
-        raise DamagedRecord(f"{path} is missing")
+def _job(files: Mapping[str, str]) -> dict[str, Any]:
+    """Return the job.json of an artifact. Raises DamagedRecord."""
+    if JOB not in files:
+        raise DamagedRecord(f"{JOB} is missing")
     try:
-        return flat_text.read(files[path])
+        return dict(parsed(JOB, files[JOB]))
+    except (Unreadable, ValueError, TypeError):
+        raise DamagedRecord(f"{JOB} is not a JSON object") from None
+
+
+def read_record(job: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the values in a record of a job.json by key. name: identity, spec or plan. Raises DamagedRecord."""
+    if name not in job:
+        raise DamagedRecord(f"{JOB} has no {name}")
+    try:
+        if are_lines(job[name]):
+            return flat_text.read(job[name])
     except Unreadable:
-        raise DamagedRecord(f"{path} is not a list of `key = JSON value` lines") from None
+        pass
+    raise DamagedRecord(f"{name} in {JOB} is not a list of `key = JSON value` lines")
 
 
 def without_records(files: Mapping[str, str]) -> dict[str, str]:

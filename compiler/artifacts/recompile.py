@@ -1,4 +1,4 @@
-"""Compile an artifact directory again from the arguments in its manifest, and report how its inputs have changed.
+"""Compile an artifact directory again from the arguments in its job.json, and report how its inputs have changed.
 
 In   an artifact directory, the user's config folders in their current state
 Out  Recompiled: the files and their source map; Drift: the differences, None if the inputs give the same files
@@ -15,27 +15,28 @@ from pathlib import Path
 from typing import Any
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..emit.artifact_dir import LARGEST, MANIFEST, digest_of, file_digest, read_manifest, text_of
+from ..emit.artifact_dir import LARGEST, checksum_of_job, digest_of, file_digest, read_job, text_of
+from ..emit.job_json import JOB
 from ..emit.source_map import SourceMap
-from ..pipeline.common_files import PLACE
 from ..pipeline.compile import compile_job
-from ..pipeline.library import is_library
+from ..pipeline.library import PROGRAM
 from ..pipeline.sweeps import compile_sweep, sweep_folders
 from ..pipeline.types import Request
 from ..untrusted_files import Unreadable, read_bytes
-from .diff import RECORDS, Comparison, DamagedRecord, Side, compare
+from .diff import Comparison, DamagedRecord, Side, compare
 
 
 @dataclass(frozen=True)
 class Recompiled:
-    """Result of recompile(). texts: path -> text of every file, including the manifest."""
+    """Result of recompile(). texts: path -> text of every file."""
 
     source_map: SourceMap
     texts: Mapping[str, str]
 
     @property
-    def manifest(self) -> dict[str, Any]:
-        return dict(json.loads(self.texts[MANIFEST]))
+    def job(self) -> dict[str, Any]:
+        """Return job.json."""
+        return dict(json.loads(self.texts[JOB]))
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Drift:
 
     causes:  sentences: changed input files, versions of jobc and of the backend's package
     refused: diagnostics if the job no longer compiles; then all fields below are empty
-    files:   paths that would be written differently, without .jobc/; library: whether jobctl or lib/ would
+    files:   paths that would be written differently, without .jobc/; library: whether jobctl would
     found:   differences in meaning; None if the artifact's record of it was edited by hand
     elsewhere: inputs that are not on this machine; then nothing was recompiled, and only the causes are known
     """
@@ -58,31 +59,30 @@ class Drift:
 
 
 class InputsMissing(Exception):
-    """Raised if input files are not on this machine, or the manifest has no compile request. Text: the reason."""
+    """Raised if input files are not on this machine, or job.json has no compile request. Text: the reason."""
 
 
 def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recompiled:
-    """Compile a directory again. Raises NotHere; CompileError as in read_manifest(), or if the job does not compile."""
-    written = read_manifest(folder)
+    """Compile a directory again. Raises NotHere; CompileError as in read_job(), or if the job does not compile."""
+    written = read_job(folder)
     request = read_recorded_request(folder, config_dirs)
     if elsewhere := _elsewhere(written, folder, config_dirs):
         raise InputsMissing(f"not here: {', '.join(elsewhere)}")
     if not is_sweep(written):
         compiled = compile_job(request)
         return Recompiled(compiled.source_map, {file.path: file.text for file in compiled.artifacts})
-    recorded_path = text_of(folder / PLACE).strip() if (folder / PLACE).is_file() else ""
     for sweep in sweep_folders(compile_sweep(request)):
-        if sweep.place == recorded_path and sweep.source_map is not None:
+        if sweep.place == written["place"] and sweep.source_map is not None:
             return Recompiled(sweep.source_map, {file.path: file.text for file in sweep.artifacts})
-    raise InputsMissing(f"the sweep no longer has a point {recorded_path or PLACE}")
+    raise InputsMissing(f"the sweep no longer has a point {written['place']}")
 
 
 def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drift | None, Recompiled | None]:
     """Return the drift of a directory (None without differences) and its recompile (None if that fails).
 
-    Raises NotHere, and CompileError as in read_manifest().
+    Raises NotHere, and CompileError as in read_job().
     """
-    written, folders = read_manifest(folder), dict(config_dirs)
+    written, folders = read_job(folder), dict(config_dirs)
     try:
         again = recompile(folder, config_dirs)
     except InputsMissing:
@@ -93,46 +93,45 @@ def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drif
         raise
     except CompileError as error:
         return Drift(_causes(written, {}, folders), tuple(error.diagnostics)), None
-    now = again.manifest
-    if now["digest"] == digest_of(written["files"]):
+    now = again.job
+    if now["digest"] == digest_of(written["checksums"]):
         return None, again
-    paths = sorted(written["files"].keys() | now["files"].keys())
-    changed_paths = [path for path in paths if written["files"].get(path) != now["files"].get(path)]
-    own_files = tuple(path for path in changed_paths if not is_library(path) and not path.startswith(".jobc/"))
-    library = any(map(is_library, changed_paths))
+    paths = sorted(written["checksums"].keys() | now["checksums"].keys())
+    changed_paths = [path for path in paths if written["checksums"].get(path) != now["checksums"].get(path)]
+    own_files = tuple(path for path in changed_paths if path != PROGRAM and not path.startswith(".jobc/"))
+    library = PROGRAM in changed_paths
     comparison = None if is_sweep(written) else _compared(folder, written, again.texts)
     return Drift(_causes(written, now, folders), (), own_files, library, comparison), again
 
 
-def is_sweep(manifest: Mapping[str, Any]) -> bool:
-    """Return whether this is the manifest of a sweep directory, which starts several jobs at once."""
-    return bool(manifest.get("sweep"))
+def is_sweep(job: Mapping[str, Any]) -> bool:
+    """Return whether this is the job.json of a sweep directory, which starts several jobs at once."""
+    return bool(job["sweep"])
 
 
 def read_recorded_request(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Request:
-    """Return the compile request that the manifest records. Raises NotHere, and CompileError as in read_manifest()."""
-    written = read_manifest(folder)
-    if "words" not in written:
+    """Return the compile request that job.json records. Raises NotHere, and CompileError as in read_job()."""
+    written = read_job(folder)
+    if "request" not in written:
         raise InputsMissing("an earlier version of jobc wrote it and did not record the sweep's command line")
-    command = None if written["command"] is None else tuple(written["command"])
-    return Request(tuple(written["words"]), command, config_dirs, written["config_name"], written["strict"], True)
+    asked = written["request"]
+    command = None if asked["command"] is None else tuple(asked["command"])
+    return Request(tuple(asked["words"]), command, config_dirs, asked["config_name"], asked["strict"], True)
 
 
 def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) -> Comparison | None:
     """Compare the files that jobc wrote and nobody has edited since."""
     before: dict[str, str] = {}
-    for path, entry in written["files"].items():
+    for path, entry in written["checksums"].items():
         file = folder / path
-        if file.is_file() and file_digest(file) == entry["sha256"]:
+        if file.is_file() and (checksum_of_job(file) if path == JOB else file_digest(file)) == entry["sha256"]:
             before[path] = text_of(file)
-    if not before.keys() >= set(RECORDS):
-        return None
     try:
         comparison = compare(Side("", before, frozenset()), Side("", now, frozenset()))
     except DamagedRecord:
         return None
     return replace(
-        comparison, files=tuple(f for f in comparison.files if f.path in before or f.path not in written["files"])
+        comparison, files=tuple(f for f in comparison.files if f.path in before or f.path not in written["checksums"])
     )
 
 
@@ -146,12 +145,13 @@ def _causes(written: Mapping[str, Any], now: Mapping[str, Any], folders: Mapping
         if source not in written["inputs"]
     ]
     causes += [f"{source} is no longer read" for source in written["inputs"] if now and source not in now["inputs"]]
-    if written["digest"] != digest_of(written["files"]):
-        causes.append("the checksums in the manifest were changed after the compile")
-    if written["jobc"] != __version__:
-        causes.append(f"jobc was {written['jobc']} and is now {__version__}")
-    if now and written.get("plugin") != now.get("plugin"):
-        causes.append(f"the backend was {written.get('plugin')} and is now {now.get('plugin')}")
+    if written["digest"] != digest_of(written["checksums"]):
+        causes.append("the checksums in job.json were changed after the compile")
+    versions = written["versions"]
+    if versions["jobc"] != __version__:
+        causes.append(f"jobc was {versions['jobc']} and is now {__version__}")
+    if now and versions.get("plugin") != now["versions"].get("plugin"):
+        causes.append(f"the backend was {versions.get('plugin')} and is now {now['versions'].get('plugin')}")
     return tuple(causes)
 
 

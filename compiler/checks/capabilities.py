@@ -182,7 +182,7 @@ def check_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
     """Yield JC4005 for a runtime variable that the backend does not define, JC4006 for one used before it is known."""
     for missing in sorted(v.name for v in RuntimeVar if v not in backend.spellings):
         yield Diagnostic(
-            "JC4005", f"backend {backend.name} does not define {missing}", "node.sh needs it", "add it to `spellings`"
+            "JC4005", f"backend {backend.name} does not define {missing}", "launch.sh needs it", "add it to `spellings`"
         )
     slots = [("command", plan.command, Scope.RANK), *((f"env.{k}", w, Scope.RANK) for k, w in plan.env.items())]
     for slot, word, scope in [*slots, ("setup.python", plan.setup.python, Scope.NODE)]:

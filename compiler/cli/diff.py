@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..artifacts.diff import ABSENT, RECORDS, Change, Comparison, DamagedRecord, Side, compare, without_records
+from ..artifacts.diff import ABSENT, Change, Comparison, DamagedRecord, Side, compare, without_records
 from ..artifacts.recompile import is_sweep, read_recorded_request
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..emit.artifact_dir import MANIFEST, find_edits, is_executable, read_manifest, text_of
+from ..emit.artifact_dir import UNSUMMED, find_edits, is_executable, read_job, text_of
+from ..emit.job_json import JOB
 from ..frontend.overrides import command_word
 from ..pipeline.compile import compile_job
 from ..pipeline.sweeps import compile_unlabelled
@@ -124,26 +125,25 @@ def _side(name: str, compiled: Compiled) -> Side:
 def _folder(word: str) -> Path:
     """Return an artifact directory, or the newest attempt of a run folder. CompileError JC5004 for any other."""
     folder = Path(word)
-    if not (folder / MANIFEST).is_file() and (attempts := _attempts(folder)):
+    if not (folder / JOB).is_file() and (attempts := _attempts(folder)):
         folder = attempts[-1]
-    if not (folder / MANIFEST).is_file():
+    if not (folder / JOB).is_file():
         raise no_artifact(folder, "jobc diff")
     return folder
 
 
 def _written(word: str) -> Side:
-    """Return a directory's job. Raises CompileError: JC5009 if its records were edited, JC1110 if it holds a sweep."""
+    """Return a directory's job. Raises CompileError: JC5009 if its job.json was edited, JC1110 if it holds a sweep."""
     folder = _folder(word)
-    if is_sweep(read_manifest(folder)):
+    if is_sweep(read_job(folder)):
         title, because = f"{word} is not one job", "it holds a sweep, and each of its points is a job with its own plan"
         hint = "jobc diff DIR DIR with the directories of two points"
         raise CompileError([Diagnostic("JC1110", title, because, hint)])
     edits = find_edits(folder)
-    if of_records := [edit for edit in edits if edit.path in RECORDS]:
+    if any(edit.path == JOB and edit.kind != UNSUMMED for edit in edits):
         title = f"{word} was edited and no longer describes its job"
-        because = f"edited by hand: {', '.join(edit.path for edit in of_records)}"
-        raise CompileError([Diagnostic("JC5009", title, because, "compile it again with --force")])
-    paths = {*read_manifest(folder)["files"], *(edit.path for edit in edits)}
+        raise CompileError([Diagnostic("JC5009", title, f"edited by hand: {JOB}", "compile it again with --force")])
+    paths = {*read_job(folder)["checksums"], *(edit.path for edit in edits)}
     existing = {path: folder / path for path in paths if (folder / path).is_file()}
     files = {path: text_of(file) for path, file in existing.items()}
     return Side(
@@ -155,7 +155,7 @@ def _written(word: str) -> Side:
 
 
 def _attempts(run: Path) -> list[Path]:
-    attempts = [path for path in run.glob("artifact/*") if path.name.isdecimal() and (path / MANIFEST).is_file()]
+    attempts = [path for path in run.glob("artifact/*") if path.name.isdecimal() and (path / JOB).is_file()]
     return sorted(attempts, key=lambda path: int(path.name))
 
 

@@ -1,6 +1,6 @@
 """Find the artifact that a command-line word names: its directory, a run folder, a run ID or the name of a job.
 
-Run IDs and names are only looked up among this user's runs, because scripts of the run are started.
+Run IDs and names are only looked up among this user's runs, because the jobctl of the run is started.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..emit.artifact_dir import MANIFEST
+from ..emit.job_json import JOB
 from .inspect import no_artifact
 
 BY_NAME = ("status", "logs", "watch")  # commands that change nothing, so a name may select the newest run
@@ -20,7 +20,7 @@ def artifacts_of(command: str, words: Sequence[str]) -> tuple[list[Path], list[s
     """Return the artifact directories that the first words name, and the other words. Only BY_NAME take several."""
     example = f"jobc {command} artifacts/hello/local"
     if not words:
-        because = "it runs a script from an artifact directory"
+        because = "it runs the jobctl of an artifact directory"
         raise CompileError([Diagnostic("JC1110", f"jobc {command} needs a directory", because, example)])
     count = 1
     while (
@@ -32,20 +32,20 @@ def artifacts_of(command: str, words: Sequence[str]) -> tuple[list[Path], list[s
 
 def _artifact_of(command: str, word: str) -> Path:
     directory = _newest_copy(Path(word).absolute())
-    if not (directory / MANIFEST).is_file() and command in BY_NAME:
+    if not (directory / JOB).is_file() and command in BY_NAME:
         run = _run_called(command, word)
         if run is None and not directory.exists():
             because = "no folder, no job, and no run of yours in the run root has that name"
             raise CompileError([Diagnostic("JC5004", f"{word} is neither a run nor an artifact", because, "jobc ls")])
         directory = _newest_copy(run or directory)
-    if not (directory / MANIFEST).is_file():
+    if not (directory / JOB).is_file():
         raise no_artifact(Path(word), f"jobc {command}")
     return directory
 
 
 def _newest_copy(folder: Path) -> Path:
     """Return the newest copy of the artifact in a run folder; any other folder unchanged."""
-    copies = [copy for copy in folder.glob("artifact/*") if copy.name.isdecimal() and (copy / MANIFEST).is_file()]
+    copies = [copy for copy in folder.glob("artifact/*") if copy.name.isdecimal() and (copy / JOB).is_file()]
     return max(copies, key=lambda copy: int(copy.name), default=folder)
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity
-from ..emit.artifact_dir import MANIFEST, Edit, describe, read_manifest, text_of, verify
-from ..pipeline.common_files import PLACE
+from ..emit.artifact_dir import Edit, describe, read_job, verify
+from ..emit.job_json import JOB
 from ..untrusted_files import Unreadable
 from .arguments import Arguments
 from .inspect import no_artifact, no_option, take_option, usage
@@ -138,16 +138,16 @@ def result_or_refusal(word: str, look: Callable[[str], T]) -> T | Refused:
 def _verified(word: str, arguments: Arguments) -> Verified:
     from ..artifacts.recompile import InputsMissing, drift
 
-    if not (Path(word) / MANIFEST).is_file():
+    if not (Path(word) / JOB).is_file():
         raise no_artifact(Path(word), "jobc verify")
-    manifest, input_drift, again, unknown = read_manifest(Path(word)), None, None, ""
+    job, input_drift, again, unknown = read_job(Path(word)), None, None, ""
     try:
         input_drift, again = drift(Path(word), arguments.config_dirs)
     except InputsMissing as error:
         unknown = str(error)
     edits = tuple(verify(Path(word), again.texts if again else {}))
     command = _again(Path(word), arguments.config_dir)
-    return Verified(word, len(manifest["files"]), manifest["digest"], edits, input_drift, unknown, command)
+    return Verified(word, len(job["checksums"]), job["digest"], edits, input_drift, unknown, command)
 
 
 def _again(folder: Path, config_dir: Path | None) -> str:
@@ -156,15 +156,15 @@ def _again(folder: Path, config_dir: Path | None) -> str:
     from .compiling import display_path
 
     try:
-        was = read_recorded_request(folder, ())
+        job, was = read_job(folder), read_recorded_request(folder, ())
     except InputsMissing:
         return "jobc -m --force with the overrides of the sweep"
-    options = ["-m"] * is_sweep(read_manifest(folder))
+    options = ["-m"] * is_sweep(job)
     options += [] if was.config_name == "config" else ["--config-name", was.config_name]
     options += ["--config-dir", str(config_dir)] if config_dir else []
     options += ["--strict"] * was.strict
-    out, place_file = folder.absolute().parent.parent, folder / PLACE
-    is_copy = not place_file.is_file() or out / text_of(place_file).strip() != folder.absolute()
+    out = folder.absolute().parent.parent
+    is_copy = out / job["place"] != folder.absolute()
     options += [] if is_copy or display_path(out) == "artifacts" else ["--out", display_path(out)]
     return shlex.join(["jobc", "--force", *options, *was.words, *(() if was.command is None else ("--", *was.command))])
 
@@ -210,7 +210,7 @@ def _tell_drift(one: Verified, found: Drift) -> None:
     elif found.files:
         put("", "files", *(f"  {path}" for path in found.files))
     if found.library:
-        put("", "  jobctl and lib/ would differ")
+        put("", "  jobctl would differ")
 
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {"verify": verify_command}

@@ -2,13 +2,12 @@
 
 A new directory is created beside the old one, synced, and exchanged with it in one step (renameat2, Linux 3.15; two
 renames elsewhere), so a crash or a full disk leaves the old one unchanged. Only directories that jobc wrote and nobody
-edited are replaced; `.jobc/manifest.json` records what jobc wrote.
+edited are replaced; `.jobc/job.json` records what jobc wrote.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,11 +18,11 @@ from typing import Any
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.number_ranges import format_ranges
 from ..untrusted_files import MIB, Unreadable, parsed, read_bytes
+from . import job_json
 from .artifact import Artifact
 from .folder_lock import locked
-from .manifest_schema import is_manifest
+from .job_json import EARLIER, JOB
 
-MANIFEST = ".jobc/manifest.json"
 MOST_LINES = 100_000  # lines in a file that is shown or compared line by line
 UNSUMMED = "its digest does not match its checksums"
 DAMAGED = "JC5011"
@@ -33,37 +32,21 @@ IGNORED = ("__pycache__",)  # created by running the artifact, not by editing it
 
 @dataclass(frozen=True)
 class Edit:
-    """One difference between a directory and its manifest. lines: 1-based, in the current file; () = the whole file."""
+    """One difference from the checksums of a directory. lines: 1-based, in the current file; () = the whole file."""
 
     path: str
-    kind: str  # changed | missing | added | mode | link | UNSUMMED (for the manifest)
+    kind: str  # changed | missing | added | mode | link | UNSUMMED (for job.json)
     lines: tuple[int, ...] = ()
 
 
-def manifest(
-    artifacts: Sequence[Artifact], version: str, inputs: Mapping[str, str], asked: Mapping[str, Any]
-) -> Artifact:
-    """Return the manifest.
-
-    inputs: `root:path` -> sha256 of the user's files that were read; asked: the compile request, for recompile.py.
-    Its digest, which people can quote, is SHA-256 over `PATH SHA256 EXECUTABLE` of every other file, sorted by path. It
-    depends only on what a run can read: the same job gives the same digest if its values are typed or in a config file,
-    and with another version of jobc that writes the same files.
-    """
-    files = {
-        a.path: {"sha256": hashlib.sha256(a.content).hexdigest(), "executable": a.executable}
-        for a in sorted(artifacts, key=_path)
-    }
-    tree = {
-        "schema": 2, "jobc": version, "digest": digest_of(files), **asked, "inputs": dict(sorted(inputs.items())),
-        "files": files,
-    }  # fmt: skip
-    return Artifact(MANIFEST, json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
+def checksums(artifacts: Iterable[Artifact]) -> dict[str, dict[str, Any]]:
+    """Return path -> SHA-256 and executable bit of each file."""
+    return {a.path: {"sha256": hashlib.sha256(a.content).hexdigest(), "executable": a.executable} for a in artifacts}
 
 
-def digest_of(files: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the digest of a manifest, computed from the checksums of its files."""
-    covered = sorted(files.items())
+def digest_of(entries: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the digest of an artifact, computed from the checksums of its files."""
+    covered = sorted(entries.items())
     return _sha256("".join(f"{path} {entry['sha256']} {entry['executable']}\n" for path, entry in covered))
 
 
@@ -72,7 +55,8 @@ def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> N
 
     Raises CompileError and leaves `target` unchanged: JC5001 for a directory, or something in it, that jobc cannot
     replace; JC5002 for files edited by hand (unless force); JC5003 for errors of the file system (full, read-only,
-    permissions); JC5011 for a damaged manifest (unless force). Concurrent compiles wait for each other.
+    permissions); JC5004 for an artifact of an earlier jobc; JC5011 for a damaged job.json (unless force).
+    Concurrent compiles wait for each other.
     """
     artifacts = list(artifacts)
     try:
@@ -117,21 +101,26 @@ def _write_alone(target: Path, artifacts: Sequence[Artifact], force: bool) -> No
             _remove(staging)
 
 
-def read_manifest(directory: Path) -> dict[str, Any]:
-    """Return the manifest. Raises CompileError JC5004 if the directory has no readable one, JC5011 if it is damaged."""
+def read_job(directory: Path) -> dict[str, Any]:
+    """Return job.json with its seal. Raises CompileError JC5004 if the directory has no readable one, or one of an
+    earlier jobc; JC5011 if it is damaged.
+    """
     try:
-        content = read_bytes(directory / MANIFEST, LARGEST)
+        content = read_bytes(directory / JOB, LARGEST)
     except Unreadable as error:
-        because = f"{MANIFEST} {error.reason}"
+        because = f"{JOB} {error.reason}"
         hint = "give the folder that contains jobctl, such as artifacts/hello/local"
         raise CompileError([Diagnostic("JC5004", f"{directory} is not an artifact directory", because, hint)]) from None
     because = "jobc did not write it"
     try:
-        tree = parsed(directory / MANIFEST, content)
+        tree = parsed(directory / JOB, content)
     except Unreadable as error:
         tree, because = None, f"it {error.reason}"
-    if not is_manifest(tree):
-        title = f"{directory / MANIFEST} is damaged"
+    if isinstance(tree, dict) and "checksums" not in tree and (directory / EARLIER).is_file():
+        title, because = f"{directory} was compiled by an earlier jobc", f"its {JOB} has no checksums"
+        raise CompileError([Diagnostic("JC5004", title, because, "move it away and compile the job again")])
+    if not job_json.is_valid(tree):
+        title = f"{directory / JOB} is damaged"
         hint = "compile the job again with --force: it rewrites its own files and keeps all others"
         raise CompileError([Diagnostic(DAMAGED, title, because, hint)])
     return dict(tree)
@@ -146,14 +135,16 @@ def text_of(file: Path) -> str:
 
 
 def verify(directory: Path, texts: Mapping[str, str]) -> list[Edit]:
-    """Return every edit made by hand, with the edited lines where they are known. Raises as read_manifest() does.
+    """Return every edit made by hand, with the edited lines where they are known. Raises as read_job() does.
 
     texts: path -> what jobc writes there now; if it wrote something else at the time, the lines are unknown
     """
-    entries = read_manifest(directory)["files"]
+    entries = read_job(directory)["checksums"]
 
     def lines(path: str) -> tuple[int, ...]:
         file = directory / path
+        if path == JOB:
+            return _changed_settings(file, texts.get(path, ""), entries[path]["sha256"])
         if file.stat().st_size > LARGEST or _sha256(texts.get(path, "")) != entries[path]["sha256"]:
             return ()
         return _changed_lines(read_bytes(file, LARGEST), texts[path])
@@ -162,18 +153,18 @@ def verify(directory: Path, texts: Mapping[str, str]) -> list[Edit]:
 
 
 def find_edits(directory: Path) -> list[Edit]:
-    """Return every edit made by hand, without lines. Raises as read_manifest() does."""
-    tree = read_manifest(directory)
-    entries = tree["files"]
-    edits = [Edit(MANIFEST, UNSUMMED)] if tree.get("digest") != digest_of(entries) else []
-    edits += [Edit(path, "added") for path in _files(directory) - set(entries) - {MANIFEST}]
+    """Return every edit made by hand, without lines. Raises as read_job() does."""
+    tree = read_job(directory)
+    entries = tree["checksums"]
+    edits = [Edit(JOB, UNSUMMED)] if tree["digest"] != digest_of(entries) else []
+    edits += [Edit(path, "added") for path in _files(directory) - set(entries) - {JOB}]
     for path, entry in entries.items():
         file = directory / path
         if not file.is_file():
             edits.append(Edit(path, "missing"))
         elif _is_linked(directory, path):
             edits.append(Edit(path, "link"))
-        elif file_digest(file) != entry["sha256"]:
+        elif (checksum_of_job(file) if path == JOB else file_digest(file)) != entry["sha256"]:
             edits.append(Edit(path, "changed"))
         elif is_executable(file) != entry["executable"]:
             edits.append(Edit(path, "mode"))
@@ -185,6 +176,26 @@ def file_digest(file: Path) -> str:
     if file.stat().st_size > LARGEST:
         return ""
     return hashlib.sha256(read_bytes(file, LARGEST)).hexdigest()
+
+
+def checksum_of_job(file: Path) -> str:
+    """Return the checksum of a job.json, "" for text that jobc does not write. Raises Unreadable."""
+    content = read_bytes(file, LARGEST)
+    tree = parsed(file, content)
+    is_original = isinstance(tree, dict) and job_json.to_text(tree).encode() == content
+    return job_json.checksum(tree) if is_original else ""
+
+
+def _changed_settings(file: Path, text: str, checksum: str) -> tuple[int, ...]:
+    """Return the edited lines of a job.json before its seal.
+
+    text: what jobc writes there now; checksum: of the original; if it is another one, the lines are unknown
+    """
+    if not text or job_json.checksum(parsed(JOB, text)) != checksum:
+        return ()
+    start_of_seal = f'\n  "{job_json.SEAL[0]}": '
+    content = read_bytes(file, LARGEST).partition(start_of_seal.encode())[0]
+    return _changed_lines(content, text.partition(start_of_seal)[0])
 
 
 def _is_linked(directory: Path, path: str) -> bool:
@@ -216,14 +227,14 @@ def _changed_lines(content: bytes, text: str) -> tuple[int, ...]:
 
 
 def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list[str]:
-    """Return the files in `target` that jobc did not write; with a damaged manifest, all files.
+    """Return the files in `target` that jobc did not write; with a damaged job.json, all files.
 
-    Raises CompileError JC5001, JC5002, JC5011 as in write().
+    Raises CompileError JC5001, JC5002, JC5004, JC5011 as in write().
     """
     if not target.is_symlink() and (not target.exists() or (target.is_dir() and not any(target.iterdir()))):
         return []
-    if target.is_symlink() or not (target / MANIFEST).is_file():
-        because = "it has no .jobc/manifest.json, so the files in it are not jobc's"
+    if target.is_symlink() or not (target / JOB).is_file():
+        because = "it has no .jobc/job.json, so the files in it are not jobc's"
         hint = "move it away, or choose another folder with --out DIR"
         raise CompileError([Diagnostic("JC5001", f"{target} was not made by jobc", because, hint)])
     try:
@@ -267,7 +278,7 @@ def _above(path: str) -> list[str]:
 
 
 def describe(edit: Edit) -> str:
-    """Return `node.sh lines 4, 7-9` or `notes.txt (added)`."""
+    """Return `launch.sh lines 4, 7-9` or `notes.txt (added)`."""
     if edit.kind != "changed" or not edit.lines:
         return f"{edit.path} ({edit.kind})"
     return f"{edit.path} line{'s' * (len(edit.lines) > 1)} {format_ranges(edit.lines)}"
@@ -350,7 +361,3 @@ def _sweep_stale(target: Path) -> None:
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-def _path(artifact: Artifact) -> str:
-    return artifact.path

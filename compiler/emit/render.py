@@ -69,6 +69,14 @@ class Whole:
 
 
 @dataclass(frozen=True)
+class Digested:
+    """Leaf with the view `whole`, for documents that are rendered without Render.digested()."""
+
+    digest: str
+    leaf: Leaf
+
+
+@dataclass(frozen=True)
 class Render:
     """Renders artifacts. folders: template folders, the backend's own first; views: name -> value in templates.
 
@@ -140,12 +148,15 @@ class Render:
                 lines.add(text, _keys_of(data_path, keys), _data_path(data_path[1:]), 0, constant=False)
         return Artifact(path, "".join(lines.text), False, lines.ranges())
 
-    def json(self, document: Any, path: str) -> Artifact:
-        """Render one JSON document with an indent of two spaces, in the given order. Leaves are as in yaml()."""
+    def json(self, document: Any, path: str, expand_lists: bool = False) -> Artifact:
+        """Render one JSON document with an indent of two spaces, in the given order. Leaves are as in yaml().
+
+        expand_lists: write each item of a list on a line of its own
+        """
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = self._evaluate(document, (), keys)
         lines = Lines()
-        for text, data_path in json_lines(plain):
+        for text, data_path in json_lines(plain, expand_lists):
             lines.add(text, _keys_of(data_path, keys), _data_path(data_path), 0, constant=False)
         return Artifact(path, "".join(lines.text), False, lines.ranges())
 
@@ -178,7 +189,15 @@ class Render:
                 keys[head_path] = tuple(dict.fromkeys(key for k in node for key in keys.get((*data_path, k), ())))
             return {k: v for k, v in values.items() if v is not Omit}
         if isinstance(node, (list, tuple)):
-            return [self._evaluate(v, (*data_path, i), keys) for i, v in enumerate(node)]
+            items: list[Any] = []
+            for inner in node:
+                item_path = (*data_path, len(items))
+                keys.pop(item_path, None)  # of an omitted item
+                value = self._evaluate(inner, item_path, keys)
+                items += [] if value is Omit else [value]
+            return items
+        if isinstance(node, Digested):
+            return self.digested(node.digest)._evaluate(node.leaf, data_path, keys)
         if callable(node):
             trace = Trace()
             views = _Views(_watched(self.views, trace))

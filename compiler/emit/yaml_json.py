@@ -54,15 +54,20 @@ def line_owners(text: str) -> dict[int, tuple[str | int, ...]]:
     return owners
 
 
-def json_lines(node: Any) -> Iterator[tuple[str, tuple[str | int, ...]]]:
+def json_lines(node: Any, expand_lists: bool = False) -> Iterator[tuple[str, tuple[str | int, ...]]]:
+    """Yield each line and the data path of its entry. expand_lists: one item per line, as json.dumps(indent=2) does"""
+
     def walk(value: Any, path: tuple[str | int, ...], head: str, tail: str, depth: int) -> Iterator[Any]:
         pad = "  " * depth
-        if isinstance(value, dict) and value:
-            yield f"{pad}{head}{{\n", path
-            for i, (key, inner) in enumerate(value.items()):
+        if value and (isinstance(value, dict) or (expand_lists and isinstance(value, list))):
+            brackets = "{}" if isinstance(value, dict) else "[]"
+            yield f"{pad}{head}{brackets[0]}\n", path
+            entries = value.items() if isinstance(value, dict) else enumerate(value)
+            for i, (key, inner) in enumerate(entries):
                 comma = "," if i < len(value) - 1 else ""
-                yield from walk(inner, (*path, key), f"{json.dumps(key, ensure_ascii=False)}: ", comma, depth + 1)
-            yield f"{pad}}}{tail}\n", path
+                name = f"{json.dumps(key, ensure_ascii=False)}: " if isinstance(value, dict) else ""
+                yield from walk(inner, (*path, key), name, comma, depth + 1)
+            yield f"{pad}{brackets[1]}{tail}\n", path
         else:
             yield f"{pad}{head}{json.dumps(value, ensure_ascii=False)}{tail}\n", path
 

@@ -1,76 +1,43 @@
-"""The files that every backend has: node.sh, spec.yaml, README.md, and train.json for the bundled trainer.
+"""The files that every backend has: launch.sh, spec.yaml, .jobc/job.json, and train.json for the bundled trainer.
 
-A backend's emit() returns the engine's files and the verbs; these files complete them. train.json and node.sh are
-identical for all backends.
+A backend's emit() returns the engine's files; these files complete them. train.json and launch.sh are identical for all
+backends.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...trainer.config import train_json
 from ...trainer.config.identity import identity as identity_of
-from ..checks.capabilities import IgnoredSetting
+from ..emit import job_json
 from ..emit.artifact import Artifact, LineRange
-from ..emit.render import Render, of
+from ..emit.render import Omit, Render, of
 from ..launchers.accelerate.files import engine_files
 from ..plan import flat_text
-from ..plan.derive import sourced_file
 from ..plan.launch_plan import PATH_VARIABLES, LaunchPlan, thaw
-from ..plan.plan_text import plan_text
+from ..plan.plan_lines import plan_lines
 from ..plan.read_tracking import WatchedFields
-from ..plugins.backend import Backend, DescribedBackend, EngineBackend
+from ..plugins.backend import Backend, EngineBackend
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import type_at, value_type
 
-JOB = ".jobc/job.json"
-PLACE = ".jobc/place"  # NAME/BACKEND, so that scripts can detect that they were moved
+JOB = job_json.JOB
 
 
-def neutral_files(
-    plan: LaunchPlan, backend: Backend, left_out: Iterable[IgnoredSetting], emitted: Sequence[Artifact], render: Render
-) -> Iterator[Artifact]:
-    """Yield node.sh, spec.yaml and README.md; setup.sh, prefetch.sh and train.json if the job needs them.
+def neutral_files(plan: LaunchPlan, emitted: Sequence[Artifact], render: Render) -> Iterator[Artifact]:
+    """Yield launch.sh and spec.yaml; train.json and the launcher's files if the job needs them.
 
     emitted: the backend's files; render: has the views plan, spec and options
     """
-    names = {"sourced_file": sourced_file, "path_variables": PATH_VARIABLES}
-    yield render.template("node.sh.j2", "node.sh", executable=True, **names)
-    if plan.setup.user_lines:
-        yield render.template("setup.sh.j2", "setup.sh")
-    if plan.caches.prefetch:
-        yield render.template("prefetch.sh.j2", "prefetch.sh", executable=True)
+    yield render.template("launch.sh.j2", "launch.sh", executable=True, path_variables=PATH_VARIABLES)
     if plan.uses_trainer:
         yield render.chosen(render.json(_leaves_of("train", plan.train), "train.json"), of.plan.uses_trainer)
     yield from engine_files(plan, render, [artifact.path for artifact in emitted])
     yield _spec_yaml(render)
-    left_out_keys = {item.demand.key: item.typed for item in left_out}
-    backend_files = _own_files(backend, emitted)
-    yield render.template(
-        "README.md.j2", "README.md", launch=backend.launch, left_out=left_out_keys, own=backend_files, said=_said
-    )
-
-
-def _own_files(backend: Backend, emitted: Iterable[Artifact]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Return (path, description, plan keys that chose it) of the files that only this backend has."""
-    descriptions = backend.files if isinstance(backend, DescribedBackend) else {}
-    return [(a.path, descriptions.get(a.path, "the backend's own"), a.chosen) for a in emitted]
-
-
-def _said(text: str, plan: Any, keys: Iterable[str]) -> str:
-    """Return the text, and make its line depend on the keys."""
-    for key in keys:
-        node = plan
-        for part in key.split("."):
-            if part.isdigit():
-                node = node[int(part)]
-            else:
-                node = node[part] if isinstance(node, Mapping) else getattr(node, part)
-    return text
 
 
 def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,40 +127,120 @@ def _readable(value: Any) -> Any:
 # ---- .jobc/ -----------------------------------------------------------------------------------------------------
 
 
-def job_file(plan: LaunchPlan, backend: Backend, options: Any, sweep: bool = False) -> Artifact:
-    """Return job.json, which jobctl reads: the job's name, its run root and settings of its engine.
+def job_file(
+    render: Render, plan: LaunchPlan, backend: Backend, ignored: Mapping[str, str], sweep: bool = False
+) -> Artifact:
+    """Return job.json, which jobctl reads: the job's name, its run root, and settings of its nodes and its engine.
 
+    render: has the views plan and options; ignored: plan key -> `key=value` of each setting that the backend ignores
     sweep: whether it is for the folder that starts several points at once
     """
-    settings = backend.engine_settings(plan, options) if isinstance(backend, EngineBackend) else {}
-    code, gpus = plan.code, plan.topology.gpus
+    settings = backend.engine_settings(plan, render.views["options"]) if isinstance(backend, EngineBackend) else {}
+    code = of.plan.code
     job = {
         "schema": 1,
-        "job": f"{plan.name}+sweep" if sweep else plan.run.folder,
+        "job": (lambda v: f"{v.plan.name}+sweep") if sweep else of.plan.run.folder,
         "backend": backend.name,
-        "runs": plan.run.root,
-        "nodes": plan.topology.nodes,
-        "keep_runs": plan.run.keep,
-        "storage": plan.run.storage,
-        "grace_s": plan.lifecycle.grace_s,
+        "runs": of.plan.run.root,
+        "nodes": of.plan.topology.nodes,
+        "keep_runs": of.plan.run.keep,
+        "storage": of.plan.run.storage,
+        "grace_s": of.plan.lifecycle.grace_s,
         "sweep": sweep,
         "code": {"kind": code.kind, "root": code.root, "max_bytes": code.max_bytes, "script": code.script},
-        "gpus": gpus,
-        "gpu_type": plan.resources.gpu_type if gpus else None,
-        "head_port": plan.rendezvous.port,
-        "time_limit_s": plan.lifecycle.time_limit_s,
+        "gpus": of.plan.topology.gpus,
+        "gpu_type": _gpu_type,
+        "head_port": of.plan.rendezvous.port,
+        "time_limit_s": of.plan.lifecycle.time_limit_s,
+        "ignored": lambda v: sorted(v.left_out.values()) if ignored else Omit,
+        **settings,
+        **({} if sweep else {"node": _NODE, "prefetch": _prefetch, "container": _container}),
     }
-    return Artifact(JOB, json.dumps({**job, **settings}, indent=2, ensure_ascii=False) + "\n")
+    return dataclasses.replace(render, views={**render.views, "left_out": ignored}).json(job, JOB, expand_lists=True)
 
 
-def identity_files(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) -> Iterator[Artifact]:
-    """Yield the files that a resume and `jobc diff` compare, as `key = json` lines: the identity keys, the spec
-    (null: derived) and the plan.
+def _gpu_type(v: Any) -> str | None:
+    gpu_type: str | None = v.plan.resources.gpu_type if v.plan.topology.gpus else None
+    return gpu_type
+
+
+_NODE: Mapping[str, Any] = {  # what programs on a node read: trainer/rt/node_settings.py
+    "name": of.plan.name,
+    "run_folder": of.plan.run.folder,
+    "nodes": of.plan.topology.nodes,
+    "procs": of.plan.topology.procs,
+    "gpus": of.plan.topology.gpus,
+    "gpu_type": _gpu_type,
+    "launcher": of.plan.launcher,
+    "network": {"profile": of.plan.network.profile, "interface": of.plan.network.interface},
+    "rendezvous": {
+        "backend": of.plan.rendezvous.backend,
+        "port": of.plan.rendezvous.port,
+        "timeout_s": of.plan.rendezvous.timeout_s,
+    },
+    "max_restarts": of.plan.lifecycle.max_restarts,
+    "max_requeues": of.plan.lifecycle.max_requeues,
+    "threads": of.plan.threads_per_rank,
+    "grace_s": of.plan.lifecycle.grace_s,
+    "time_limit_s": of.plan.lifecycle.time_limit_s,
+    "code": {
+        "kind": of.plan.code.kind,
+        "root": of.plan.code.root,
+        "repository": of.plan.code.repository,
+        "commit": of.plan.code.commit,
+    },
+    "python": of.plan.setup.python,
+    "uses_trainer": of.plan.uses_trainer,
+    "parallel": of.plan.parallel,
+    "shm_bytes": of.plan.resources.shm_bytes,
+    "secrets": lambda v: {name: _fields(secret, "kind", "ref") for name, secret in v.plan.secrets.items()},
+    "env_aws": lambda v: {name: v.plan.env[name] for name in v.plan.env if name.startswith("AWS_")},
+    "data": of.plan.run.data,
+    "caches": {"downloads": of.plan.caches.downloads, "compiled": of.plan.caches.compiled},
+    "storage": of.plan.run.storage,
+    "store": lambda v: _STORE if v.plan.run.storage == "object" else None,
+}
+_STORE: Mapping[str, Any] = {
+    "JOBC_STORE": of.plan.run.root,
+    "JOBC_STORE_ENDPOINT": of.plan.run.endpoint,
+    "JOBC_STORE_REGION": of.plan.run.region,
+}
+
+
+def _prefetch(v: Any) -> Any:
+    return [_fields(download, "kind", "what", "revision") for download in v.plan.caches.prefetch] or Omit
+
+
+def _container(v: Any) -> Any:
+    """Return how a node enters its container; omitted if there is none."""
+    if v.plan.container.kind == "none":
+        return Omit
+    container = of.plan.container
+    return {"kind": container.kind, "image": container.image, "options": container.options, "mounts": _mounts}
+
+
+def _mounts(v: Any) -> list[dict[str, Any]]:
+    mounts = [_fields(mount, "source", "target", "read_only") for mount in v.plan.mounts]
+    data = v.plan.run.data
+    if data is not None and data.startswith("/"):
+        mounts.append({"source": data, "target": data, "read_only": False})
+    return mounts
+
+
+def _fields(value: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
+
+
+def records(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) -> dict[str, list[str]]:
+    """Return what a resume and `jobc diff` compare, as `key = json` lines: the identity keys, the spec (null: derived)
+    and the plan.
     """
     identity = identity_of(train_json.parse(thaw(plan.train))) if plan.uses_trainer else {}
-    yield Artifact(".jobc/identity.txt", flat_text.to_text(identity))
-    yield Artifact(".jobc/spec.txt", flat_text.to_text(dict(flat_text.leaves(spec, "", _with_unit))))
-    yield Artifact(".jobc/plan.txt", plan_text(plan, backend, options))
+    return {
+        "identity": flat_text.to_lines(identity),
+        "spec": flat_text.to_lines(dict(flat_text.leaves(spec, "", _with_unit))),
+        "plan": plan_lines(plan, backend, options),
+    }
 
 
 def _with_unit(key: str, value: Any) -> Any:

@@ -41,7 +41,7 @@ from ..spec.job_spec import JobSpec, open_keys
 from ..spec.type_hints import spec_keys
 from . import common_files, unwritable_text
 from .canonical_order import sort_overrides
-from .library import library
+from .library import PROGRAM, program
 from .origins import with_origins
 from .plugin_calls import backends_supporting, emit_files, plugin_failure, render_for
 from .resolve import is_set_by_user, origins, to_typed_config
@@ -139,7 +139,7 @@ def compile_point(request: Request, overrides: Sequence[Override], loader: Any) 
     spec, plan, table, composed = planned.spec, planned.plan, planned.table, planned.composed
     chosen, backend, _, options, values, host_files, keeps = planned.typed
     missing = capabilities.ignored_settings(plan, backend, table, values)
-    required = site_policy.required_keys()  # ignored without a note, except in the artifact's README
+    required = site_policy.required_keys()  # ignored without a note, except in `jobctl help`
     chosen_values = {key: value for key, value in values.items() if key not in required}
     reported = capabilities.ignored_settings(plan, backend, table, chosen_values)
     core_diagnostics, failure = rules.collect_findings(
@@ -165,19 +165,19 @@ def compile_point(request: Request, overrides: Sequence[Override], loader: Any) 
         planned.levels.settle(with_origins(refused, planned.origin_of), diagnostics)
         raise
     missing += capabilities.settings_ignored_with_note(backend_diagnostics, plan, table, values)
-    files += common_files.neutral_files(plan, backend, missing, tuple(files), render)
-    source_map = build_source_map(files, table, values, planned.made_by, composed.options())
+    files += common_files.neutral_files(plan, tuple(files), render)
     path = f"{plan.run.folder}/{backend.name}"
-    read_by_programs = [
-        common_files.job_file(plan, backend, options),
-        *common_files.identity_files(spec, plan, backend.name, options),
-    ]
-    artifacts = [*files, *library(plan.uses_trainer, chosen, files), *read_by_programs]
-    request_record = {"plugin": chosen.version} if chosen.root != "jobc" else {}
+    ignored = {item.demand.key: item.typed for item in missing}
+    settings = common_files.job_file(render, plan, backend, ignored)
+    artifacts = [*files, program(plan.uses_trainer, chosen), settings]
+    records = common_files.records(spec, plan, backend.name, options)
+    version = chosen.version if chosen.root != "jobc" else None
     placed = groups_with_default()
     groups = {group: group in placed for group in composed.choices}
     words = sort_overrides(request.words, overrides, groups, keeps)
-    sealed = seal(artifacts, path, host_files.digests, {**request_record, **recorded_request(request, words)})
+    sealed = seal(artifacts, path, records, host_files.digests, recorded_request(request, words), version)
+    with_lines = [file for file in sealed if file.path != PROGRAM]
+    source_map = build_source_map(with_lines, table, values, planned.made_by, composed.options())
     fields = (spec, plan, backend, options, sealed, tuple(diagnostics), source_map, path)
     return Compiled(*fields, planned.origin_of, planned.levels, planned.unsaid)
 

@@ -1,7 +1,7 @@
-"""The files that are the same in every artifact of a kind: jobctl, a packed program, and the shell library.
+"""jobctl, the packed program of every artifact.
 
-jobctl contains the whole trainer if the bundled trainer runs. For a user's command it contains what such a job can
-start: the supervisor, the smoke test and script.py, with their imports.
+It contains the whole trainer if the bundled trainer runs. For a user's command it contains what such a job can start:
+the supervisor, the smoke test and script.py, with their imports.
 On the nodes it needs Python with torch, and bash, but not jobc.
 """
 
@@ -10,52 +10,21 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 from ..emit.artifact import Artifact
 from ..plugins.registry import PACKAGE, Plugin
 
-PROGRAM, SCRIPTS = "jobctl", "lib"  # their paths in an artifact
+PROGRAM = "jobctl"  # its path in an artifact
 ENGINE = "jobc_engine"  # in jobctl
 _TRAINER = PACKAGE / "trainer"
 _PACKED = (".py", ".b85", ".txt")
 _FROM_TRAINER = re.compile(rb"^( *)from (?:\.{3,}|jobc\.)trainer\.", re.MULTILINE)  # packed as jobc_trainer in jobctl
 _FOR_A_COMMAND = re.compile(r"rt/|__init__.py|smoke.py|script.py")
 # Includes imports in functions. ast.parse() finds the same (tests/compiler/pipeline/test_library.py) in 100 ms.
-_SOURCED = re.compile(r"""source ["']?\$\w+/(?:lib/)?(\w+\.sh)""")
 _IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
-
-
-def library(
-    uses_trainer: bool, plugin: Plugin | None = None, files: Iterable[Artifact] | None = None
-) -> tuple[Artifact, ...]:
-    """Return the packed program, with the backend's engine if it has one, and the shell functions.
-
-    uses_trainer: the job runs the bundled trainer, not a command of the user
-    files: those that source shell functions; None: all functions are returned
-    """
-    scripts = shell_functions()
-    used = scripts if files is None else _sourced([file.text for file in files], scripts)
-    return (program(uses_trainer, plugin), *(script for name, script in scripts.items() if name in used))
-
-
-@cache
-def shell_functions() -> dict[str, Artifact]:
-    """Return file name -> file."""
-    files = sorted((_TRAINER / "rt").glob("*.sh"))
-    return {file.name: Artifact(f"{SCRIPTS}/{file.name}", file.read_text(encoding="utf-8")) for file in files}
-
-
-def _sourced(unread: list[str], scripts: Mapping[str, Artifact]) -> set[str]:
-    """Return the names of the scripts that the texts in `unread`, which is emptied, source, and that those source."""
-    used: set[str] = set()
-    while unread:
-        names = {*_SOURCED.findall(unread.pop())} & {*scripts} - used
-        used |= names
-        unread += [scripts[name].text for name in names]
-    return used
 
 
 def program(uses_trainer: bool, plugin: Plugin | None = None) -> Artifact:
@@ -84,11 +53,6 @@ def _engine(backend: Path) -> dict[str, bytes]:
         for path, file in files.items()
         if file.is_file()
     }
-
-
-def is_library(path: str) -> bool:
-    """Return whether this is one of the files that are the same in every artifact."""
-    return path == PROGRAM or path.startswith(f"{SCRIPTS}/")
 
 
 def packed_files(uses_trainer: bool) -> dict[str, Path]:

@@ -15,7 +15,7 @@ from ..plan.launch_plan import BackendRequirement, LaunchPlan
 from ..plugins.backend import Backend
 from ..plugins.registry import PACKAGE, Plugin, find_plugins
 from ..spec.job_spec import JobSpec
-from .library import is_library
+from .library import PROGRAM
 
 
 def emit_files(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, render: Render) -> list[Artifact]:
@@ -23,7 +23,7 @@ def emit_files(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any,
     with plugin_step(chosen, "emit", TextRefused):
         files = list(backend.emit(plan, options, render))
     paths = [file.path for file in files]
-    wrong = [path for path in paths if _is_outside(path) or is_library(path) or paths.count(path) > 1]
+    wrong = [path for path in paths if _is_outside(path) or path == PROGRAM or paths.count(path) > 1]
     if wrong:
         because, hint = f"not allowed: {', '.join(wrong)}", "see jobc.compiler.plugins.backend.Backend.emit"
         raise CompileError([Diagnostic("JC9003", f"backend {chosen.name} emits the wrong files", because, hint)])

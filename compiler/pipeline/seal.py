@@ -1,18 +1,18 @@
-"""Add the files of .jobc/ to an artifact: its path and the manifest."""
+"""Complete .jobc/job.json: the path of the artifact, the records of the job, and the seal with the checksums."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import __version__
-from ..emit import artifact_dir
-from ..emit.artifact import Artifact
-from ..frontend.compose import (
-    read_inputs,
-)
-from . import common_files
+from ..emit import job_json
+from ..emit.artifact import Artifact, LineRange
+from ..emit.artifact_dir import checksums, digest_of
+from ..emit.source_map import SEAL
+from ..frontend.compose import read_inputs
 from .types import Request
 
 
@@ -29,16 +29,38 @@ def recorded_request(request: Request, words: list[str]) -> dict[str, Any]:
 def seal(
     files: Sequence[Artifact],
     place: str,
+    records: Mapping[str, Sequence[str]],
     read: Mapping[str, str],
-    asked: Mapping[str, Any],
+    request: Mapping[str, Any] | None,
+    plugin: str | None = None,
 ) -> tuple[Artifact, ...]:
-    """Return all files of an artifact directory: the emitted files, and .jobc/ with the path and digests.
+    """Return all files of an artifact directory: the emitted files, and job.json with everything that is recorded.
 
-    read: digests of files named by the spec, such as hosts=@FILE; asked: see recorded_request()
+    files:   include job.json with the settings that jobctl reads
+    place:   NAME/BACKEND
+    records: see common_files.records()
+    read:    digests of files named by the spec, such as hosts=@FILE
+    request: see recorded_request()
+    plugin:  version of the package that has the backend, None for jobc's own
+    The digest, which people can quote, is SHA-256 over `PATH SHA256 EXECUTABLE` of every file, sorted by path. It
+    depends only on what a run can read: the same job gives the same digest if its values are typed or in a config file,
+    and with another version of jobc that writes the same files.
     """
-    artifacts = [*files, Artifact(common_files.PLACE, f"{place}\n")]
-    artifacts.append(artifact_dir.manifest(artifacts, __version__, {**input_digests(), **read}, asked))
-    return tuple(artifacts)
+    others = [file for file in files if file.path != job_json.JOB]
+    (job,) = (file for file in files if file.path == job_json.JOB)
+    settings = {**json.loads(job.text), "place": place, **{key: list(lines) for key, lines in records.items()}}
+    entries = {**checksums(others), job_json.JOB: {"sha256": job_json.checksum(settings), "executable": False}}
+    tree = {
+        **settings,
+        "digest": digest_of(entries),
+        "versions": {"jobc": __version__, **({} if plugin is None else {"plugin": plugin})},
+        **({} if request is None else {"request": request}),
+        "inputs": dict(sorted({**input_digests(), **read}.items())),
+        "checksums": dict(sorted(entries.items())),
+    }
+    text, kept = job_json.to_text(tree), job.text.count("\n") - 1  # all lines of the settings but the last `}`
+    lines = [span for span in job.lines if span.last <= kept]
+    return (*others, Artifact(job_json.JOB, text, lines=(*lines, LineRange(kept + 1, text.count("\n"), (), SEAL))))
 
 
 def input_digests() -> dict[str, str]:

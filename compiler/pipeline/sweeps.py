@@ -19,7 +19,7 @@ from ..plugins.registry import plugin
 from ..spec.job_spec import open_keys
 from .common_files import job_file
 from .compile import compile_point, plan_point, search_path, with_unused_suppressions
-from .library import library
+from .library import PROGRAM, program
 from .origins import with_origins
 from .plugin_calls import plugin_step, render_for
 from .seal import recorded_request, seal
@@ -100,11 +100,12 @@ def _sweep_folder(compiled: Sequence[Compiled], backend: SweepingBackend) -> Swe
         placed = with_origins(diagnostics, lambda key: spec[key].origin if key in spec else None)
         return SweepFolder((), tuple(Levels().settle(placed)), path)
     with plugin_step(chosen, "emit a sweep"):
-        files = list(backend.emit_sweep(points, render_for(chosen, first.plan, first.options, first.spec)))
-    of_first = first.source_map
-    source_map = build_source_map(files, of_first.table, of_first.spec, of_first.rules, of_first.options)
-    request_record = {"sweep": True, **recorded_request(first.sweep, list(first.sweep.words))} if first.sweep else {}
-    programs = library(any(c.plan.uses_trainer for c in compiled), chosen, files)
-    artifacts = [*files, *programs, job_file(first.plan, first.backend, first.options, sweep=True)]
-    sealed = seal(artifacts, path, {}, request_record)
+        render = render_for(chosen, first.plan, first.options, first.spec)
+        files = list(backend.emit_sweep(points, render))
+    request_record = recorded_request(first.sweep, list(first.sweep.words)) if first.sweep else None
+    jobctl = program(any(c.plan.uses_trainer for c in compiled), chosen)
+    artifacts = [*files, jobctl, job_file(render, first.plan, first.backend, {}, sweep=True)]
+    sealed = seal(artifacts, path, {}, {}, request_record)
+    of_first, with_lines = first.source_map, [file for file in sealed if file.path != PROGRAM]
+    source_map = build_source_map(with_lines, of_first.table, of_first.spec, of_first.rules, of_first.options)
     return SweepFolder(sealed, (), path, source_map)

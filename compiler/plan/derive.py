@@ -150,11 +150,6 @@ def user_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
     return tuple(ShellCode(line) for line in ([_MODULE_COMMAND] if needs_modules else []) + list(spec.setup))
 
 
-def sourced_file(line: ShellCode) -> ShellCode:
-    """Return the file that a line from activation() sources, as one shell word."""
-    return ShellCode(line.removeprefix(". "))
-
-
 def image(spec: JobSpec) -> str | None:
     """`image` as its runtime spells it: docker's NAME:TAG is docker://NAME:TAG for Apptainer, HOST#NAME:TAG for Pyxis.
 

@@ -1,10 +1,10 @@
-"""Write nested data as `key = value` lines, one per leaf, values as JSON. Scripts and people compare them (.jobc/)."""
+"""Write nested data as `key = value` lines, one per leaf, values as JSON, for the records in .jobc/job.json."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..spec.type_hints import join
@@ -48,13 +48,12 @@ def leaves(
         yield key, show(key, value)
 
 
-def to_text(values: Mapping[str, Any]) -> str:
+def to_lines(values: Mapping[str, Any]) -> list[str]:
     """Return the values as sorted lines."""
-    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in sorted(values.items()))
+    return [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in sorted(values.items())]
 
 
-def read(text: str) -> dict[str, Any]:
+def read(lines: Sequence[str]) -> dict[str, Any]:
     """Return the values of such lines by key. Raises Unreadable for other text."""
-    lines = text.removesuffix("\n").split("\n") if text else []  # split at \n only, because a value may contain U+0085
     pairs = (line.partition(" = ") for line in lines)
     return {key: parsed("", value) for key, _, value in pairs}

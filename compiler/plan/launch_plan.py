@@ -2,7 +2,7 @@
 
 The fields come from four hand-written artifacts (docs/decisions/0001-four-targets). A *must* changes what the job is:
 a backend that does not support it fails the compile. A *wish* is about queueing and comfort: if ignored, it is listed
-on screen and in the artifact's README, and is an error with --strict. Neutral values need no support from a backend.
+on screen and in `jobctl help`, and is an error with --strict. Neutral values need no support from a backend.
 New fields may be added freely: backends without the field in `honours` are rejected by the generic check in
 capabilities.py if the job uses it.
 """
@@ -26,7 +26,7 @@ def _wish(neutral: Any = None) -> Any:
 
 
 def _given(*neutral: Any) -> Any:
-    """Return a field that the neutral files (node.sh, train.json, jobctl) support on every backend.
+    """Return a field that the neutral files (launch.sh, train.json, jobctl) support on every backend.
 
     neutral: value that needs no support
     """
@@ -137,7 +137,7 @@ class Container:
 
     @property
     def is_entered(self) -> bool:
-        """Return whether node.sh runs on the node and enters the container. Otherwise node.sh runs inside it."""
+        """Return whether launch.sh starts on the node and enters the container; otherwise it starts inside."""
         return self.kind in ("docker", "apptainer")
 
 
@@ -172,7 +172,7 @@ class CodeDelivery:
 
 @dataclass(frozen=True)
 class Setting:
-    """An environment variable of the ranks. reason: why it is set, for readers of node.sh."""
+    """An environment variable of the ranks. reason: why it is set, for readers of launch.sh."""
 
     name: str
     value: str
@@ -247,7 +247,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Download:
-    """One download of prefetch.sh. kind: model or dataset (what: name on the Hugging Face hub), or run (a command)."""
+    """One download. kind: model or dataset (what: name on the Hugging Face hub), or run (what: a command)."""
 
     kind: str
     what: str
@@ -269,7 +269,7 @@ class LaunchPlan:
     """One job, ready to be emitted for any backend.
 
     name:      name of the job
-    launcher:  how ranks start on a node; node.sh contains every launcher
+    launcher:  how ranks start on a node: the launch line of launch.sh
     command:   program of every rank, without the launcher
     uses_trainer: whether command is jobc's trainer, which reads train.json
     env:       environment variables of every rank

@@ -13,7 +13,7 @@ from typing import Literal
 class Scope(IntEnum):
     """Scope in which text is evaluated. A value known in one scope is known in all later ones.
 
-    SUBMIT: by submit; BATCH: once per job, in the engine's file; NODE: on each node, before node.sh; RANK: in each rank
+    SUBMIT: by submit; BATCH: once per job, in the engine's file; NODE: on each node, before launch.sh; RANK: in a rank
     """
 
     SUBMIT = 0

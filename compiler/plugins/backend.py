@@ -26,7 +26,7 @@ NODE_LAUNCHERS: Final = (
     "accelerate",
     "torch_distributed_launch",
     "mpirun",
-)  # launchers that node.sh starts by itself
+)  # launchers that jobctl starts by itself
 VERBS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # of jobctl
 
 
@@ -59,17 +59,10 @@ class Backend(Protocol):
     def emit(self, plan: LaunchPlan, options: Any, render: Render) -> Iterable[Artifact]:
         """Return the engine's files. Pure: reads its arguments and nothing else.
 
-        node.sh, spec.yaml, train.json, README.md, jobctl and lib/ are added for every backend and must not be emitted.
+        launch.sh, spec.yaml, train.json, jobctl and .jobc/job.json are added for every backend and must not be emitted.
         A subclass of Backend that emits nothing else inherits this method.
         """
         return ()
-
-
-@runtime_checkable
-class DescribedBackend(Backend, Protocol):
-    """A backend that describes its own files. files: path -> a few words, for the artifact's README."""
-
-    files: Mapping[str, str]
 
 
 @runtime_checkable
@@ -99,7 +92,7 @@ class SweepingBackend(Backend, Protocol):
         """Yield why these points cannot be started together; their own folders remain. Nothing = they can."""
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterable[Artifact]:
-        """Return the files of that folder; jobctl and lib/ are added. render: of the first point"""
+        """Return the files of that folder; jobctl is added. render: of the first point"""
 
 
 @runtime_checkable
@@ -107,7 +100,11 @@ class EngineBackend(Backend, Protocol):
     """A backend whose engine.py, packed into jobctl, needs more settings than the name of the job."""
 
     def engine_settings(self, plan: LaunchPlan, options: Any) -> Mapping[str, Any]:
-        """Return JSON values for .jobc/job.json; they override common ones, such as `runs`, the run root."""
+        """Return JSON values for .jobc/job.json; they override common ones, such as `runs`, the run root.
+
+        A value that depends on the plan or the options is a function of the views, such as `of.options.partition`, or a
+        list or mapping of such functions, as in Render.json(): so `jobc why` knows the keys of its line.
+        """
 
 
 @runtime_checkable

@@ -168,7 +168,7 @@ class MountSpec:
 
 @dataclass(frozen=True)
 class SettingSpec:
-    """One network variable of the ranks. reason: shown in node.sh."""
+    """One network variable of the ranks. reason: shown in launch.sh."""
 
     name: EnvName
     value: str
@@ -279,7 +279,7 @@ class CachesSpec:
     downloads: folder for models and data sets, preferably one that all nodes see
     compiled:  folder for compiled kernels, preferably on the node's own disk
     offline:   whether the ranks make no requests to hubs on the internet
-    prefetch:  what prefetch.sh downloads beforehand: model:ORG/NAME, dataset:ORG/NAME@REVISION, run:COMMAND
+    prefetch:  what `jobctl prefetch` downloads: model:ORG/NAME, dataset:ORG/NAME@REVISION, run:COMMAND
     In both folders `$UID` is the user's number on the node, and `~/` the home folder.
     """
 

@@ -367,7 +367,7 @@ def _interface(text: str) -> str:
 
 
 def _shell_line(text: str) -> str:
-    """Return a command for setup.sh. Raises Refused for empty text and control characters."""
+    """Return a line for the setup section of launch.sh. Raises Refused for empty text and control characters."""
     if not text.strip():
         raise Refused("it is empty", "ulimit -l unlimited")
     if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text):

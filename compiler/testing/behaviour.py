@@ -1,4 +1,4 @@
-"""Test the scripts of a job: jobctl status shows its state, jobctl preflight checks the nodes, not the submit host.
+"""Test the verbs of a job: jobctl status shows its state, jobctl preflight checks the nodes, not the submit host.
 
 In   artifacts of a backend, run with stand-ins for its engine
 Out  problems as sentences; none if everything works
@@ -156,7 +156,8 @@ class Witness:
         self.folder.mkdir(parents=True)
         (self.folder / "look.py").write_text(LOOK.format(folder=str(seen / "witness")), encoding="utf-8")
         python, look = shlex.quote(sys.executable), shlex.quote(str(seen / "witness" / "look.py"))
-        text = f'#!/bin/sh\ncase "$*" in *"/jobctl node_checks"*) {python} -I {look} ;; esac\nexec {python} "$@"\n'
+        checks = '*"/jobctl launch "*" preflight"'  # launch.sh 0 preflight
+        text = f'#!/bin/sh\ncase "$*" in {checks}) {python} -I {look} ;; esac\nexec {python} "$@"\n'
         (self.folder / "python").write_text(text, encoding="utf-8")
         (self.folder / "python").chmod(0o755)
         self.command = str(seen / "witness" / "python")

@@ -108,7 +108,7 @@ def broken_contract(compiled: Compiled, received: list[Received]) -> list[str]:
     plan, problems = compiled.plan, []
     if len(received) != plan.topology.world_size:
         return [f"{len(received)} ranks recorded something, the plan has {plan.topology.world_size}"]
-    needed = [row.name for row in contract.TABLE if row.setter in ("launcher", "backend", "node.sh")]
+    needed = [row.name for row in contract.TABLE if row.setter in ("launcher", "backend", "jobctl")]
     needed.remove("JOBC_TRAIN_JSON")  # record.py is not the bundled trainer
     if plan.parallel != "deepspeed":
         needed.remove("JOBC_DEEPSPEED_JSON")

@@ -17,12 +17,12 @@ from pathlib import Path
 from ..diagnostics.diagnostic import CompileError, format_text
 from ..emit.artifact import Artifact
 from ..pipeline.compile import compile_job
-from ..pipeline.library import is_library
+from ..pipeline.library import PROGRAM
 from ..pipeline.sweeps import compile_sweep, sweep_folders
 from ..pipeline.types import Compiled, Request, SweepFolder
 
 # added by jobc to every artifact
-NEUTRAL = ("node.sh", "setup.sh", "prefetch.sh", "train.json", "spec.yaml", "README.md")
+NEUTRAL = ("launch.sh", "train.json", "spec.yaml")
 
 
 def read_case(case: Path) -> Request:
@@ -52,12 +52,12 @@ def _compiled(case: Path) -> Compiled | SweepFolder:
 
 
 def golden_files(compiled: Compiled | SweepFolder, neutral: bool) -> dict[str, Artifact]:
-    """Return path -> artifact for a golden: no library, no .jobc/, and jobc's own files only with `neutral`."""
+    """Return path -> artifact for a golden: without jobctl and .jobc/, and jobc's own files only with `neutral`."""
     sweep = isinstance(compiled, SweepFolder)  # all of its files are the backend's
     return {
         a.path: a
         for a in compiled.artifacts
-        if not is_library(a.path) and not a.path.startswith(".jobc/") and (neutral or sweep or a.path not in NEUTRAL)
+        if a.path != PROGRAM and not a.path.startswith(".jobc/") and (neutral or sweep or a.path not in NEUTRAL)
     }
 
 

@@ -16,7 +16,7 @@ import yaml
 from ..emit.artifact import Artifact
 from ..emit.shell_context import ShellPlaces
 from ..frontend.overrides import spell
-from ..pipeline.library import is_library
+from ..pipeline.library import PROGRAM
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import spec_keys, type_at
 
@@ -83,7 +83,7 @@ def quoted(text: str) -> str:
 
 def broken_places(artifact: Artifact) -> Iterator[str]:
     """Return each place in a file where hostile text broke out of its string."""
-    if MARK not in artifact.text or is_library(artifact.path) or artifact.path.startswith(".jobc/"):
+    if MARK not in artifact.text or artifact.path == PROGRAM:
         return
     if artifact.path.endswith((".yaml", ".yml", ".json")):
         yield from _in_document(artifact)

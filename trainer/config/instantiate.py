@@ -1,6 +1,6 @@
 """Import and call the user's `_target_`s, inside the job. A failure is one line of text and exit code 65.
 
-The user's code is in the rank's working directory (node.sh), which `python -m` puts on the import path.
+The user's code is the rank's working directory, which `python -m` puts on the import path.
 """
 
 import difflib

@@ -17,7 +17,7 @@ from ..lifecycle.errors import BrokenInput
 from . import launchers
 
 Setter = Literal[
-    "launcher", "torchrun", "accelerate", "backend", "node.sh", "user", "srun", "mpirun", "PMI", "mvapich", "skypilot"
+    "launcher", "torchrun", "accelerate", "backend", "jobctl", "user", "srun", "mpirun", "PMI", "mvapich", "skypilot"
 ]
 Kind = Literal["text", "path", "index", "count", "port", "flag", "launcher"]
 
@@ -61,15 +61,15 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node 0 chooses one and shares it"),
     Variable("JOBC_ATTEMPT", "backend", "index", "0 for the first start of the run, +1 for each requeue or resume"),
     Variable("JOBC_TIME_LIMIT_S", "backend", "index", "seconds until the supervisor asks the ranks to save; 0 = none"),
-    Variable("JOBC_LAUNCHER", "node.sh", "launcher", "launcher whose variables are used; jobc means torchrun"),
-    Variable("JOBC_JOB_NAME", "node.sh", "text", "name of the job"),
-    Variable("JOBC_NODES", "node.sh", "count", "nodes of the job"),
-    Variable("JOBC_PROCS", "node.sh", "count", "processes started on each node"),
-    Variable("JOBC_GPUS", "node.sh", "index", "GPUs of each node; 0 = CPU only"),
-    Variable("JOBC_TRAIN_JSON", "node.sh", "path", "train.json, for the bundled trainer (trainer/config/train_json.py)"),
-    Variable("JOBC_DEEPSPEED_JSON", "node.sh", "path", "deepspeed.json, with parallel=deepspeed: DeepSpeed's config"),
-    Variable("JOBC_LIB", "node.sh", "path", "jobctl, the packed file that holds jobc_trainer"),
-    Variable("JOBC_GRACE_S", "node.sh", "index", "seconds between the stop signal and the kill"),
+    Variable("JOBC_LAUNCHER", "jobctl", "launcher", "launcher whose variables are used; jobc means torchrun"),
+    Variable("JOBC_JOB_NAME", "jobctl", "text", "name of the job"),
+    Variable("JOBC_NODES", "jobctl", "count", "nodes of the job"),
+    Variable("JOBC_PROCS", "jobctl", "count", "processes started on each node"),
+    Variable("JOBC_GPUS", "jobctl", "index", "GPUs of each node; 0 = CPU only"),
+    Variable("JOBC_TRAIN_JSON", "jobctl", "path", "train.json, for the bundled trainer (trainer/config/train_json.py)"),
+    Variable("JOBC_DEEPSPEED_JSON", "jobctl", "path", "deepspeed.json, with parallel=deepspeed: DeepSpeed's config"),
+    Variable("JOBC_LIB", "jobctl", "path", "jobctl, the packed file that holds jobc_trainer"),
+    Variable("JOBC_GRACE_S", "jobctl", "index", "seconds between the stop signal and the kill"),
     Variable("JOBC_DATA_DIR", "user", "path", "folder from which relative data paths start"),
     Variable("JOBC_INIT_FROM", "user", "path", "run folder whose newest checkpoint provides the initial weights (fork)"),
     Variable("SLURM_PROCID", "srun", "index", "rank of this task in the step", "RANK"),

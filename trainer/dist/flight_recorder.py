@@ -1,7 +1,7 @@
-"""NCCL's flight recorder for ranks that no node.sh has started: when a collective hangs, each writes its last ones.
+"""NCCL's flight recorder for ranks that no launch.sh has started: when a collective hangs, each writes its last ones.
 
-As node.sh sets it, where it does; whatever is set stays. Names as of torch 2.9 to 2.13, which reads them when a process
-group is made; torchtitan sets them in the same place (distributed/utils.py, init_distributed).
+launch.sh sets the same variables in jobs with GPUs; variables that are set stay. Names as of torch 2.9 to 2.13, which
+reads them when a process group is made; torchtitan sets them in the same place (distributed/utils.py, init_distributed).
 """
 
 from collections.abc import MutableMapping

@@ -1,4 +1,4 @@
-"""Runtime beside the trainer on a node: supervisor, rank launcher, rank wrapper, checks, bash library.
+"""Programs and verbs of jobctl: start of a node, supervisor, rank launcher, rank wrapper, checks, submit, status, ….
 
-Standard library only. __main__.py starts its programs.
+Standard library only. __main__.py starts them.
 """

@@ -10,9 +10,11 @@ from importlib import import_module
 
 OLDEST = (3, 8)
 PROGRAMS = (
-    "depot", "gpus", "head_port", "mpi", "network", "node_checks", "rank", "reach", "spawn", "supervise",
+    "container", "depot", "launch", "mpi", "node", "node_checks", "node_failure", "rank", "reach", "spawn", "supervise",
+    "task",
 )  # fmt: skip
-VERBS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # modules of verbs/
+ENGINE_PROGRAMS = ("batch", "join")  # modules of the backend's engine
+VERBS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean", "prefetch")  # modules of verbs/
 OTHERS = ("ls", "table")  # in verbs/, for jobc and for nodes
 
 
@@ -24,7 +26,7 @@ def main(words: "list[str]") -> int:
         return 1
     if name in VERBS and not sys.flags.isolated:
         os.execv(sys.executable, [sys.executable, "-I", "-S", sys.argv[0], *words])
-    if name not in (*PROGRAMS, *VERBS, *OTHERS):
+    if name not in (*PROGRAMS, *ENGINE_PROGRAMS, *VERBS, *OTHERS):
         return _help(name)
     words.remove(name)
     code: int = _module(name).main(words)
@@ -32,26 +34,18 @@ def main(words: "list[str]") -> int:
 
 
 def _module(name: str):  # type: ignore[no-untyped-def]
+    if name in ENGINE_PROGRAMS:
+        return import_module(f"jobc_engine.{name}")
     folder = "verbs." if name in (*VERBS, *OTHERS) else ""
     return import_module(f"{__package__ or 'jobc_trainer.rt'}.{folder}{name}")
 
 
 def _help(name: str) -> int:
-    jobs = import_module(f"{__package__ or 'jobc_trainer.rt'}.verbs.jobs")
-    command = import_module(f"{__package__ or 'jobc_trainer.rt'}.verbs.command")
     if name not in ("", "help"):
         print(f"error: unknown verb {name!r}\n  hint: jobctl help lists the verbs", file=sys.stderr)
         return 2
-    code: int = command.call(lambda _: _print_help(jobs.Place.of_program().engine()), [])
+    code: int = import_module(f"{__package__ or 'jobc_trainer.rt'}.verbs.help").main(VERBS)
     return code
-
-
-def _print_help(engine) -> int:  # type: ignore[no-untyped-def]
-    print(f"jobctl: job {engine.job.name} on backend {engine.job.backend}\n\nusage: jobctl VERB [OPTION…]\n")
-    for verb in VERBS:
-        print(f"  {verb:<10} {_module(verb).parser(engine).description}")
-    print("\n`jobctl VERB --help` explains the options of a verb.")
-    return 0
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from . import exit_codes
 from .bucket import Bucket, BucketError
+from .joining import Leave
 from .run_folder import small
 
 BEAT_S = 20.0
@@ -29,14 +30,6 @@ LOOK_S = 1.0
 
 OWNER = re.compile("starts/([0-9]{5,9})/owner")  # other programs may write objects with other names
 STOP, SAVE = "control/STOP", "control/SAVE"
-
-
-class Leave(Exception):
-    """Raised when this node must not start its ranks."""
-
-    def __init__(self, code: int, why: str, hint: str = "") -> None:
-        super().__init__(why)
-        self.code, self.why, self.hint = code, why, hint
 
 
 class Submission(NamedTuple):

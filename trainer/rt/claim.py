@@ -12,7 +12,7 @@ from .run_folder import RunFolder, read_small
 from .verdict import unplanned
 
 LINGER_S = 60.0  # a bit longer than a supervisor that has recorded its end waits for its peers (links.py)
-GLANCE_S = 1.0  # node_status in run.sh holds the lock for a moment
+GLANCE_S = 1.0  # a verb that reads the state of a node holds the lock for a moment (engines/run.py)
 PAUSE_S = 0.05
 
 
@@ -45,7 +45,7 @@ def _lock(run_folder: RunFolder, node: int) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return lock
         except OSError as error:
-            if error.errno != errno.EWOULDBLOCK:  # a file system without locks: node.sh has checked the pid
+            if error.errno != errno.EWOULDBLOCK:  # a file system without locks: node.py has checked the pid
                 return lock
         most_s = LINGER_S if _has_ended(run_folder, node) else GLANCE_S
         if time.monotonic() - began > most_s:

@@ -1,14 +1,12 @@
 """storage.run=object on one node: join the run in the bucket, upload the node's run folder to it, inspect the run.
 
 Usage  jobctl depot VERB JOB/RUN_ID [ARGUMENT…]
-         join SUBMISSION MOST TIMEOUT_S [FORK_OF]  print `attempt=N` when all nodes have joined; create the run folder
-         restore [INIT_FROM]     download the newest checkpoint; without one, that of the run INIT_FROM
          run -- COMMAND…         run COMMAND and upload its run folder; return its exit code
          lacking                 download the exit codes of the other nodes; print how many live nodes have not ended
          cat NAME | ls | stop | remove     print a log or a file; list; write the stop mark; remove the run
          ends FOLDER             download exit/ of the newest attempt to FOLDER; print the number of the attempt
 In     JOBC_STORE (s3://BUCKET/PREFIX), JOBC_STORE_ENDPOINT, JOBC_STORE_REGION; the credentials of credentials.py; and,
-       except for the last two lines, JOBC_RUN_DIR, JOBC_ATTEMPT (not for join), JOBC_NODE_RANK, JOBC_NODES
+       for run and lacking, JOBC_RUN_DIR, JOBC_ATTEMPT, JOBC_NODE_RANK, JOBC_NODES
 Exit   the exit code of COMMAND; 65 if the store rejects a request, 69 if it is unavailable (bucket.py)
 """
 
@@ -26,7 +24,7 @@ from pathlib import Path
 
 from . import exit_codes, processes
 from .bucket import Bucket, BucketError
-from .bucket_run import BEAT_S, STOP, BucketRun, Leave, Submission
+from .bucket_run import BEAT_S, STOP, BucketRun, Submission
 from .credentials import wallet
 from .mirror import Mirror, fresh_folder, read_log
 from .run_folder import RunFolder
@@ -35,6 +33,7 @@ from .signal_queue import SignalQueue
 LOOK_S = 5.0  # between two scans for marks and for changed files
 LOOK_FOR_HEAD_S = 0.5  # until all nodes know the rendezvous endpoint
 LOGS_S = 30.0  # between two uploads of new log lines
+FOLDER_HINT = "set storage.scratch to another folder"
 PASSED_ON = (
     signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
 )  # fmt: skip
@@ -43,64 +42,60 @@ PASSED_ON = (
 def main(argv: list[str]) -> int:
     """Run the verb and return the exit code."""
     verb, folder, words = argv[0], argv[1], argv[2:]
-    region = os.environ["JOBC_STORE_REGION"]
-    bucket = Bucket(os.environ["JOBC_STORE"], os.environ.get("JOBC_STORE_ENDPOINT", ""), region, wallet(region))
-    run = BucketRun(bucket, folder)
     try:
-        if verb == "join":
-            return join(run, words)
+        run = bucket_run(folder)
         if verb in ("cat", "ls", "stop", "remove", "ends"):
             return look(run, verb, words)
-        local = RunFolder.from_environment()
-        mirror = Mirror(run, local, int(os.environ["JOBC_NODE_RANK"]))
-        if verb == "restore":
-            return restore(run, mirror, local, words)
+        mirror = Mirror(run, RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"]))
         if verb == "lacking":
             print(mirror.lacking_ends(int(os.environ["JOBC_NODES"])))
             return exit_codes.DONE
         assert verb == "run" and words[0] == "--", argv
         mirror.go_on()
         return Node(mirror).run(words[1:])
-    except Leave as leave:
-        if leave.code == exit_codes.DONE:
-            print(f"jobc: {leave.why}: this node exits with 0", file=sys.stderr)
-        else:
-            _say(leave.why, leave.hint)
-        return leave.code
     except BucketError as error:
         _say(error.title, error.hint)
         return error.code
     except OSError as error:
-        _say(f"cannot write to the run folder of this node: {error}", "set storage.scratch to another folder")
+        _say(f"cannot write to the run folder of this node: {error}", FOLDER_HINT)
         return exit_codes.CRASHED
 
 
-def join(run: BucketRun, words: list[str]) -> int:
-    submission, most, timeout_s = words[0], int(words[1]), float(words[2])
-    fork_of = words[3] if len(words) > 3 else ""
-    member = Submission(submission, int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"]), most, timeout_s)
-    report, sys.stdout = sys.stdout, sys.stderr  # messages are for people; bash reads only the last line
-    attempt = run.join(member, fork_of, run.folder.split("/")[0])
-    fresh_folder(Path(os.environ["JOBC_RUN_DIR"]))
-    state = run.get("state/run") or b""
-    Path(os.environ["JOBC_RUN_DIR"], "state", "run").write_bytes(state)
-    print(f"attempt={attempt}", file=report)
-    return exit_codes.DONE
+def bucket_run(folder: str) -> BucketRun:
+    """Return the run JOB/RUN_ID in the bucket of the environment."""
+    region = os.environ["JOBC_STORE_REGION"]
+    bucket = Bucket(os.environ["JOBC_STORE"], os.environ.get("JOBC_STORE_ENDPOINT", ""), region, wallet(region))
+    return BucketRun(bucket, folder)
 
 
-def restore(run: BucketRun, mirror: Mirror, local: RunFolder, words: list[str]) -> int:
-    """Download the newest checkpoint; without one, that of the run in `words`, if any.
+def join(run: BucketRun, member: Submission, fork_of: str, local: Path) -> int:
+    """Join an attempt, wait until all nodes have joined it, and return its number. Creates the run folder of this node.
 
-    A thread sends heartbeats meanwhile, because many gigabytes take a while.
+    fork_of: ID of the run whose checkpoint a new run begins with, or "". Raises Leave, BucketError, OSError.
     """
-    Beat(mirror).start()
-    if mirror.node == 0:
-        mirror.bring_progress()
-    newest = mirror.restore(run, local.path, mirror.node == 0)
-    if newest is None and words and words[0]:
-        source = BucketRun(run.bucket, f"{run.folder.rpartition('/')[0]}/{words[0]}")
-        mirror.restore(source, local.path.with_name(words[0]), mirror.node == 0)
-    return exit_codes.DONE
+    attempt = run.join(member, fork_of, run.folder.split("/")[0])
+    fresh_folder(local)
+    (local / "state/run").write_bytes(run.get("state/run") or b"")
+    return attempt
+
+
+def restore(run: BucketRun, local: RunFolder, node: int, init_from: str) -> None:
+    """Download the newest checkpoint; without one, that of the run with the ID `init_from`, if any.
+
+    A thread sends heartbeats meanwhile, because many gigabytes take a while. Raises BucketError, OSError.
+    """
+    mirror = Mirror(run, local, node)
+    beat = Beat(mirror)
+    beat.start()
+    try:
+        if node == 0:
+            mirror.bring_progress()
+        newest = mirror.restore(run, local.path, node == 0)
+        if newest is None and init_from:
+            source = BucketRun(run.bucket, f"{run.folder.rpartition('/')[0]}/{init_from}")
+            mirror.restore(source, local.path.with_name(init_from), node == 0)
+    finally:
+        beat.has_ended.set()
 
 
 def look(run: BucketRun, verb: str, words: list[str]) -> int:
@@ -134,15 +129,14 @@ def bring_ends(run: BucketRun, to: Path) -> int:
 
 
 class Beat(threading.Thread):
-    """Thread that sends heartbeats until this process ends."""
+    """Thread that sends heartbeats until `has_ended` is set."""
 
     def __init__(self, mirror: Mirror) -> None:
         super().__init__(daemon=True, name="beat")
-        self.mirror = mirror
+        self.mirror, self.has_ended = mirror, threading.Event()
 
     def run(self) -> None:
-        while True:
-            time.sleep(BEAT_S)
+        while not self.has_ended.wait(BEAT_S):
             with contextlib.suppress(BucketError):  # the main thread reports it
                 self.mirror.beat()
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -61,8 +61,8 @@ class Git:
             given.seek(0)
             try:
                 code = subprocess.run(
-                    command, stdin=given, stdout=output, stderr=errors, env=_environment(), timeout=self.timeout_s,
-                    check=False,
+                    command, stdin=given, stdout=output, stderr=errors, env=plain_environment(os.environ),
+                    timeout=self.timeout_s, check=False,
                 ).returncode  # fmt: skip
                 said = _text(errors)
             except subprocess.TimeoutExpired:
@@ -95,8 +95,9 @@ def scratch_repository(folder: Path, beside: Path, read: str, timeout_s: float =
         shutil.rmtree(git_dir, ignore_errors=True)
 
 
-def _environment() -> dict[str, str]:
-    environment = dict(os.environ)
+def plain_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without the variables by which a caller points git to another repository."""
+    environment = dict(environ)
     for name in _OF_THE_CALLER.split():
         environment.pop(f"GIT_{name}", None)
     return {**environment, "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}

@@ -1,7 +1,5 @@
 """List the GPUs of this node without torch, from the driver: their number, names, and the processes that use them.
 
-Usage  jobctl gpus TYPE       exit 0 if all GPUs that the job may use are of that type; else 1, and a line why not
-       jobctl gpus --least N  exit 0 if there are N GPUs or nobody can tell; else 1, a line why not and a hint
 Source nvidia-smi(1) of driver 550; rocm-smi of ROCm 6
 """
 
@@ -40,17 +38,6 @@ class Gpu(NamedTuple):
     def use(self) -> str:
         by = f" by process {' '.join(self.pids)}" if self.pids else ""
         return f"GPU {self.id} has {self.used_mib} MiB in use{by}"
-
-
-def main(argv: list[str]) -> int:
-    """Print the result and return the exit code."""
-    if argv[0] == "--least":
-        message = too_few(number_seen(os.environ), int(argv[1]))
-        good = not message
-    else:
-        good, message = compare(listed(os.environ), argv[0])
-    print(message)
-    return 0 if good else 1
 
 
 def compare(found: list[Gpu] | None, wanted: str) -> tuple[bool, str]:

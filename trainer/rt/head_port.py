@@ -1,14 +1,12 @@
 """Choose the rendezvous port on node 0, and pass it to the other nodes through the run folder.
 
-Usage  jobctl head_port PORT [--lock-fd FD] [--timeout SECONDS]
-In     PORT 0 = choose one; JOBC_RUN_DIR JOBC_RUN_ID JOBC_ATTEMPT JOBC_NODES JOBC_NODE_RANK
-Out    the port on stdout; state/head of the run, written by node 0. On failure a line with the reason and a hint on
-       stdout; exit 71 if PORT is in use or node 0 writes nothing in time, 69 if a node failed while this one waited
+In     JOBC_RUN_ID JOBC_NODES JOBC_NODE_RANK
+Out    the port; state/head of the run, written by node 0; NoPort with exit code 71 if the port is in use or node 0
+       writes nothing in time, 69 if a node failed while this one waited
 """
 
 from __future__ import annotations
 
-import argparse
 import errno
 import fcntl
 import os
@@ -25,29 +23,7 @@ from .run_folder import RunFolder, read_small, write_small
 CANDIDATES = range(20000, 32000)
 TRIES = 200
 POLL_S = 0.2
-F_OFD_SETLK = 37  # Linux: the lock lasts as long as node.sh, or the program it becomes, keeps the file open
-
-
-def main(argv: list[str]) -> int:
-    """Print the port, or why there is none; return the exit code."""
-    parser = argparse.ArgumentParser(prog="head_port.py", description="the rendezvous port")
-    parser.add_argument("port", type=int, help="0 = choose one")
-    parser.add_argument("--lock-fd", type=int, help="open file that locks chosen ports, one byte each")
-    parser.add_argument("--timeout", type=float, default=0, help="seconds to wait for node 0 to publish the port")
-    options = parser.parse_args(argv)
-    try:
-        print(head_port(RunFolder.from_environment(), options.port, options.lock_fd, options.timeout))
-    except NoPort as error:
-        print(error.why, error.hint, sep="\n")
-        return error.code
-    except OSError as error:
-        print(
-            f"no rendezvous port on {os.uname().nodename}: {error.strerror}",
-            "set rendezvous.port to a free port",
-            sep="\n",
-        )
-        return exit_codes.CRASHED
-    return exit_codes.DONE
+F_OFD_SETLK = 37  # Linux: the lock lasts as long as the process that started the node keeps the file open
 
 
 class NoPort(Exception):

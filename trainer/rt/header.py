@@ -18,7 +18,7 @@ NVIDIA_SMI_S = 10.0  # nvidia-smi hangs if the driver is broken; jobctl prefligh
 
 
 def header(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines, from the JOBC_ variables of node.sh and the backend."""
+    """Yield the lines, from the JOBC_ variables of node.py and the backend."""
     nodes, procs, job_id = int(environ["JOBC_NODES"]), int(environ["JOBC_PROCS"]), environ.get("JOBC_JOB_ID", "")
     engine = f", job {job_id} of the engine" if job_id and job_id != environ["JOBC_RUN_ID"] else ""
     yield f"run {environ['JOBC_RUN_ID']} of {environ['JOBC_JOB_NAME']}, attempt {environ['JOBC_ATTEMPT']}{engine}"

@@ -343,7 +343,7 @@ class Mirror:
         if name in ("code/", "starts/") or name.endswith(".lock"):
             return False
         if name.startswith("artifact/"):
-            return self.node == 0 and not name.endswith("/lib/")
+            return self.node == 0
         if name.startswith("state/") and name != "state/":
             return name == f"state/node_{self.node:02}" or (self.node == 0 and name in ("state/resume", PROGRESS))
         if name.startswith("exit/") and "/node_" in name:

@@ -1,15 +1,15 @@
-"""launcher=mpirun: run one mpirun for the whole job, on node 0, with daemons that node.sh starts on the other nodes.
+"""launcher=mpirun: run one mpirun for the whole job, on node 0, with daemons that jobctl starts on the other nodes.
 
 mpirun starts a daemon (orted) on each other node by calling a program such as ssh. Here that program writes the
 daemon's command to the run folder, and the launcher of each other node, which waits for it, becomes the daemon. So
 one MPI world spans the job without ssh between the nodes, and each daemon and its ranks have the environment of
-their own node.sh: no secret or activated environment is on a command line.
+their own launch.sh: no secret or activated environment is on a command line.
 
 Usage  jobctl mpi --head SECONDS -- mpirun…   on node 0: run mpirun; SECONDS: timeout for all daemons to start
        jobctl mpi --agent HOST WORDS…         called by mpirun: write the command of the daemon on HOST (NAME-N)
        jobctl mpi --node SECONDS              on every other node: become the daemon
        jobctl mpi --rank -- COMMAND…          started by mpirun and the daemons: become COMMAND, a rank
-In     the JOBC_ variables of node.sh; OMPI_COMM_WORLD_RANK and _LOCAL_RANK in a rank
+In     the JOBC_ variables of node.py; OMPI_COMM_WORLD_RANK and _LOCAL_RANK in a rank
 Out    torchrun's variables in a rank; exit 71 if node 0 or another node does not start in time
 Source Open MPI 4.1: orte/mca/plm/rsh/plm_rsh_module.c, mpirun(1)
 """

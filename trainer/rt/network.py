@@ -1,8 +1,7 @@
 """Configure NCCL and Gloo for this node's network: choose the interface and check the fabric.
 
-Usage  jobctl network --head HOST [--profile NAME] [--interface NAMES] [--gpus N]
 In     JOBC_NODE_RANK; variables that are already set are not changed
-Out    `NAME=VALUE` lines to export; or exit 65 or 71, with the reason and a hint, one line each, on stdout
+Out    variables for the ranks; Lacking, with the exit code 65 or 71
 Source NCCL 2.28 user guide, environment variables; RCCL 7 reads the same; torch 2.13 for Gloo; aws-ofi-nccl 1.16
 """
 
@@ -39,26 +38,17 @@ class Lacking(Exception):
         self.title, self.hint, self.code = title, hint, code
 
 
-def main(argv: list[str]) -> int:
-    """Print the variables, or what is wrong; return the exit code."""
-    parser = argparse.ArgumentParser(prog="network.py", description="network settings of this node for NCCL and Gloo")
-    add_arguments(parser)
-    parser.add_argument("--head", required=True, help="host of node 0")
-    parser.add_argument("--timeout", type=float, default=0, help="seconds to wait until its name resolves")
-    options = parser.parse_args(argv)
-    try:
-        wait_for_name(options.head, options.timeout)
-        chosen = choose_interface(options.interface, options.head, int(os.environ["JOBC_NODE_RANK"]) == 0)
-        variables = socket_variables(chosen)
-        if options.gpus:
-            variables |= fabric_variables(options.profile, chosen, os.environ)
-    except Lacking as lacking:
-        print(f"{lacking.title.replace('this node', os.uname().nodename)}\n{lacking.hint}")
-        return lacking.code
-    for name, value in variables.items():
-        if not os.environ.get(name):
-            print(f"{name}={value}")
-    return exit_codes.DONE
+def variables(asked: argparse.Namespace, head: str, timeout_s: float) -> dict[str, str]:
+    """Return the variables of NCCL and Gloo that are not set yet. Raises Lacking.
+
+    asked: profile, interface and gpus; head: host of node 0; timeout_s: until its name resolves
+    """
+    wait_for_name(head, timeout_s)
+    chosen = choose_interface(asked.interface, head, int(os.environ["JOBC_NODE_RANK"]) == 0)
+    chosen_variables = socket_variables(chosen)
+    if asked.gpus:
+        chosen_variables.update(fabric_variables(asked.profile, chosen, os.environ))
+    return {name: value for name, value in chosen_variables.items() if not os.environ.get(name)}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -25,12 +25,12 @@ from typing import TypeVar
 
 from .engines.engine import Engine, Failure
 from .engines.run import Process, Run, is_mine, machine, shell_word
-from .engines.values import read_text
+from .engines.values import settings
 from .exit_codes import DATA_BROKEN
 from .private_folder import is_safe, private_folder
 from .processes import start_ticks
 from .removal import erase, remove_folder
-from .verbs.jobs import RUN_ID, Place, is_run, require_own
+from .verbs.jobs import JOB_FILE, RUN_ID, Place, is_run, require_own
 from .verbs.status import live_runs
 from .verbs.text import printable
 
@@ -195,7 +195,7 @@ def continue_run(place: Place, engine: Engine, run: Run, new_code: bool) -> NewR
     new = NewRun(place, engine, run, last + 1)
     with _discarded_on_error(new):
         new.copy_artifact()
-        changed = _differences(run, last, place.artifact, "spec.txt")
+        changed = _differences(run, last, place.artifact, "spec")
         if changed:
             print(f"changed since attempt {last}:\n{changed}")
             _append(run.path / "state/changes", f"attempt {new.attempt}\n{changed}\n")
@@ -224,7 +224,7 @@ def _note_code(new: NewRun, new_code: bool) -> None:
 
 
 def _require_same_identity(place: Place, run: Run) -> None:
-    changed = _differences(run, run.attempt or 0, place.artifact, "identity.txt")
+    changed = _differences(run, run.attempt or 0, place.artifact, "identity")
     if not changed:
         return
     hint = f"jobctl submit --fork {run.id} starts a new run with its weights"
@@ -234,9 +234,12 @@ def _require_same_identity(place: Place, run: Run) -> None:
 
 
 def _differences(run: Run, attempt: int, artifact: Path, name: str) -> str:
-    """Return a line `  KEY: OLD -> NEW` for each `KEY = VALUE` that differs between the two artifacts."""
+    """Return a line `  KEY: OLD -> NEW` for each `KEY = VALUE` that differs between the two artifacts.
+
+    name: of the record in job.json, identity or spec. Raises Failure if one of them has no such record.
+    """
     old, new = (
-        dict(line.partition(" = ")[::2] for line in read_text(folder / ".jobc" / name).split("\n") if line)
+        dict(line.partition(" = ")[::2] for line in _record(folder, name))
         for folder in (run.path / "artifact" / str(attempt), artifact)
     )
     lines = [
@@ -245,6 +248,14 @@ def _differences(run: Run, attempt: int, artifact: Path, name: str) -> str:
         if old.get(key) != new.get(key)
     ]
     return printable("\n".join(lines))
+
+
+def _record(artifact: Path, name: str) -> list[str]:
+    lines = settings(artifact / JOB_FILE).get(name)
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        title = f"{artifact} was compiled by an earlier jobc: its {JOB_FILE} has no {name}"
+        raise Failure(title, "without --resume, jobctl submit starts a new run", DATA_BROKEN)
+    return lines
 
 
 def _irregular(run: Path) -> str:
@@ -338,7 +349,7 @@ def _taken(folder: Path) -> Failure:
     if is_run(folder):
         return Failure(f"run {folder.name} exists already", f"jobctl submit --resume {folder.name} continues it")
     hint = "another jobctl submit is making it, or it is not of jobc: choose another --run-id, or remove it"
-    return Failure(f"{folder} is there, and is not a run that this script can continue", hint)
+    return Failure(f"{folder} is there, and is not a run that jobctl can continue", hint)
 
 
 def _copy_read_only(source: Path, copy: Path) -> None:

@@ -6,6 +6,7 @@ Out    lines of tab-separated fields, the last line is `end`:
          ok    ID TEXT "" NUMBER   NUMBER is optional: the table shows the node with the lowest number
          FAIL  ID TEXT HINT
          same  ID VALUE HINT       VALUE must be the same on all nodes
+         name  NAME                the node, if the engine has a name for it
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ def main(argv: list[str]) -> int:
     """Run all checks, print the results, and return the exit code."""
     options = parser().parse_args(argv)
     good = True
+    if name := os.environ.get("JOBC_NODE_NAME"):  # the engine's name of this node
+        print(f"name\t{name}", flush=True)
     for result in everything(options):
         good = good and (isinstance(result, Same) or result.good)
         print(record(result), flush=True)

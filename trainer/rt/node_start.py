@@ -1,4 +1,4 @@
-"""Start node.sh of an artifact, which becomes the supervisor of a node: check, in the foreground, in the background.
+"""Start launch.sh of an artifact, which becomes the supervisor of a node: check, in the foreground, in the background.
 
 In   the copy of the artifact, and the environment with the JOBC_ variables of the node
 Out  the exit code of the node if it does not come up; its messages on stderr
@@ -18,6 +18,7 @@ from typing import NoReturn
 from .engines.streams import ended_with_us
 from .engines.values import number, read_keys
 from .exit_codes import CRASHED
+from .run_folder import open_for_append
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # an ignored signal survives exec
 LOOK_S = 0.1  # pause between two looks whether the node is up
@@ -34,7 +35,7 @@ def check_node(artifact: Path, environ: Mapping[str, str]) -> None:
 
 
 def run_node(artifact: Path, payload: str, environ: Mapping[str, str]) -> int:
-    """Run node.sh until it ends. Return its exit code. Ends it if this program is ended."""
+    """Run launch.sh until it ends. Return its exit code. Ends it if this program is ended."""
     return run_program(node_words(artifact, payload), environ)
 
 
@@ -62,12 +63,12 @@ def become(words: list[str], environ: Mapping[str, str]) -> NoReturn:
             signal.signal(number, handler)
 
 
-def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mapping[str, str]) -> int:
+def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mapping[str, str], node: int = 0) -> int:
     """Start the node in a session of its own. Return 0 once it is up, else its exit code, after printing its log."""
-    log, state = run / "logs/node_00.log", run / "state/node_00"
-    with open(log, "ab") as errors:
+    log, state = run / f"logs/node_{node:02}.log", run / f"state/node_{node:02}"
+    with open(open_for_append(log), "ab") as errors:
         process = subprocess.Popen(
-            node_words(artifact, "train"),
+            node_words(artifact, "train", node),
             env=environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -88,7 +89,7 @@ def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mappin
 
 def node_words(artifact: Path, payload: str, node: int = 0) -> list[str]:
     """Return the command of a node."""
-    return ["bash", str(artifact / "node.sh"), str(node), payload]
+    return ["bash", str(artifact / "launch.sh"), str(node), payload]
 
 
 def _print_end(log: Path) -> None:

@@ -1,4 +1,4 @@
-"""Find a folder that only this user and root can change, for temporary runs. run.sh has the same rules for nodes."""
+"""Find a folder that only this user and root can change, for temporary runs, locks and caches."""
 
 from __future__ import annotations
 

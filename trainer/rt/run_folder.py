@@ -31,7 +31,7 @@ class RunFolder:
 
     @classmethod
     def from_environment(cls) -> RunFolder:
-        """Return the run folder from node.sh's variables. Raises KeyError or ValueError if they are incomplete."""
+        """Return the run folder from the JOBC_ variables. Raises KeyError or ValueError if they are incomplete."""
         return cls(Path(os.environ["JOBC_RUN_DIR"]), int(os.environ["JOBC_ATTEMPT"]))
 
     def node_state(self, node: int) -> Path:

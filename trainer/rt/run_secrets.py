@@ -1,4 +1,4 @@
-"""Find and delete the secrets of a run. They are in the user's home, because run folders are shared (run.sh)."""
+"""Find and delete the secrets of a run. They are in the user's home, because run folders are shared."""
 
 from __future__ import annotations
 

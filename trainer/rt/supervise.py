@@ -1,8 +1,8 @@
 """Supervise one node: start the launcher, forward stop signals to the ranks, end all processes, report why they ended.
 
 Usage  jobctl supervise [--max-restarts=N] -- LAUNCHER ARGUMENTS…
-In     the JOBC_ variables of node.sh; JOBC_TIME_LIMIT_S if no scheduler enforces the time limit;
-       JOBC_STARTER, `PID START_TICKS`: in a container, the process outside that started it (container.sh)
+In     the JOBC_ variables of node.py; JOBC_TIME_LIMIT_S if no scheduler enforces the time limit;
+       JOBC_STARTER, `PID START_TICKS`: in a container, the process outside that started it (container.py)
 Out    state/node_NN, logs/node_NN.log, exit/ATTEMPT/node_NN, and the node's exit code (exit_codes.py)
 
 Signals  SIGTERM SIGHUP  the ranks save and exit within JOBC_GRACE_S, or they are killed

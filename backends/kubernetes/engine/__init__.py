@@ -1,5 +1,12 @@
 """Kubernetes, for the verbs of an artifact. Packed into jobctl; Python 3.8."""
 
-from .kubernetes_engine import KubernetesEngine
+from __future__ import annotations
 
-ENGINE = KubernetesEngine
+
+def __getattr__(name: str) -> object:
+    """Import the engine when a verb needs it. Programs on nodes import other modules of this package."""
+    if name != "ENGINE":
+        raise AttributeError(name)
+    from .kubernetes_engine import KubernetesEngine
+
+    return KubernetesEngine

@@ -42,6 +42,7 @@ from .sending import Purpose, Sender, pack_code, packed_code, shortened
 from .storage_pod import StoragePods
 from .trials import Trial, run_trial
 
+JOIN = ("python3", "-I", "-S", "/jobc/files/jobctl", "join")  # in a pod
 NOT_THERE = 3  # in place of an exit code: the storage does not have the file
 NEWS_S = 60  # how soon a pod must start from which status reads how a run ended
 LOOK_S = 2  # interval between two checks for new pods while logs are followed
@@ -124,7 +125,7 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
         """Return the command with which a pod uses the bucket, as this machine may not; [] without a bucket."""
         if self.job.settings.get("storage") != "object":
             return []
-        return ["env", f"JOBC_RUN_ID={run.id}", "bash", "/jobc/files/task.sh", "bucket", *words]
+        return ["env", f"JOBC_RUN_ID={run.id}", *JOIN, "bucket", *words]
 
     # ---- logs
 
@@ -329,7 +330,7 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
         """Open it in a pod of the run if that is live, else in a pod of its own, without GPUs."""
         run = place.choose_run(named) if named or place.has_runs() else None
-        words = ["bash", "/jobc/files/task.sh", "shell", *command]
+        words = [*JOIN, "shell", *command]
         terminal = ["--stdin", "--tty"] if sys.stdin.isatty() and sys.stdout.isatty() else ["--stdin"]
         record = newest_record(run) if run is not None else None
         if run is None or record is None or self.seen(run).state != LIVE:

@@ -1,5 +1,12 @@
 """SkyPilot, for the verbs of an artifact. Packed into jobctl; Python 3.8."""
 
-from .skypilot_engine import SkypilotEngine
+from __future__ import annotations
 
-ENGINE = SkypilotEngine
+
+def __getattr__(name: str) -> object:
+    """Import the engine when a verb needs it. Programs on nodes import other modules of this package."""
+    if name != "ENGINE":
+        raise AttributeError(name)
+    from .skypilot_engine import SkypilotEngine
+
+    return SkypilotEngine

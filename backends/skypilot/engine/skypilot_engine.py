@@ -1,4 +1,4 @@
-"""SkyPilot for the scripts of an artifact: asks sky about the job and the cluster of a run. Packed into jobctl.
+"""SkyPilot for the verbs of an artifact: asks sky about the job and the cluster of a run. Packed into jobctl.
 
 RUN/state/job_ATTEMPT records the SkyPilot job: kind (managed or empty), cluster, id. Python 3.8.
 """
@@ -33,6 +33,7 @@ from ....trainer.rt.verbs.text import one_line, printable
 from .output import first_failure, plain, plain_bytes, rows, worst_of_nodes
 from .record import cluster_of, is_managed, log_file, log_lines, logs_words, name_of, ssh_words
 from .starting import StartingSkypilot
+from .stored_attempt import StoredAttempt
 
 _ENDED = re.compile("SUCCEEDED|FAILED.*|CANCELLED")
 
@@ -82,7 +83,7 @@ class SkypilotEngine(StartingSkypilot):
             attempt = Run(path).attempt if path.is_absolute() else None
         if attempt is None or attempt < record.attempt:
             return None
-        stored_run = _RunOnStorage(path, attempt)
+        stored_run = StoredAttempt(path, attempt)
         code = worst_code([code for code in stored_run.exit_codes().values() if code in PRIORITY]) or 0
         if code == 0 and stored_run.ended_nodes() < self.job.nodes:
             return None
@@ -275,18 +276,6 @@ class SkypilotEngine(StartingSkypilot):
     def _print_sky(self, *words: str) -> int:
         """Run a sky command, print its output, and return its exit code."""
         return stream(["sky", *words], environment=self.sky_environment)
-
-
-class _RunOnStorage(Run):
-    """One attempt of a run whose files may not be on this machine."""
-
-    def __init__(self, path: Path, attempt: int) -> None:
-        super().__init__(path)
-        self._attempt = attempt
-
-    @property
-    def attempt(self) -> int | None:
-        return self._attempt
 
 
 def _is_same(path: str, folder: Path) -> bool:

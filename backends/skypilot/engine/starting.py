@@ -29,10 +29,10 @@ from .output import check_line, estimate, job_id_in, last_words
 from .record import cluster_of, logs_words, name_of, ssh_words
 
 # for bash on a node; $1: run folder, $2: attempt, $3: secret or node
-_IN_RUN = 'cd && cd -- "$1" && run=$PWD && . "artifact/$2/lib/run.sh"'
-_SAVE_SECRET = f'{_IN_RUN} && export "$3=$(cat)" && save_secret "$3"'
-_FORGET_SECRETS = f'{_IN_RUN} && forget_secrets "$run"'
-_SHELL = 'cd && cd -- "$1" && export JOBC_RUN_DIR=$PWD && exec bash "artifact/$2/node.sh" "$3" shell "${@:4}"'
+_JOIN = 'cd && cd -- "$1" && exec python3 -I -S "artifact/$2/jobctl" join'
+_SAVE_SECRET = f'{_JOIN} secret "$PWD" "$3"'
+_FORGET_SECRETS = f'{_JOIN} forget "$PWD"'
+_SHELL = 'cd && cd -- "$1" && export JOBC_RUN_DIR=$PWD && exec bash "artifact/$2/launch.sh" "$3" shell "${@:4}"'
 TRIAL_S = 1  # pause between two questions whether a check has ended
 
 
@@ -174,7 +174,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
                 self.ask(ssh_words(cluster, node, self._on_node(record, node, _FORGET_SECRETS)))
 
     def _save_secret(self, record: Record, node: int, name: str) -> None:
-        """Save a secret for node.sh. It goes by standard input: no command line shows it."""
+        """Save a secret for launch.sh. It goes by standard input: no command line shows it."""
         words = self._on_node(record, node, _SAVE_SECRET, name)
         answer = self.ask(ssh_words(cluster_of(record), node, words), text=os.environ[name])
         if answer.code:

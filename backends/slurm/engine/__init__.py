@@ -1,5 +1,12 @@
 """Slurm, for the verbs of an artifact. Packed into jobctl; Python 3.8."""
 
-from .slurm_engine import SlurmEngine
+from __future__ import annotations
 
-ENGINE = SlurmEngine
+
+def __getattr__(name: str) -> object:
+    """Import the engine when a verb needs it. Programs on nodes import other modules of this package."""
+    if name != "ENGINE":
+        raise AttributeError(name)
+    from .slurm_engine import SlurmEngine
+
+    return SlurmEngine

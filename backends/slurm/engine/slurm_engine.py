@@ -1,7 +1,6 @@
-"""Slurm for the scripts of an artifact: queues jobs, and asks squeue about them. Packed into jobctl; Python 3.8.
+"""Slurm for the verbs of an artifact: queues jobs, and asks squeue about them. Packed into jobctl; Python 3.8.
 
-RUN/state/job_ATTEMPT records a run's job: job_id, and at the end exit and reason; here=yes if the job is the user's
-allocation (jobctl submit --here), in which the run is only one step.
+job_records.py describes the files in the run folder.
 Source Slurm manual page squeue, JOB STATE CODES and JOB REASON CODES; 22.05 to 25.11
 """
 
@@ -20,7 +19,7 @@ from ....trainer.rt.engines.engine import Failure, Job, State, ended
 from ....trainer.rt.engines.log_files import LogRequest
 from ....trainer.rt.engines.run import Run, shell_word, verb_words
 from ....trainer.rt.engines.streams import printed_lines
-from ....trainer.rt.engines.values import number, numbered, read_keys, read_text
+from ....trainer.rt.engines.values import number, numbered, read_keys
 from ....trainer.rt.exit_codes import CRASHED
 from ....trainer.rt.new_run import NewRun, temporary_run
 from ....trainer.rt.node_start import become, run_program
@@ -31,12 +30,12 @@ from ....trainer.rt.verbs.jobs import Place, is_run
 from ....trainer.rt.verbs.logs import print_logs
 from ....trainer.rt.verbs.table import Table
 from ....trainer.rt.verbs.text import one_line, printable
-from .submission import Queue, clean_environment, dependency, dependency_option, note_job, require_client
+from .job_records import note_job, step_id
+from .submission import Queue, clean_environment, dependency, dependency_option, require_client
 from .sweep_submission import submit_sweep
 from .trial import container_environment, without_padding, words_beside, words_on_nodes
 
 _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
-_STEP_ID = re.compile(r"[0-9]{1,18}[.][0-9]{1,18}")
 _OVER = re.compile(
     "COMPLETED|CANCELLED|FAILED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|BOOT_FAIL|DEADLINE|PREEMPTED"
 )  # a job in any other state may be live
@@ -166,14 +165,14 @@ class SlurmEngine(CheckingEngine):
     def signal(self, run: Run, name: str) -> None:
         """Signal the supervisors of the ranks. KILL removes the job, and so does any signal while it is in the queue.
 
-        An allocation that the run was started in (--here) stays: the signal is for the run's own step.
+        With --here the allocation stays: only the run's step is signalled.
         """
         path = _job_file(run)
         if path is None or self._silent:
             return
         keys, job_id = read_keys(path), _asked_id(path)
         if keys.get("here"):
-            job_id = _step_id(run.path / "state" / path.name.replace("job_", "step_"))
+            job_id = step_id(run.path, int(path.name[4:]))
         is_queued = self._known.get(job_id, "").startswith("PENDING")
         if not job_id:
             return
@@ -181,7 +180,7 @@ class SlurmEngine(CheckingEngine):
             answer = self.ask(["scancel", job_id], environment=self._environment)
             if answer.code:
                 print(printable(answer.errors.strip()), file=sys.stderr)
-            forget_secrets(run.path)  # job.sbatch may not have come to it
+            forget_secrets(run.path)  # batch.py may not have reached it
         else:
             self.ask(["scancel", f"--signal={name}", job_id], environment=self._environment)
 
@@ -379,12 +378,6 @@ def _asked_id(path: Path | None) -> str:
         return ""
     keys = read_keys(path)
     return "" if keys.get("here") and number(keys.get("exit", "")) is not None else _valid_id(keys)
-
-
-def _step_id(path: Path) -> str:
-    """Return the step of a run in an allocation, which exists a moment after its start; "" until then."""
-    step_id = read_text(path).strip()
-    return step_id if _STEP_ID.fullmatch(step_id) else ""
 
 
 def _is_unknown(errors: str) -> bool:

@@ -70,13 +70,6 @@ def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name] for name in _KEPT if environ.get(name)}
 
 
-def note_job(run: Path, attempt: int, job_id: str) -> None:
-    """Record the job of an attempt, unless it runs already and has recorded itself."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with contextlib.suppress(OSError), open(os.open(run / f"state/job_{attempt}", flags, 0o666), "w") as file:
-        file.write(f"job_id={job_id}\n")
-
-
 class Queue:
     """Slurm's queue. engine: its clients are asked through it; environment: variables that name the cluster"""
 

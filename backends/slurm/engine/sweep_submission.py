@@ -24,7 +24,8 @@ from ....trainer.rt.verbs.jobs import Place
 from ....trainer.rt.verbs.status import status
 from ....trainer.rt.verbs.submit import copy_user_code
 from ....trainer.rt.verbs.watch import Watch
-from .submission import Queue, dependency, dependency_option, note_job, require_client
+from .job_records import note_job
+from .submission import Queue, dependency, dependency_option, require_client
 
 LOOK_S = 2  # pause between two checks whether all points have ended
 

@@ -4,7 +4,7 @@ jobc why FILE:LINE …                     a line of an artifact; FILE:FIRST-LAS
 jobc why DIR NAME …                      a key of the spec or of the plan, or an environment variable, in DIR
 jobc why [KEY=VALUE …] NAME … [-- …]     the same for a compile of these overrides; nothing is written
 `--rank N` shows where that rank runs; `--config-dir FOLDER` as in DIR's compile. A written directory is compiled again
-in memory, from the command line in its manifest, and compared with its files.
+in memory, from the command line in its job.json, and compared with its files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...diagnostics.diagnostic import CompileError, Diagnostic, nearest
-from ...emit.artifact_dir import MANIFEST, text_of
+from ...emit.artifact_dir import text_of
+from ...emit.job_json import JOB
 from ..arguments import Arguments, is_override
 from ..inspect import no_option, take_option, usage
 from ..reporting import OK
@@ -26,7 +27,7 @@ from .line import artifact_of, column_lines, explain_line, plan_key_lines, spec_
 from .load import compiled_job, written_job
 from .variable import about_variable
 
-EXAMPLE = "jobc why artifacts/hello/local/node.sh:12"
+EXAMPLE = "jobc why artifacts/hello/local/launch.sh:12"
 WANTED = "FILE:LINE, or DIR and a name"
 
 
@@ -137,7 +138,7 @@ def _job(words: Sequence[str], arguments: Arguments) -> Job:
         raise CompileError(
             [Diagnostic("JC1110", "jobc why explains one job", because, f"jobc why {folders[0]} loop.steps")]
         )
-    if not (folders[0] / MANIFEST).is_file():
+    if not (folders[0] / JOB).is_file():
         from ..inspect import no_artifact
 
         raise no_artifact(folders[0], "jobc why")
@@ -165,7 +166,9 @@ def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
         spec_keys = list(job.source_map.spec_keys(keys_of(tuple(plan_keys), f"data at {name}")))
         for key in spec_keys:
             yield from spec_key(job.source_map, key)
-        of_lines = [key for key in plan_keys if key in job.source_map.table]  # other plan keys are derived in plan.txt
+        of_lines = [
+            key for key in plan_keys if key in job.source_map.table
+        ]  # other plan keys are derived in the record
         yield from _dependent(job, spec_keys, of_lines)
     else:
         all_keys = [*job.source_map.spec, *job.source_map.table, *job.plan]
@@ -177,7 +180,7 @@ def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
 
 
 def _alike(key: str, name: str) -> bool:
-    """Return whether a plan key is the given key or inside it. plan.txt omits `groups.0` of a single group."""
+    """Return whether a plan key is the given key or inside it. The record omits `groups.0` of a single group."""
     return any(
         candidate == name or candidate.startswith(f"{name}.")
         for candidate in (key, key.replace("topology.groups.0", "topology"))
@@ -213,7 +216,7 @@ def _a_line_of(path: Path) -> str:
     """Return an existing FILE:LINE in the file or artifact directory, else the README's example."""
     if path.is_file():
         return f"{path}:1"
-    return f"{path}/node.sh:1" if (path / MANIFEST).is_file() else "artifacts/hello/local/node.sh:12"
+    return f"{path}/launch.sh:1" if (path / JOB).is_file() else "artifacts/hello/local/launch.sh:12"
 
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {"why": why_command}

@@ -79,8 +79,8 @@ def match_lines(written: Sequence[str], now: Sequence[str]) -> list[tuple[int | 
 
 
 def keys_of(keys: tuple[str, ...], template: str) -> tuple[str, ...]:
-    """Return the plan keys of a line. backend.name in spec.yaml is the selected group, not a field of the spec."""
-    return ("spec.backend",) if template == "data at backend.name" else keys
+    """Return the plan keys of a line. The name of the backend is the selected group, not a field of the spec."""
+    return ("spec.backend",) if template in ("data at backend", "data at backend.name") else keys
 
 
 def lines_of(text: str) -> list[str]:

@@ -6,23 +6,29 @@ Source  torchrun: torch 2.13, torch/distributed/run.py, elastic/agent/server/loc
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-NODE, ACCELERATE = "node.sh", "accelerate.yaml"
+LAUNCH, ACCELERATE = "launch.sh", "accelerate.yaml"
 
 
 @dataclass(frozen=True)
 class LauncherSetting:
-    """How a launcher sets a variable. how: a sentence; words: (file, line pattern) of the launcher's options; reads:
-    variables from which it is computed; files: files of the runtime library that set it."""
+    """How a launcher sets a variable.
+
+    how:   a sentence
+    words: (file, line pattern) of the launcher's options
+    reads: variables from which it is computed
+    files: files of trainer/rt that set it
+    keys:  plan keys from which it is computed
+    """
 
     how: str
     words: tuple[tuple[str, str], ...] = ()
     reads: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
 
 def launcher_setting(plan: Mapping[str, Any], name: str) -> LauncherSetting | None:
@@ -30,8 +36,8 @@ def launcher_setting(plan: Mapping[str, Any], name: str) -> LauncherSetting | No
     launcher = plan.get("launcher", "")
     if name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and plan.get("topology.nodes", 1) > 1:
         return LauncherSetting(
-            "find_network sets it, unless it is set already, to `interface` or to the interface that leads to node 0",
-            ((NODE, "^interface="),),
+            "jobctl sets it, unless it is set already, to network.interface or to the interface that leads to node 0",
+            keys=("network.interface",),
         )
     if launcher in ("spawn", "srun", "mpirun"):
         return _spawned(launcher, name)
@@ -50,7 +56,7 @@ def launcher_setting(plan: Mapping[str, Any], name: str) -> LauncherSetting | No
 
 
 def _flags(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    return tuple((NODE, rf"^--{name.replace('-', '[-_]')}\b") for name in names)
+    return tuple((LAUNCH, rf"^--{name.replace('-', '[-_]')}\b") for name in names)
 
 
 _TORCHRUN = {
@@ -90,55 +96,41 @@ def _spawned(launcher: str, name: str) -> LauncherSetting | None:
     if name not in _READS:
         return None
     if launcher == "mpirun":
-        how, words = "mpi.py --rank, which mpirun starts, sets it as spawn.py does", ((NODE, r'"\$jobctl" mpi --rank'),)
-        sizes = ((NODE, r"^-np "),) if name == "WORLD_SIZE" else ()
+        how, words = "mpi.py --rank, which mpirun starts, sets it as spawn.py does", ((LAUNCH, r"^mpirun\b"),)
+        sizes = ((LAUNCH, r"^-np "),) if name == "WORLD_SIZE" else ()
         return LauncherSetting(
             f"{how}, from {' and '.join(_READS[name])}", (*words, *sizes), _READS[name], ("spawn.py",)
         )
     how = f"spawn.py sets it from {' and '.join(_READS[name])}"
     return LauncherSetting(
         how,
-        ((NODE, r'"\$jobctl" spawn --tasks? ' if launcher == "srun" else r'"\$jobctl" spawn -- '),),
+        ((LAUNCH, rf"^{launcher}\b"),),
         _READS[name],
         ("spawn.py",),
     )
 
 
 _ACCELERATE: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
-    "RANK": ("--machine_rank and num_processes", ((NODE, r"^--machine_rank\b"), (ACCELERATE, "^num_processes:"))),
+    "RANK": ("--machine_rank and num_processes", ((LAUNCH, r"^--machine_rank\b"), (ACCELERATE, "^num_processes:"))),
     "LOCAL_RANK": ("num_processes and num_machines", ((ACCELERATE, "^num_(processes|machines):"),)),
     "WORLD_SIZE": ("num_processes", ((ACCELERATE, "^num_processes:"),)),
     "LOCAL_WORLD_SIZE": ("num_processes and num_machines", ((ACCELERATE, "^num_(processes|machines):"),)),
-    "GROUP_RANK": ("--machine_rank", ((NODE, r"^--machine_rank\b"),)),
-    "MASTER_ADDR": ("--main_process_ip", ((NODE, r"^--main_process_ip\b"),)),
-    "MASTER_PORT": ("--main_process_port", ((NODE, r"^--main_process_port\b"),)),
+    "GROUP_RANK": ("--machine_rank", ((LAUNCH, r"^--machine_rank\b"),)),
+    "MASTER_ADDR": ("--main_process_ip", ((LAUNCH, r"^--main_process_ip\b"),)),
+    "MASTER_PORT": ("--main_process_port", ((LAUNCH, r"^--main_process_port\b"),)),
 }
 
 
 def _accelerate(plan: Mapping[str, Any], name: str) -> LauncherSetting | None:
     if name == "OMP_NUM_THREADS":
         how = "accelerate sets it to --num_cpu_threads_per_process"
-        return LauncherSetting(how, ((NODE, r"^--num_cpu_threads_per_process\b"),))
+        return LauncherSetting(how, ((LAUNCH, r"^--num_cpu_threads_per_process\b"),))
     if name == "ACCELERATE_MIXED_PRECISION":
         return LauncherSetting("accelerate sets it to mixed_precision", ((ACCELERATE, "^mixed_precision:"),))
     if name not in _ACCELERATE:
         return None
     if plan["topology.world_size"] == 1:
-        return LauncherSetting("node.sh sets it, because accelerate sets none for a single process")
+        how = "jobctl sets it, because accelerate sets none for a single process"
+        return LauncherSetting(how, files=("launchers.py",))
     how, words = _ACCELERATE[name]
     return LauncherSetting(f"torchrun, which accelerate runs, sets it from {how}", words)
-
-
-def lines_for_launcher(lines: Sequence[str], launcher: str) -> list[str]:
-    """Return the lines of node.sh without the branches of other launchers and without the smoke test."""
-    result, of, arm = [], "", ""
-    for line in lines:
-        if start := re.fullmatch(r"case \$(launcher|payload) in", line):
-            of, arm = start[1], ""
-        elif line == "esac":
-            of = ""
-        elif head := re.match(r"  (\w+|\*)\)", line):
-            arm = head[1]
-        is_other = (of == "launcher" and arm not in ("", launcher)) or (of == "payload" and arm == "smoke")
-        result.append("" if is_other else line)
-    return result

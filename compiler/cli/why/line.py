@@ -9,18 +9,18 @@ from typing import Any
 
 from ...diagnostics.diagnostic import CompileError, Diagnostic
 from ...diagnostics.origin import Origin
-from ...emit.artifact_dir import MANIFEST
-from ...emit.source_map import SourceMap, SpecValue
-from ...pipeline.library import PROGRAM, SCRIPTS
+from ...emit.job_json import JOB
+from ...emit.source_map import SEAL, SourceMap, SpecValue
+from ...pipeline.library import PROGRAM
 from .job import Job, keys_of, match_lines
 
 
 def artifact_of(file: Path) -> Path:
     """Return the artifact directory that contains a file. Raises CompileError JC5004."""
-    directory = next((parent for parent in file.absolute().parents if (parent / MANIFEST).is_file()), None)
+    directory = next((parent for parent in file.absolute().parents if (parent / JOB).is_file()), None)
     if not file.is_file() or directory is None:
-        because = f"no {MANIFEST} above it" if file.is_file() else "the file does not exist"
-        hint = "name a file in an artifact directory, such as artifacts/hello/local/node.sh:1"
+        because = f"no {JOB} above it" if file.is_file() else "the file does not exist"
+        hint = "name a file in an artifact directory, such as artifacts/hello/local/launch.sh:1"
         raise CompileError([Diagnostic("JC5004", f"{file} is not part of an artifact", because, hint)])
     return directory
 
@@ -38,12 +38,6 @@ def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
         raise CompileError([Diagnostic("JC5006", f"{name} has no line {number}", f"it has {len(lines)} lines", hint)])
     yield place
     yield f"  | {lines[number - 1]}"
-    if path.startswith(f"{SCRIPTS}/"):
-        yield f"  copied   jobc:trainer/rt/{path.removeprefix(f'{SCRIPTS}/')}:{number}"
-        return
-    if path.startswith(".jobc/"):
-        yield "  made     from the whole job"
-        return
     for change in job.changes:
         yield f"  changed  since it was compiled: {change}"
     was, is_same = match_lines(job.written.get(path, ()), lines)[number - 1]
@@ -57,6 +51,9 @@ def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
     assert was is not None
     source_map = job.source_map
     keys, template = source_map.files[path][was - 1]
+    if template == SEAL:
+        yield "  made     from the whole job"
+        return
     yield f"  from     {template}"
     keys = keys_of(keys, template)
     chosen = source_map.chosen.get(path, ())

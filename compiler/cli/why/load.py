@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ...artifacts.diff import PLAN
+from ...artifacts.diff import read_record
 from ...diagnostics.diagnostic import CompileError, Diagnostic
 from ...emit.artifact_dir import text_of
-from ...plan import flat_text
+from ...emit.job_json import JOB
 from ..arguments import Arguments
 from .job import Job, lines_of
 
@@ -24,7 +25,7 @@ def compiled_job(words: tuple[str, ...], arguments: Arguments) -> Job:
 
     compiled = compile_job(request(replace(arguments, words=words)))
     lines = {artifact.path: lines_of(artifact.text) for artifact in compiled.artifacts}
-    return Job(compiled.source_map, flat_text.read("\n".join(lines[PLAN])), lines, lines)
+    return Job(compiled.source_map, _plan("\n".join(lines[JOB])), lines, lines)
 
 
 def written_job(folder: Path, arguments: Arguments, shown: str = "") -> Job:
@@ -46,5 +47,10 @@ def written_job(folder: Path, arguments: Arguments, shown: str = "") -> Job:
     existing = {path: folder / path for path in again.texts if (folder / path).is_file()}
     files = {path: lines_of(text_of(file)) for path, file in existing.items()}
     written = {path: lines_of(text) for path, text in again.texts.items()}
-    plan = flat_text.read(again.texts[PLAN]) if PLAN in again.texts else {}  # a sweep's directory has no plan
-    return Job(again.source_map, plan, written, files, shown, changes)
+    return Job(again.source_map, _plan(again.texts[JOB]), written, files, shown, changes)
+
+
+def _plan(text: str) -> dict[str, Any]:
+    """Return the plan in a job.json; {} for a sweep's directory, which has none."""
+    job = json.loads(text)
+    return read_record(job, "plan") if "plan" in job else {}

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ...diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ...pipeline.common_files import JOB
 from ...plugins.registry import PACKAGE
 from .gpus import VISIBLE_GPUS, explain_visible_gpus
 from .job import Job, lines_of, match_lines
-from .launcher import launcher_setting, lines_for_launcher
+from .launcher import launcher_setting
 from .line import column_lines, plan_key_lines, spec_key
 
 
 def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
-    """Yield where an environment variable is set: first in files of this artifact, then in the trainer's files."""
+    """Yield where an environment variable is set: first in files of this artifact, then in the files of jobctl."""
     from ....trainer.dist.env import LAUNCHER_NAMES, TABLE
 
     yield name
@@ -42,25 +42,26 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
         and name in LAUNCHER_NAMES
     ):
         settings = []  # those lines apply to a single process
-    yield from _all(job, "set", name, settings, printed)
+    yield from _all(job, "set", name, settings, printed, reads := dict[str, None]())
     for path, pattern in assignment.words if assignment is not None else ():
-        lines = _lines(job, path)
+        lines = job.files.get(path, ())
         passed = [(path, n) for n, line in enumerate(lines, 1) if re.search(pattern, line.strip())]
-        yield from _all(job, "passed", "", passed, printed)
+        yield from _all(job, "passed", "", passed, printed, reads)
     for variable in assignment.reads if assignment is not None else ():
-        yield from _all(job, "through", variable, _settings(job, variable), printed)
+        reads[variable] = None
+        yield from _all(job, "through", variable, _settings(job, variable), printed, reads)
+    library = _library()
+    yield from _through_node(job, [variable for variable in reads if variable != name], library)
     if name == "JOBC_RUN_DIR":
         yield from _run_root(job)
-    yield from _all(job, "through", "", _saving(job, name), printed)
-    saved = _in_list(job.files.get(JOB, ()), "saved_secrets", _variable_of_secret(job, name))
-    yield from column_lines("through", [job.show(JOB, number) for number in saved])
+    yield from _keys_of(job, [*(assignment.keys if assignment is not None else ()), *_KEYS.get(name, ())])
+    yield from _secret(job, name)
     if name == "WORLD_SIZE":
         yield from plan_key_lines(job, ["topology.world_size"])
     if of_gpus:
         yield from plan_key_lines(job, ["topology.gpus"])
     if not settings and key in job.source_map.spec:
         yield from spec_key(job.source_map, key)
-    library = _library()
     if name in LAUNCHER_NAMES:
         library = {
             file: lines for file, lines in library.items() if assignment is not None and file in assignment.files
@@ -68,13 +69,9 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
     copied = [
         f"jobc:trainer/rt/{file}:{n}  {lines[n - 1].strip()}"
         for file, lines in library.items()
-        for n in _naming(lines, name, file.endswith(".py"))
+        for n in _naming(lines, name)
     ]
-    started = [
-        f"jobc:{path}:{n}  {lines[n - 1].strip()}"
-        for path, lines in _engine(job)
-        for n in _naming(lines, name, is_python=True)
-    ]
+    started = [f"jobc:{path}:{n}  {lines[n - 1].strip()}" for path, lines in _engine(job) for n in _naming(lines, name)]
     yield from column_lines("submit", started)
     yield from column_lines("on node", copied)
     if row is None and not of_gpus and not settings and not copied and key not in job.source_map.spec:
@@ -85,8 +82,8 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
 
 
 def _library() -> dict[str, list[str]]:
-    """Return file name -> lines, for the runtime files that every job shares."""
-    files = sorted(file for file in (PACKAGE / "trainer/rt").iterdir() if file.suffix in (".py", ".sh"))
+    """Return file name -> lines, for the files in jobctl that every job shares."""
+    files = sorted((PACKAGE / "trainer/rt").glob("*.py"))
     return {file.name: lines_of(file.read_text(encoding="utf-8")) for file in files}
 
 
@@ -109,30 +106,78 @@ def _engine(job: Job) -> Iterator[tuple[str, list[str]]]:
         yield file.relative_to(PACKAGE).as_posix(), lines_of(file.read_text(encoding="utf-8"))
 
 
-_ASIDE = {"prefetch.sh", "spec.yaml"}  # not involved in starting ranks
+_KEYS = {  # plan keys from which jobctl sets a variable of a node
+    "JOBC_RUN_DIR": ("run.folder", "run.root"),
+    "JOBC_NODES": ("topology.nodes",),
+    "JOBC_PROCS": ("topology.procs",),
+    "JOBC_GPUS": ("topology.gpus",),
+    "JOBC_HEAD_ADDR": ("resources.hosts",),
+    "JOBC_HEAD_PORT": ("rendezvous.port",),
+    "JOBC_GPU_TYPE": ("resources.gpu_type",),
+    "JOBC_GRACE_S": ("lifecycle.grace_s",),
+    "JOBC_TIME_LIMIT_S": ("lifecycle.time_limit_s",),
+    "JOBC_DATA_DIR": ("run.data",),
+    "JOBC_DOWNLOADS": ("caches.downloads",),
+    "JOBC_COMPILED": ("caches.compiled",),
+}
+NODE = "node"  # section of job.json that programs on a node read
+_OF_NODE = ("node.py", "launch.py", "launchers.py")  # set the variables that launch.sh reads
 
 
-def _lines(job: Job, path: str) -> Sequence[str]:
-    lines = job.files.get(path, ())
-    return lines_for_launcher(lines, job.plan.get("launcher", "")) if path == "node.sh" else lines
+def _through_node(job: Job, variables: Sequence[str], library: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield where jobctl sets each of these variables on a node, and the keys from which it does."""
+    for variable in variables:
+        rows = [
+            f"jobc:trainer/rt/{file}:{n}  {library[file][n - 1].strip()}"
+            for file in _OF_NODE
+            for n in _naming(library[file], variable)
+        ]
+        yield from column_lines("through", rows)
+        yield from _keys_of(job, _KEYS.get(variable, ()))
+
+
+def _keys_of(job: Job, plan_keys: Sequence[str]) -> Iterator[str]:
+    """Yield plan keys, the line of job.json where jobctl reads each, and the spec keys from which they are derived."""
+    for key in plan_keys:
+        if key == "resources.hosts" and not job.plan.get(key):
+            continue  # the engine chooses the hosts
+        full = key.replace("topology.", "topology.groups.0.")
+        full = full if full in job.source_map.table else key
+        yield from column_lines("through", _read_at(job, full))
+        yield from plan_key_lines(job, [full])
+        for spec in job.source_map.spec_keys((full,)):
+            yield from spec_key(job.source_map, spec)
+
+
+def _read_at(job: Job, key: str) -> list[str]:
+    """Return the line of job.json, in its section `node`, that is made from this plan key alone."""
+    rows = enumerate(job.source_map.files.get(JOB, ()), 1)
+    numbers = [n for n, (keys, template) in rows if keys == (key,) and template.startswith(f"data at {NODE}.")]
+    return [job.show_written(JOB, number) for number in numbers[:1]]
 
 
 def _settings(job: Job, name: str) -> list[tuple[str, int]]:
-    paths = [path for path in sorted(job.source_map.files) if path not in _ASIDE]
-    return [(path, n) for path in paths for n in _setting(_lines(job, path), name)]
+    paths = [path for path in sorted(job.source_map.files) if path != "spec.yaml"]
+    return [(path, n) for path in paths for n in _setting(job.files.get(path, ()), name)]
 
 
-def _saving(job: Job, name: str) -> list[tuple[str, int]]:
-    """Return the lines in which scripts such as jobctl submit save the shell variable from which a secret is read."""
-    ref = _variable_of_secret(job, name)
-    paths = [path for path in sorted(job.source_map.files) if path not in _ASIDE and ref]
-    return [(p, n) for p in paths for n, line in enumerate(_lines(job, p), 1) if line.strip() == f"save_secret {ref}"]
+_SECRETS = {
+    "env": "jobctl reads the environment variable {} on each node, or what jobctl submit saved of it",
+    "file": "jobctl reads the file {} on each node",
+}
 
 
-def _variable_of_secret(job: Job, name: str) -> str:
+def _secret(job: Job, name: str) -> Iterator[str]:
+    """Yield how a secret reaches a node, and the lines of job.json that name it."""
     secret = job.source_map.spec.get(f"secrets.{name}")
     kind, _, ref = str(secret.value if secret else "").partition(":")
-    return ref if kind == "env" else ""
+    if kind not in _SECRETS:
+        return
+    yield f"  how      {_SECRETS[kind].format(ref)}"
+    lines = job.files.get(JOB, ())
+    numbers = [n for n, line in enumerate(lines, 1) if line == f"      {json.dumps(name)}: {{"]
+    numbers += [*_in_list(lines, "saved_secrets", ref)] if kind == "env" else []
+    yield from column_lines("through", [job.show(JOB, number) for number in numbers])
 
 
 def _run_root(job: Job) -> Iterator[str]:
@@ -142,8 +187,6 @@ def _run_root(job: Job) -> Iterator[str]:
     numbers = [n for n, line in enumerate(lines, 1) if line.strip() == root or line.startswith('  "job": ')]
     if len(numbers) == 2:
         yield from column_lines("through", [job.show(JOB, number) for number in numbers])
-        for key in job.source_map.spec_keys(("run.folder", "run.root")):
-            yield from spec_key(job.source_map, key)
 
 
 def _in_list(lines: Sequence[str], key: str, value: str) -> Iterator[int]:
@@ -157,9 +200,17 @@ def _in_list(lines: Sequence[str], key: str, value: str) -> Iterator[int]:
 
 
 def _all(
-    job: Job, title: str, name: str, places: Sequence[tuple[str, int]], told: set[tuple[str, int]]
+    job: Job,
+    title: str,
+    name: str,
+    places: Sequence[tuple[str, int]],
+    told: set[tuple[str, int]],
+    reads: dict[str, None],
 ) -> Iterator[str]:
-    """Yield the lines that set `name` ("": lines with a launcher's options), and those of the variables they read."""
+    """Yield the lines that set `name` ("": lines with a launcher's options), and those of the variables they read.
+
+    reads: the variables of jobctl that these lines read, extended here
+    """
     for path, number in places:
         if (path, number) in told:
             continue
@@ -169,13 +220,16 @@ def _all(
         yield from _behind(job, path, number)
         if re.search(r"\bname: ", lines[number - 1]):
             yield from _all(
-                job, "through", "", [(path, line_number) for line_number in _value_below(lines, number)], told
+                job, "through", "", [(path, line_number) for line_number in _value_below(lines, number)], told, reads
             )
         if title == "passed" and not lines[number - 1].lstrip().startswith("--"):
             continue  # a whole command; the variables that it reads are listed separately
         for variable in _read_in(lines[number - 1], name):
-            local = [(path, line_number) for line_number in _setting(_lines(job, path), variable)]
-            yield from _all(job, "through", variable, _settings(job, variable) if variable.isupper() else local, told)
+            if variable.isupper():
+                reads[variable] = None
+            local = [(path, line_number) for line_number in _setting(lines, variable)]
+            settings = _settings(job, variable) if variable.isupper() else local
+            yield from _all(job, "through", variable, settings, told, reads)
 
 
 def _value_below(lines: Sequence[str], number: int) -> Iterator[int]:
@@ -194,7 +248,7 @@ def _read_in(line: str, name: str) -> list[str]:
     """Return the variables in the value of `name`, or in the whole line; environment variables only if jobc's."""
     value = re.search(rf"\b{name}\+?=((?:\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;])*)", line) if name else None
     names = re.findall(r"\$\{?([a-z][a-z0-9_]*|JOBC_\w+)\b", value[1] if value else line)
-    return [variable for variable in dict.fromkeys(names) if variable not in (name, "python", "rt")]
+    return [variable for variable in dict.fromkeys(names) if variable not in (name, "python", "here")]
 
 
 def _place(job: Job, rank: int, name: str) -> str:
@@ -216,21 +270,21 @@ def _place(job: Job, rank: int, name: str) -> str:
 
 
 def _setting(lines: Sequence[str], name: str) -> list[int]:
-    """Return the numbers of the lines that set a variable: in bash, or in YAML as `name: NAME` or `NAME: …`."""
-    shell = re.compile(rf"(^|[\s;(])({name}\+?=|secret_(env|file) {name} )")
-    data = re.compile(rf"^\s*(- )?(name: \"?{name}\"?$|{name}: )")
+    """Return the numbers of the lines that set a variable: in bash, in YAML as `name: NAME` or `NAME: …`, or in JSON
+    as `"NAME": "…"`.
+    """
+    shell = re.compile(rf"(^|[\s;(]){name}\+?=")
+    data = re.compile(rf"^\s*(- )?(name: \"?{name}\"?$|{name}: |\"{name}\": \")")
     code = [re.sub(r"'[^']*'|\"[^\"]*\"", "''", line) for line in lines]  # ignore quoted text such as messages
     return [
         n for n, line in enumerate(lines, 1) if data.search(line) or (shell.search(code[n - 1]) and line[:1] != "#")
     ]
 
 
-def _naming(lines: Sequence[str], name: str, is_python: bool) -> list[int]:
-    """Return the numbers of the lines in the trainer's files that set or build the value, not those that print it."""
-    keyword = r"^\s*|[(,]\s*" if is_python else r"^|[\s;(]"
-    pattern = re.compile(rf"({keyword}){name}=|\b{name}={{|[\"']{name}[\"'](\s*:|\]\s*=)")
-    aside = re.compile(r'^\s*#|node\.sh" 0 (check|shell)\b|\bcheck_node\(')  # these lines do not start ranks
-    return [n for n, line in enumerate(lines, 1) if pattern.search(line) and not aside.search(line)]
+def _naming(lines: Sequence[str], name: str) -> list[int]:
+    """Return the numbers of the lines in Python files that set or build the value, not those that print it."""
+    pattern = re.compile(rf"(^\s*|[(,]\s*){name}=|\b{name}={{|[\"']{name}[\"'](\s*:|\]\s*=(?!=))")
+    return [n for n, line in enumerate(lines, 1) if pattern.search(line) and line.lstrip()[:1] != "#"]
 
 
 def _behind(job: Job, path: str, number: int) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Emit accelerate.yaml and deepspeed.json, the configs of `accelerate launch` and DeepSpeed, for every backend.
 
-accelerate.yaml  with launcher=accelerate: one file for all nodes. node.sh adds what differs: --machine_rank,
+accelerate.yaml  with launcher=accelerate: one file for all nodes. launch.sh adds what differs: --machine_rank,
                  --main_process_ip, --main_process_port
 deepspeed.json   with parallel=deepspeed: DeepSpeed's own config, its three batch sizes as numbers
 Source accelerate 1.15.0 (commands/config/config_args.py, commands/launch.py, utils/dataclasses.py), DeepSpeed 0.19.8
@@ -20,11 +20,11 @@ from ...plan.launch_plan import LaunchPlan
 YAML, JSON = "accelerate.yaml", "deepspeed.json"
 COMMENTS: Mapping[tuple[str | int, ...], str] = {
     (0, "compute_environment"): (
-        "Config of `accelerate launch`, the same on every node. node.sh adds the options that differ:\n"
+        "Config of `accelerate launch`, the same on every node. launch.sh adds the options that differ:\n"
         "--machine_rank, --main_process_ip, --main_process_port."
     ),
     (0, "num_processes"): "all ranks of the job",
-    (0, "deepspeed_config", "deepspeed_config_file"): "node.sh gives its absolute path",
+    (0, "deepspeed_config", "deepspeed_config_file"): "launch.sh passes its absolute path",
 }
 ON_CPUS: Mapping[tuple[str | int, ...], str] = {
     (0, "distributed_type"): "one process for each rank; MULTI_CPU would leave the starting to mpirun"

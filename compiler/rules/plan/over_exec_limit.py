@@ -15,8 +15,8 @@ from ...spec.job_spec import JobSpec
 MOST_OF_ONE = 131_072  # bytes of one string, with its final NUL
 MOST_OF_ALL = (2 << 20) - (256 << 10)  # the rest is for the environment of the node and of jobc
 _POINTER = 8
-_PATHS = 12 << 10  # bytes that node.sh adds to mpirun's command: three paths of at most 4 KiB
-_TEMPLATES = ("torchrun", "accelerate", "torch_distributed_launch")  # launchers for which node.sh doubles each $
+_PATHS = 24 << 10  # bytes that jobctl adds to the command of a rank under mpirun: paths, of Python, jobctl and code
+_TEMPLATES = ("torchrun", "accelerate", "torch_distributed_launch")  # launchers for which jobctl doubles each $
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
@@ -40,7 +40,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _of_mpirun(plan: LaunchPlan, command: list[str]) -> Iterator[Diagnostic]:
-    """Yield JC2019 for the command, which node.sh passes quoted in one variable, and for the nodes, one argument."""
+    """Yield JC2019 for the command, which jobctl passes quoted in one variable, and for the nodes, one argument."""
     quoted = sum(_size(word.replace("'", "'\\''")) + 2 for word in command) + _PATHS
     if quoted > MOST_OF_ONE:
         because = f"launcher=mpirun passes it in one variable, which Linux limits to {MOST_OF_ONE:,} bytes"

@@ -15,7 +15,9 @@ from ._shell import shell_text
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     in_shell = re.sub("[\"']", "", shell_text(spec.command)).split()
     if shown := secret_in_words((*(spec.command or ()), *in_shell)):
-        because = "`ps` shows command-line arguments to all users of the node, and node.sh contains them in plain text"
+        because = (
+            "`ps` shows command-line arguments to all users of the node, and launch.sh contains them in plain text"
+        )
         hint = "secrets.NAME=env:NAME, and read the environment variable in the program"
         yield Diagnostic(
             "JC3003", f"the command contains {shown}", because, hint, key="command", private=True, judgment=True

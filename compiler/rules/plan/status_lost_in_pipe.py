@@ -25,7 +25,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         return
     because = "a pipe returns the exit code of its last command, so a crash would count as success"
     mended = with_option(spec.command or (), "-o", "pipefail")
-    hint = f"-- {mended}; or remove the pipe: node.sh writes a log for each rank"
+    hint = f"-- {mended}; or remove the pipe: jobctl writes a log for each rank"
     title = "the program is in a pipe, which hides its exit code"
     yield Diagnostic("JC3008", title, because, hint, key="command", severity=Severity.WARNING)
 

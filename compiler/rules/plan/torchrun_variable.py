@@ -1,4 +1,4 @@
-"""JC3007: PET_ variables in env such as PET_NNODES: torchrun reads each option from them that node.sh does not set.
+"""JC3007: PET_ variables in env such as PET_NNODES: torchrun reads each option from them that launch.sh does not set.
 
 Source torch/distributed/argparse_util.py of PyTorch 2.13
 """
@@ -22,6 +22,6 @@ _KEYS = {
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     for name in spec.env:
         if name.startswith("PET_"):
-            because = "torchrun reads options from PET_ variables, which would override those in node.sh and the plan"
+            because = "torchrun reads options from PET_ variables, which would override those in launch.sh and the plan"
             hint = f"~env.{name}" + (f", and {_KEYS[name]}" if name in _KEYS else "")
             yield Diagnostic("JC3007", f"env.{name} is an option of torchrun", because, hint, key=f"env.{name}")

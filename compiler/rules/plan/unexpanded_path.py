@@ -1,7 +1,7 @@
 """JC3002: `$SCRATCH/runs` or `~/runs` as a folder of the job. Scripts quote it, so that it is not expanded.
 
-Exceptions: the folders of `caches` may contain `$UID` and `~/` (use_cache in trainer/rt/node_setup.sh), and SkyPilot's
-node disks are below `~/` (storage.root with storage.run=node, storage.scratch).
+Exceptions: the folders of `caches` may contain `$UID` and `~/` (cache_folder in trainer/rt/node_folders.py), and
+SkyPilot's node disks are below `~/` (storage.root with storage.run=node, storage.scratch).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from functools import cache
 
 from ...plugins.registry import PACKAGE
 
-_READONLY = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}  # `export` fails, and so does node.sh
+_READONLY = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}  # `export` fails, and so does launch.sh
 _SET_BY_BASH = {
     "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_CMDS", "BASH_COMMAND", "BASH_LINENO", "BASH_REMATCH",
     "BASH_SOURCE", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "FUNCNAME", "GROUPS", "HISTCMD", "IFS", "LINENO",
@@ -42,9 +42,8 @@ def is_bash_variable(name: str) -> bool:
 
 @cache
 def node_script_variables() -> frozenset[str]:
-    """Return the variables of node.sh and its sourced files, without function locals."""
-    texts = [(PACKAGE / "compiler/templates/node.sh.j2").read_text(encoding="utf-8"), *_library()]
-    return frozenset(name for text in texts for name in _outer(text))
+    """Return the variables of launch.sh, without function locals."""
+    return frozenset(_outer((PACKAGE / "compiler/templates/launch.sh.j2").read_text(encoding="utf-8")))
 
 
 @cache
@@ -52,11 +51,7 @@ def script_variables() -> frozenset[str]:
     """Return the variables of every script, including functions: secrets are read by name in many."""
     folders = [PACKAGE / "compiler/templates", *sorted((PACKAGE / "backends").glob("*/templates"))]
     templates = (file.read_text(encoding="utf-8") for folder in folders for file in sorted(folder.rglob("*.j2")))
-    return frozenset(name for text in [*templates, *_library()] for name in _names(text))
-
-
-def _library() -> Iterator[str]:
-    return (file.read_text(encoding="utf-8") for file in sorted((PACKAGE / "trainer/rt").glob("*.sh")))
+    return frozenset(name for text in templates for name in _names(text))
 
 
 def _outer(text: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
             hint = f"caches.{key}={shlex.quote(folder.rstrip('/') + '-$UID')}"
             yield Diagnostic("JC2069", title, because, hint, key=f"caches.{key}")
     if spec.caches.prefetch and _is_temporary(spec.caches.downloads or ""):
-        title = f"prefetch.sh fills {spec.caches.downloads} on one machine only"
+        title = f"jobctl prefetch fills {spec.caches.downloads} on one machine only"
         because = "each node has its own /tmp, which would be empty"
         yield Diagnostic("JC2069", title, because, "caches=shared", key="caches.prefetch")
 

@@ -52,4 +52,5 @@ def become_shell(place: Place, named: str, node: int, command: Sequence[str]) ->
     """
     run = place.choose_run(named) if named or place.has_runs() else None
     folder = "" if run is None else str(run.path)
-    become_node(place.artifact, {**os.environ, "JOBC_RUN_DIR": folder}, "shell", *command, node=node)
+    environ = {**os.environ, "JOBC_PROJECT": place.job.project, "JOBC_RUN_DIR": folder}
+    become_node(place.artifact, environ, "shell", *command, node=node)

@@ -71,12 +71,16 @@ class Answer(NamedTuple):
 
 
 class Job:
-    """One artifact, as its scripts see it."""
+    """The artifact of a job: its settings and its place."""
 
     def __init__(
         self, name: str, artifact: Path, runs: Path, settings: dict[str, Any], is_elsewhere: bool = False
     ) -> None:
-        """is_elsewhere: whether the runs are outside the artifact's default run root"""
+        """is_elsewhere: whether the runs are outside the artifact's default run root
+
+        project: folder that the relative paths of the spec are below; Place sets it
+        """
+        self.project = ""
         self.name, self.artifact, self.runs, self.settings = name, artifact, runs, settings
         self.is_elsewhere = is_elsewhere
         nodes = settings.get("nodes")

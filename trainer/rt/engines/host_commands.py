@@ -99,7 +99,11 @@ if [ ! -d "$0/state" ]; then echo "FAIL  $0 is not seen here: was the run remove
 mkdir -p -- "$0/control" && [ ! -L "$0/control/STOP" ] && touch -- "$0/control/STOP"
 """
 
-# SCRIPT ARGUMENT…: run a script of the run
-RUN_SCRIPT = '[ -r "$0" ] || { echo "FAIL  $0 is not seen here: %s"; exit 65; }; exec bash "$0" "$@"'
+# JOBCTL ARGUMENT…: run the program of the run
+RUN_PROGRAM = (
+    '[ -r "$0" ] || { echo "FAIL  $0 is not seen here: %s"; exit 65; }; '
+    "command -v python3 >/dev/null || { echo 'FAIL  python3 not found: install Python 3.8 or newer'; exit 65; }; "
+    'exec python3 -I -S "$0" "$@"'
+)
 WHY_UNSEEN = "storage.root must lie on storage that all hosts share"
 WHY_UNSEEN_COPY = "was the run removed here?"

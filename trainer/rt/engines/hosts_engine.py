@@ -1,7 +1,7 @@
 """Engine of backends whose nodes are hosts of a list, or addresses of this machine: ssh, pdsh, accelerate, local.
 
 In   the settings of the artifact (.jobc/job.json: hosts, storage, code, secrets, procs, gpus) and its hosts.txt
-Out  nodes started by task.sh on each host, under supervisors that need neither the connection nor this machine
+Out  nodes started by `jobctl task` on each host, under supervisors that need neither the connection nor this machine
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class HostsEngine(CheckingEngine):
         )
         is_detached = self.job.settings.get("detach") is True
         parser.add_argument("--detach", action="store_true", default=is_detached, help=text)
-        text = "create the run folder and print its path; then RUN/artifact/0/node.sh RANK on each host starts it"
+        text = "create the run folder and print its path; then RUN/artifact/0/launch.sh RANK on each host starts it"
         parser.add_argument("--only-prepare", action="store_true", help=text)
 
     def require_startable(self, run: Run | None) -> None:
@@ -137,7 +137,7 @@ class HostsEngine(CheckingEngine):
         copies.record_checkpoint_host()
 
     def run_task(self, new: NewRun, payload: str, say: Say) -> int:
-        """Run task.sh on all hosts, and return the worst exit code.
+        """Run `jobctl task` on all hosts, and return the worst exit code.
 
         To start a run, node 0 comes first: the others would wait for one that does not answer.
         """
@@ -149,7 +149,7 @@ class HostsEngine(CheckingEngine):
         return self.client.run(hosts[:1], words, say) or self.client.run(hosts[1:], words, say)
 
     def _run_after_meeting(self, run: Run, hosts: Sequence[Host], words: Sequence[str], say: Say) -> int:
-        """Run task.sh on node 0, and on the others once node 0 has reported where they meet it."""
+        """Run `jobctl task` on node 0, and on the others once node 0 has reported where they meet it."""
         news, others = self._news(run), hosts[1:]
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(self.client.run, hosts[:1], words, say)
@@ -168,14 +168,14 @@ class HostsEngine(CheckingEngine):
                 raise
 
     def task(self, run: Run | None, attempt: int | None, *words: str, copy: Path | None = None) -> list[str]:
-        """Return the command that runs task.sh of an attempt on a host, whatever its login shell is.
+        """Return the command that runs `jobctl task` of an attempt on a host, whatever its login shell is.
 
         copy: of the artifact, if it is not that of the attempt
         """
         why = host_commands.WHY_UNSEEN_COPY if self.has_copies else host_commands.WHY_UNSEEN
         folder = "" if run is None else str(run.path)
-        script = f"{copy or f'{folder}/artifact/{attempt}'}/task.sh"
-        return ["sh", "-c", host_commands.RUN_SCRIPT % why, script, folder, str(attempt), *words]
+        program = f"{copy or f'{folder}/artifact/{attempt}'}/jobctl"
+        return ["sh", "-c", host_commands.RUN_PROGRAM % why, program, "task", folder, str(attempt), *words]
 
     def _follow(self, run: Run) -> int:
         """Print what the nodes print until all have ended, and return the exit code of the run."""
@@ -213,7 +213,7 @@ class HostsEngine(CheckingEngine):
         return code
 
     def _copy_smoke_logs(self, run: Run, nodes: int) -> None:
-        procs = 1 if nodes > 1 and self.job.settings.get("gpus") == 1 else 2  # as node.sh starts them
+        procs = 1 if nodes > 1 and self.job.settings.get("gpus") == 1 else 2  # as the smoke test starts them
         news = HostNews(self.client, run, nodes, procs)
         for names in (
             (f"node_{node:02}.log" for node in range(nodes)),

@@ -31,7 +31,7 @@ class OneMachineEngine(CheckingEngine):
         return True
 
     def node_environ(self, new: NewRun, init_from: str = "") -> dict[str, str]:
-        """Return the environment in which node.sh runs."""
+        """Return the environment in which launch.sh runs."""
         return {
             **self.run_environ(new, init_from),
             **self._gpu_type(),
@@ -48,7 +48,8 @@ class OneMachineEngine(CheckingEngine):
             title, _, hint = message.partition("\n")
             raise Failure(title, hint, DATA_BROKEN)
         folder = "" if run is None else str(run.path)
-        check_node(self.job.artifact, {**os.environ, **self._gpu_type(), "JOBC_RUN_DIR": folder, "JOBC_HEAD_PORT": ""})
+        where = {"JOBC_PROJECT": self.job.project, "JOBC_RUN_DIR": folder, "JOBC_HEAD_PORT": ""}
+        check_node(self.job.artifact, {**os.environ, **self._gpu_type(), **where})
 
     def smoke(self, place: Place) -> int:
         with temporary_run(place, self) as new:
@@ -68,6 +69,7 @@ class OneMachineEngine(CheckingEngine):
     def preflight(self, place: Place, options: argparse.Namespace) -> Table:
         own_run = "" if place.own_run is None else str(place.own_run.path)
         folders = {"JOBC_RUN_ROOT": str(self.job.runs.parent), "JOBC_RUN_DIR": own_run}
+        folders["JOBC_PROJECT"] = self.job.project
         host = os.uname().nodename
         table = Table([host])
         for line in printed_lines(node_words(self.job.artifact, "preflight"), {**self._gpu_type(), **folders}):
@@ -75,6 +77,6 @@ class OneMachineEngine(CheckingEngine):
         return table
 
     def _gpu_type(self) -> dict[str, str]:
-        """Return the variable with which node.sh compares the GPUs of this machine."""
+        """Return the variable with which launch.py compares the GPUs of this machine."""
         gpu_type = self.job.settings.get("gpu_type")
         return {"JOBC_GPU_TYPE": str(gpu_type)} if gpu_type else {}

@@ -56,11 +56,12 @@ class StartingEngine(Engine, ABC):
         """
 
     def run_environ(self, new: NewRun, init_from: str = "") -> dict[str, str]:
-        """Return the environment of this program with the variables that node.sh needs, but for those of the node:
+        """Return the environment of this program with the variables that launch.sh needs, but for those of the node:
         JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_HEAD_PORT and JOBC_JOB_ID.
         """
         environ = {
             **os.environ,
+            "JOBC_PROJECT": self.job.project,
             "JOBC_RUN_DIR": str(new.run.path),
             "JOBC_RUN_ID": new.run.id,
             "JOBC_ATTEMPT": str(new.attempt),

@@ -7,10 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ..untrusted_files import Unreadable, open_regular, read_json
+from ..untrusted_files import MIB, Unreadable, open_regular, read_json
 from ..verbs.text import printable
 
 MOST_BYTES = 65536  # read from a state file
+MOST_JOB_BYTES = 16 * MIB  # of a job.json; the records of an ordinary job have 20 KiB
 
 
 def read_text(path: Path) -> str:
@@ -46,7 +47,7 @@ def word(text: str) -> str:
 def settings(path: Path) -> dict[str, Any]:
     """Return the mapping in a JSON file of an artifact; {} if there is none."""
     try:
-        tree = read_json(path, follow=False)
+        tree = read_json(path, MOST_JOB_BYTES, follow=False)
     except Unreadable:
         return {}
     return tree if isinstance(tree, dict) else {}

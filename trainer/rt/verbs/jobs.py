@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..engines.engine import Engine, Failure, Job
 from ..engines.run import Run, is_mine, owner_of
-from ..engines.values import read_keys, read_text, settings
+from ..engines.values import read_keys, settings
 
 JOB_FILE = ".jobc/job.json"  # relative to the artifact
 RUN_ID = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -48,6 +48,7 @@ class Place:
         runs = Path(os.path.realpath(runs)) if os.path.isdir(runs) else runs
         is_elsewhere = self.is_moved or bool(os.environ.get("JOBC_RUN_ROOT"))
         self.job = Job(name, self.artifact, runs, self.settings, is_elsewhere)
+        self.job.project = str(project)
 
     @classmethod
     def of_program(cls) -> Place:
@@ -58,8 +59,8 @@ class Place:
         """Return the folder that contains artifacts/; the working directory if the artifact was moved."""
         if self.own_run is not None:
             return Path(read_keys(self.own_run.path / "state/run").get("project", "/"))
-        compiled_path = read_text(self.artifact / ".jobc/place").strip()
-        parts = self.artifact.parts
+        place, parts = self.settings.get("place"), self.artifact.parts
+        compiled_path = place if isinstance(place, str) else ""
         if len(parts) > 4 and compiled_path and str(self.artifact).endswith(f"/{compiled_path}"):
             return self.artifact.parents[2]
         self.is_moved = True
@@ -123,7 +124,7 @@ class Place:
         raise Failure(f"job {self.job.name} has no run in {runs}", hint)
 
     def choose_any_run(self, named: str) -> Run:
-        """Return a run for the scripts of an artifact, which name it by its path, even while it is being created."""
+        """Return a run that jobctl itself names by its path, even while it is being created."""
         is_path = os.path.isabs(named) and os.path.isdir(os.path.join(named, "state"))
         return Run(Path(named)) if is_path else self.choose_run(named)
 

@@ -1,4 +1,4 @@
-"""Write a plan as `key = value` lines, the meaning of a job leaf by leaf, for `.jobc/plan.txt` and `jobc diff`.
+"""Write a plan as `key = value` lines, the meaning of a job leaf by leaf, for `.jobc/job.json` and `jobc diff`.
 
 Units are in the names: `grace_s`, `mem_bytes`.
 """
@@ -12,7 +12,7 @@ from . import flat_text
 from .launch_plan import LaunchPlan
 
 
-def plan_text(plan: LaunchPlan, backend: str, options: Any) -> str:
+def plan_lines(plan: LaunchPlan, backend: str, options: Any) -> list[str]:
     """Return the plan as sorted lines. options: the backend's options, written below `backend`."""
     leaves = {**dict(flat_text.leaves(plan, "")), **dict(flat_text.leaves(options, "backend")), "backend.name": backend}
     del leaves["topology.groups"]
@@ -23,4 +23,4 @@ def plan_text(plan: LaunchPlan, backend: str, options: Any) -> str:
         "topology.world_size": plan.topology.world_size,
         "resources.hosts": fold_hostlist(plan.resources.hosts),
     }
-    return flat_text.to_text(leaves)
+    return flat_text.to_lines(leaves)

@@ -1,0 +1,324 @@
+"""Run one pod of a job: find its attempt of the run, then become launch.sh. Packed into jobctl; Python 3.8.
+
+Usage  jobctl join [PAYLOAD]       in a pod; the default is JOBC_PAYLOAD
+         train                     become the supervisor of the node, which gets the kubelet's SIGTERM
+         smoke | preflight         run the check, print its exit code, exit with 0
+         shell [COMMAND…]          open a shell, in the run if there is one
+         init                      in the init container: does this pod see node 0, and can it write where the runs are?
+         bucket VERB [ARGUMENT…]   look into a run in the bucket, for the verbs on the submitting machine
+In     the ConfigMap at /jobc/files, which has this jobctl; from job.yaml JOBC_PAYLOAD, JOBC_RUN_ID, JOBC_FORK_OF,
+       JOBC_JOB_ID, JOBC_JOB_UID, JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_HEAD_PORT, JOBC_TIME_LIMIT_S and JOBC_RUN_ROOT
+Out    the artifact at /jobc/artifact; RUN/artifact/ATTEMPT, from which the node starts
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ....trainer.rt import depot
+from ....trainer.rt.code_checkout import checkout_code
+from ....trainer.rt.engines.run import Run
+from ....trainer.rt.exit_codes import DATA_BROKEN, DONE, PREEMPTED, RENDEZVOUS_FAILED
+from ....trainer.rt.job_secrets import secrets
+from ....trainer.rt.joining import (
+    JoinFailure,
+    Leave,
+    StartFailure,
+    attempt_to,
+    depot_words,
+    derived_port,
+    init_from_of,
+    join_bucket,
+    join_run,
+    prepare_attempt,
+    report_end,
+)
+from ....trainer.rt.node_failure import NodeFailure
+from ....trainer.rt.node_settings import NodeSettings
+from ....trainer.rt.node_start import become, run_program
+from ....trainer.rt.removal import remove_folder
+from ....trainer.rt.run_folder import write_small
+from ....trainer.rt.verbs.table import Table
+from ....trainer.rt.verbs.text import printable
+
+CHECKS = ("smoke", "preflight")  # payloads that have a run folder of their own, removed when all nodes are good
+LAST = "launch.sh"  # unpacked last, so that an artifact that has it is complete
+PROGRAMS = (LAST, "jobctl")
+HEAD_S = 60  # how long the name of node 0 may be missing after all nodes have joined
+SAID_S = 10  # between two lines that this node waits
+GOOD_S = 30  # how long node 0 waits after a check until all nodes are good
+LAST_WORDS_S = 5  # time for the other nodes to write their last files to the bucket
+
+
+def main(argv: list[str]) -> int:
+    """Run the payload. Return its exit code."""
+    payload = argv[0] if argv else os.environ["JOBC_PAYLOAD"]
+    signal.signal(signal.SIGTERM, _end)  # a signal does nothing to PID 1 by itself
+    try:
+        artifact = unpack(Path(sys.argv[0]).parent)
+        return Pod(artifact, payload).run(argv[1:])
+    except (Leave, NodeFailure) as error:
+        return report_end(error, os.environ, payload)
+
+
+def _end(*_: object) -> NoReturn:
+    """Exit, at SIGTERM before the supervisor takes over."""
+    run = os.environ.get("JOBC_RUN_DIR", "")
+    sys.exit(DONE if run and Run(Path(run)).is_stopped else PREEMPTED)
+
+
+def unpack(files: Path) -> Path:
+    """Copy the files of the ConfigMap to the folder `artifact` beside it, and return that. Raises StartFailure.
+
+    A key of a ConfigMap has no slash, so -- stands for it. Names that begin with `..` are the kubelet's.
+    """
+    artifact = files.parent / "artifact"
+    if (artifact / LAST).is_file():
+        return artifact
+    keys = [key for key in os.listdir(files) if not key.startswith("..")]
+    for key in sorted(keys, key=lambda key: (key == LAST, key)):
+        path = artifact / key.replace("--", "/")
+        attempt_to(f"create the folder {path.parent}", path.parent.mkdir, parents=True, exist_ok=True)
+        attempt_to(f"write {path}", shutil.copyfile, files / key, path)
+        if key in PROGRAMS:
+            attempt_to(f"write {path}", path.chmod, 0o755)
+    return artifact
+
+
+class Pod:
+    """One node of the job. Sets the JOBC_ variables of the node in the environment."""
+
+    def __init__(self, artifact: Path, payload: str) -> None:
+        self.artifact, self.payload = artifact, payload
+        self.settings = NodeSettings.read(artifact)
+        own_settings: Mapping[str, Any] = self.settings.tree
+        environ = os.environ
+        self.rank, self.uid = int(environ["JOBC_NODE_RANK"]), environ["JOBC_JOB_UID"]
+        self.head = environ["JOBC_HEAD_ADDR"]
+        self.start_timeout_s: int = own_settings["start_timeout_s"]
+        self.job, self.storage = self.settings.run_folder, self.settings.storage
+        run_id = environ.get("JOBC_RUN_ID") or f"kubernetes-{self.uid.partition('-')[0]}"
+        self.root = Path(environ["JOBC_RUN_ROOT"])
+        if self.storage == "object":
+            self.root /= f"node_{self.rank:02}"  # this node's part of the runs, until it is in the bucket
+        self.run_path = self.root / (".checks" if payload in CHECKS else self.job) / run_id
+        self.fork_of = environ.get("JOBC_FORK_OF", "")
+        if self.fork_of and self.storage != "object":
+            self.fork_of = str(self.root / self.job / self.fork_of)
+        if own_settings.get("has_user_id"):
+            environ["HOME"] = str(artifact)  # a user that the image does not know has / as its home
+        environ.update(
+            JOBC_NODES=str(self.settings.nodes),
+            JOBC_NODE_LIST=own_settings["node_list"],
+            JOBC_RUN_ID=run_id,
+            JOBC_RUN_ROOT=str(self.root),
+            JOBC_RUN_DIR=str(self.run_path),
+            JOBC_PROJECT=os.getcwd(),  # the image's working directory
+            JOBC_FORK_OF=self.fork_of,
+        )
+
+    def run(self, words: list[str]) -> int:
+        """Run the payload. Return its exit code."""
+        if self.payload == "init":
+            return self._check_start()
+        if self.storage == "object":
+            self._use_bucket()
+        if self.payload == "bucket":  # the verbs on the submitting machine look into a run
+            return depot.main([words[0], f"{self.job}/{self.run_path.name}", *words[1:]])
+        if self.payload == "shell":
+            self._become_shell(words)
+        attempt = self._join()
+        os.environ["JOBC_ATTEMPT"] = str(attempt)
+        if not self._sees(self.head, HEAD_S):
+            raise JoinFailure(attempt, RENDEZVOUS_FAILED, *_lost(self.head))
+        if init_from := init_from_of(self.run_path):
+            os.environ["JOBC_INIT_FROM"] = init_from
+        launch = self._launch_words(self.run_path / "artifact" / str(attempt), self.payload)
+        if self.storage == "object":
+            launch = [*depot_words(self.run_path, "run"), "--", *launch]
+        if self.payload not in CHECKS:
+            if self.storage != "node" and self.rank == 0:
+                self._record_resume_command()
+            become(launch, os.environ)
+        return self._check(launch)
+
+    def _record_resume_command(self) -> None:
+        keys = {"command": f"jobctl submit --resume {self.run_path.name}"}
+        attempt_to("write state/resume", write_small, self.run_path / "state/resume", keys=keys)
+
+    def _launch_words(self, artifact: Path, payload: str, *words: str) -> list[str]:
+        return ["bash", str(artifact / "launch.sh"), str(self.rank), payload, *words]
+
+    # ---- the name of node 0
+
+    def _sees(self, name: str, timeout_s: float) -> bool:
+        """Wait for the name of a node: it appears in the cluster's DNS some tenths of a second after its pod."""
+        began = said = time.monotonic()
+        while not _is_known(name):
+            now = time.monotonic()
+            if now - began >= timeout_s:
+                return False
+            if now - said >= SAID_S:
+                said = now
+                print(f"jobc: waiting for the name of node 0: {name}", flush=True)
+            time.sleep(1)
+        return True
+
+    # ---- the init container
+
+    def _check_start(self) -> int:
+        """Check whether this pod can start. It waits for no pod but that of node 0."""
+        if os.environ["JOBC_PAYLOAD"] != "train":
+            return DONE  # jobctl preflight and jobctl smoke check more
+        if not self._sees(self.head, self.start_timeout_s):
+            raise StartFailure(RENDEZVOUS_FAILED, *_lost(self.head))
+        if self.settings.data:
+            os.environ["JOBC_DATA_DIR"] = self.settings.data
+        words = [sys.executable, "-B", str(self.artifact / "jobctl"), "node_checks", "--apart"]
+        words += [f"--procs={self.settings.procs}", "--gpus=0"]  # an init container has no GPUs
+        words += [f"--port={os.environ['JOBC_HEAD_PORT']}", f"--run-root={self.root}"]
+        words.append(f"--interface={self.settings.interface}")
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        host = os.uname().nodename
+        table = Table([host])
+        for line in done.stdout.decode(errors="replace").split("\n"):
+            table.add(f"{host}: {printable(line)}")
+        return table.print() or done.returncode
+
+    # ---- the bucket
+
+    def _use_bucket(self) -> None:
+        """Set the variables of the bucket and of its credentials, which begin with AWS_."""
+        node = self.settings.tree["node"]
+        os.environ.update(self.settings.store or {})
+        os.environ.update(node.get("env_aws") or {})
+        aws = {name: secret for name, secret in self.settings.secrets.items() if name.startswith("AWS_")}
+        os.environ.update(secrets(aws, os.environ, self.payload))
+
+    # ---- a shell
+
+    def _become_shell(self, words: list[str]) -> NoReturn:
+        artifact, attempt = self.artifact, Run(self.run_path).attempt
+        if attempt is not None:
+            artifact = self.run_path / "artifact" / str(attempt)
+        else:
+            os.environ.update(JOBC_RUN_DIR="", JOBC_HEAD_ADDR="127.0.0.1")  # there is no node 0 to ask
+            if os.getcwd() == "/":
+                attempt_to(f"create the folder {self.root}", self.root.mkdir, parents=True, exist_ok=True)
+                os.chdir(self.root)
+                os.environ["JOBC_PROJECT"] = str(self.root)
+        become(self._launch_words(artifact, "shell", *words), os.environ)
+
+    # ---- this node's attempt
+
+    def _join(self) -> int:
+        """Return the attempt of this node, when all nodes have joined it and its files are in the run folder."""
+        most = self.settings.max_requeues
+        if self.storage == "object":
+            attempt = join_bucket(self.run_path, self.uid, most, self.start_timeout_s, self.fork_of, self._prepare)
+            self._unpack_code()
+            return attempt
+        if self.storage == "node":
+            return self._start_alone()
+        if self.rank == 0:
+            self._unpack_code()  # before the others begin
+        return join_run(
+            self.run_path, self.rank, self.settings.nodes, self.uid, most, self.start_timeout_s, self._prepare
+        )
+
+    def _start_alone(self) -> int:
+        """Prepare the run folder of this pod alone: there is one attempt, and the pods meet when the ranks do."""
+        if self.settings.nodes > 1:
+            for other in range(self.settings.nodes):
+                if not self._sees(self.head.replace("-0.", f"-{other}.", 1), self.start_timeout_s):
+                    hint = "has it a pod that runs? jobctl status shows what it waits for"
+                    raise StartFailure(RENDEZVOUS_FAILED, f"the name of node {other} is not found", hint)
+            if self.settings.rendezvous_port == 0:  # node 0 cannot publish one, because they share no folder
+                os.environ["JOBC_HEAD_PORT"] = str(derived_port(self.uid))
+        self._unpack_code()
+        self._prepare(0)
+        return 0
+
+    def _prepare(self, attempt: int) -> None:
+        if self.settings.code_kind == "git":
+            checkout_code(self.run_path, self.settings.repository or "", self.settings.commit or "", os.environ)
+        prepare_attempt(self.run_path, attempt, self.artifact, self.fork_of, self.job, os.environ["JOBC_PROJECT"])
+
+    def _unpack_code(self) -> None:
+        """Unpack the code that jobctl submit sent to the run's folder. Raises StartFailure."""
+        code, unfinished = self.run_path / "code", self.run_path / ".code"
+        if self.settings.code_kind != "snapshot" or code.is_dir():
+            return
+        sent = self.artifact.parent / "code/code.tar.gz"
+        if not sent.exists():
+            hint = "jobctl submit sends it; for kubectl alone: code=git or code=image"
+            raise StartFailure(DATA_BROKEN, "the code was not sent with this job", hint)
+        attempt_to(f"create the folder {self.run_path}", self.run_path.mkdir, parents=True, exist_ok=True)
+        attempt_to(f"unpack the code to {self.run_path}", _extract, sent, unfinished)
+        attempt_to(f"move it to {code}", unfinished.rename, code)
+
+    # ---- smoke and preflight
+
+    def _check(self, launch: list[str]) -> int:
+        """Run a check; print its exit code and return 0, so that no pod is deleted with its output.
+
+        The run folder is removed when all nodes are good.
+        """
+        sys.stdout.flush()
+        code = run_program(launch, os.environ)
+        if self.storage == "object":
+            if code == DONE and self.rank == 0:
+                time.sleep(LAST_WORDS_S)
+                subprocess.run(depot_words(self.run_path, "remove"), check=False)
+        elif self.storage == "shared" and code == DONE:
+            attempt_to("write to the run folder", (self.run_path / f"state/.good_{self.rank}").touch)
+            if self.rank == 0:
+                self._remove_when_good()
+        print(f"jobc: exit of the payload: {code}", flush=True)
+        return DONE
+
+    def _remove_when_good(self) -> None:
+        for _ in range(GOOD_S):
+            if len(list((self.run_path / "state").glob(".good_*"))) == self.settings.nodes:
+                with contextlib.suppress(OSError):
+                    remove_folder(self.run_path)
+                return
+            time.sleep(1)
+
+
+def _is_known(name: str) -> bool:
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return False
+    return True
+
+
+def _lost(head: str) -> tuple[str, str]:
+    """Return title and hint of a failure."""
+    hint = "has node 0 a pod that runs? is the Service there, and the cluster DNS well?"
+    return f"the name of node 0 is not found: {head}", hint
+
+
+def _extract(archive: Path, folder: Path) -> None:
+    """Unpack an archive of this job's submitter to a new folder. Raises OSError."""
+    if os.path.lexists(folder):
+        remove_folder(folder)
+    folder.mkdir()
+    try:
+        with tarfile.open(archive) as file:
+            file.extraction_filter = lambda member, path: member  # the same in each Python: links and modes as sent
+            file.extractall(folder)
+    except tarfile.TarError as error:
+        raise OSError(str(error)) from error

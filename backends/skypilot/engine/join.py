@@ -1,0 +1,177 @@
+"""Run one node of a job on SkyPilot: find its attempt of the run, start launch.sh, exit as the worst node does.
+
+Usage  jobctl join [train|smoke|preflight]   from `run` of task.sky.yaml; the default is JOBC_PAYLOAD
+       jobctl join secret RUN NAME           save a secret for a shell on this node; its value is read from stdin
+       jobctl join forget RUN                remove the saved secrets of a run
+In     SKYPILOT_NODE_IPS, SKYPILOT_NODE_RANK, SKYPILOT_NUM_GPUS_PER_NODE, SKYPILOT_TASK_ID (the same after a recovery);
+       JOBC_RUN_ID, JOBC_ATTEMPT, JOBC_FORK_OF from jobctl submit, empty if the task was launched by hand
+Out    the last line that it prints, `jobc: node 0 ends with 75: …`, which jobctl status reads
+Exit   the exit code of this node. With shared storage or a bucket, node 0 exits with the worst code of all nodes and
+       the others with 0, because SkyPilot kills all nodes as soon as one fails, and recovers a managed job if any node
+       exits with 69 or 75
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+from ....trainer.rt.engines.engine import Failure
+from ....trainer.rt.exit_codes import DONE, MEANING, PEER_LOST, PREEMPTED
+from ....trainer.rt.joining import Leave, report_end
+from ....trainer.rt.node_failure import NodeFailure
+from ....trainer.rt.run_secrets import forget_secrets
+from ....trainer.rt.saved_secrets import save_secret
+from ....trainer.rt.verbs.command import print_failure
+from .node import SkypilotNode
+from .stored_attempt import StoredAttempt
+
+KILLED = 143  # exit code after SIGTERM before the ranks run. Not 75, which would recover a managed job
+LOOK_S = 0.5  # pause between two looks whether the other nodes have ended
+MARGIN_S = 20  # time beyond the grace period in which the other nodes record their exit codes
+SETTLE_S = 3  # until SkyPilot's processes of the other nodes have ended as well
+LAST_FILES_S = 5  # until the other nodes have written their last files to the bucket
+
+
+class Terminated(BaseException):
+    """Raised by SIGTERM while no ranks run."""
+
+
+def main(argv: list[str]) -> int:
+    """Run the node, or save or remove secrets. Return the exit code."""
+    payload = argv[0] if argv else os.environ.get("JOBC_PAYLOAD") or "train"
+    if payload in ("secret", "forget"):
+        return change_secrets(Path(argv[1]), argv[2:])
+    try:
+        node = SkypilotNode(Path(sys.argv[0]).parent.resolve(), payload, os.environ)
+    except NodeFailure as failure:
+        return report_end(failure, os.environ, payload)
+    code, exit_code = run_node(node)
+    print(f"jobc: node {node.rank} ends with {code}: {MEANING.get(code, 'unknown')}", flush=True)
+    return exit_code
+
+
+def change_secrets(run: Path, names: list[str]) -> int:
+    """Save the secret whose value is on stdin; without a name, remove the saved secrets of the run."""
+    try:
+        for name in names:
+            os.environ[name] = sys.stdin.read().rstrip("\n")
+            save_secret(run, name)
+        if not names:
+            forget_secrets(run)
+    except Failure as failure:
+        print_failure(failure)
+        return failure.code
+    return DONE
+
+
+def run_node(node: SkypilotNode) -> tuple[int, int]:
+    """Return how this node ended (node 0: how the run ended), and the exit code of this process."""
+    try:
+        signal.signal(signal.SIGTERM, _raise_terminated)
+        attempt = node.join()
+        code = launch(node, attempt)
+        return agree_on_end(node, attempt, code) if node.payload == "train" else remove_check(node, code)
+    except Terminated:
+        return PREEMPTED, KILLED
+    except (Leave, NodeFailure) as error:
+        code = report_end(error, node.environ, node.payload)
+        return code, code
+
+
+def _raise_terminated(*_: object) -> NoReturn:
+    raise Terminated
+
+
+# ---- the ranks
+
+
+def launch(node: SkypilotNode, attempt: int) -> int:
+    """Run launch.sh of the attempt until it ends, with a bucket under `jobctl depot run`. Return its exit code."""
+    words = ["bash", str(node.run / f"artifact/{attempt}/launch.sh"), str(node.rank), node.payload]
+    code = run_passing_sigterm([*node.depot_words("run"), "--", *words] if node.is_in_bucket else words, node)
+    is_lost = node.is_in_bucket and node.payload == "train" and code > 128
+    if is_lost and not StoredAttempt(node.run, attempt).has_ended(node.rank):
+        lost = "what came after the last checkpoint in the bucket is lost"
+        raise Leave(PEER_LOST, f"depot.py of node {node.rank} was killed, {lost}")  # and with it all that it started
+    return code
+
+
+def run_passing_sigterm(words: list[str], node: SkypilotNode) -> int:
+    """Run a program until it ends, and pass SIGTERM on, which comes from sky cancel or a preemption. Its stderr goes to
+    stdout. Return its exit code; 128 + N after signal N.
+    """
+    process: subprocess.Popen[bytes] | None = None
+    is_pending = False
+
+    def pass_on(*_: object) -> None:
+        nonlocal is_pending
+        if process is None:
+            is_pending = True
+        else:
+            with contextlib.suppress(ProcessLookupError):  # it has ended
+                process.terminate()
+
+    signal.signal(signal.SIGTERM, pass_on)
+    sys.stdout.flush()
+    process = subprocess.Popen(words, env=node.environ, stderr=subprocess.STDOUT)
+    if is_pending:
+        process.terminate()
+    code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+# ---- the end
+
+
+def agree_on_end(node: SkypilotNode, attempt: int, code: int) -> tuple[int, int]:
+    """Wait for the other nodes; return how this node, or for node 0 the run, ended, and the exit code of this process.
+
+    code: of launch.sh
+    """
+    if node.storage == "node":
+        if code != DONE and node.rank > 0:
+            time.sleep(node.settings.grace_s)  # node 0 saves, which cannot be seen from here
+        return code, code
+    if node.settings.nodes == 1:
+        return code, code
+    code = code_of_all(node, attempt, code)
+    if node.rank == 0:
+        if code != DONE:
+            time.sleep(SETTLE_S)
+        return code, code
+    return code, DONE if StoredAttempt(node.run, attempt).has_ended(0) else code
+
+
+def code_of_all(node: SkypilotNode, attempt: int, code: int) -> int:
+    """Wait until all nodes have recorded their exit codes; return the worst one, or PEER_LOST if a node was lost.
+
+    After a failure the wait has a limit. A node other than 0 that is done does not wait.
+    """
+    nodes, uploads = node.settings.nodes, 2 if node.is_in_bucket else 1
+    until = time.monotonic() + uploads * node.settings.grace_s + MARGIN_S
+    while (node.rank == 0 if code == DONE else time.monotonic() < until) and node.lacking_nodes(attempt) > 0:
+        time.sleep(LOOK_S)
+    if code == DONE and node.rank > 0:
+        return code
+    ends = StoredAttempt(node.run, attempt)
+    if code == DONE and ends.ended_nodes() < nodes:
+        code = PEER_LOST
+    return ends.worst_exit(code, nodes)
+
+
+def remove_check(node: SkypilotNode, code: int) -> tuple[int, int]:
+    """Remove the run folder of a check that has passed. Return its exit code twice."""
+    if code == DONE and node.rank == 0:
+        if node.is_in_bucket:
+            time.sleep(LAST_FILES_S)
+            code = subprocess.run(node.depot_words("remove"), env=node.environ, check=False).returncode
+        shutil.rmtree(node.run, ignore_errors=True)
+    return code, code

@@ -1,0 +1,169 @@
+"""One node of a SkyPilot task: its JOBC_ variables, and the attempt of the run that it joins. Packed into jobctl."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import MutableMapping
+from pathlib import Path
+
+from ....trainer.rt.engines.values import number
+from ....trainer.rt.exit_codes import CRASHED, DATA_BROKEN
+from ....trainer.rt.job_secrets import secrets
+from ....trainer.rt.joining import (
+    SPACE_HINT,
+    StartFailure,
+    attempt_to,
+    depot_words,
+    derived_port,
+    init_from_of,
+    join_bucket,
+    join_run,
+    prepare_attempt,
+)
+from ....trainer.rt.node_settings import NodeSettings
+from ....trainer.rt.removal import remove_folder
+from .stored_attempt import StoredAttempt
+
+ANOTHER_JOB = "another number of {0} is another job: compile it"
+
+
+class SkypilotNode:
+    """One node of the job.
+
+    artifact: the folder that was sent; payload: train, smoke or preflight; environ: os.environ, with SkyPilot's
+    variables; the JOBC_ variables of the node are added
+    Raises StartFailure if SkyPilot provides other nodes or GPUs than the job was compiled for.
+    """
+
+    def __init__(self, artifact: Path, payload: str, environ: MutableMapping[str, str]) -> None:
+        self.artifact, self.payload, self.environ = artifact, payload, environ
+        self.settings = NodeSettings.read(artifact)
+        self.storage = self.settings.storage
+        self.is_in_bucket = self.storage == "object"
+        addresses = environ.get("SKYPILOT_NODE_IPS", "").split("\n")
+        if addresses == [""]:
+            hint = "SkyPilot sets it in `run`: call sky launch task.sky.yaml"
+            raise StartFailure(CRASHED, "SKYPILOT_NODE_IPS is not set", hint)
+        _require_compiled_size(self.settings, len(addresses), environ.get("SKYPILOT_NUM_GPUS_PER_NODE") or "0")
+        self.rank, self.task_id = int(environ["SKYPILOT_NODE_RANK"]), environ["SKYPILOT_TASK_ID"]
+        self.home = environ.get("HOME") or str(Path.home())
+        self.project = f"{self.home}/sky_workdir"
+        self.root = self._run_root()
+        run_id = environ.get("JOBC_RUN_ID") or self.task_id
+        self.run = self.root / (self.settings.run_folder if payload == "train" else ".checks") / run_id
+        environ.update(
+            JOBC_NODE_RANK=str(self.rank),
+            JOBC_NODES=str(self.settings.nodes),
+            JOBC_NODE_LIST=",".join(addresses),
+            JOBC_HEAD_ADDR=addresses[0],
+            JOBC_HEAD_PORT=str(self.settings.rendezvous_port),  # 0: node 0 chooses, and the others read it in the run
+            JOBC_JOB_ID=self.task_id,
+            JOBC_RUN_ID=run_id,
+            JOBC_RUN_ROOT=str(self.root),
+            JOBC_RUN_DIR=str(self.run),
+            JOBC_PROJECT=self.project,
+            JOBC_TIME_LIMIT_S=str(self.settings.time_limit_s),
+        )
+
+    def _run_root(self) -> Path:
+        """Return the folder of all runs; with a bucket, the folder of this node's part of them."""
+        root = str(self.settings.tree.get("storage_root", ""))
+        path = Path(root if root.startswith("/") else f"{self.home}/{root[2:] if root.startswith('~/') else root}")
+        return path / f"node_{self.rank:02}" if self.is_in_bucket else path
+
+    # ---- the attempt
+
+    def join(self) -> int:
+        """Return the attempt, when all nodes have joined it and its files are in the run folder. Raises StartFailure,
+        JoinFailure, Leave.
+        """
+        attempt_to(f"create the folder {self.run}", self.run.mkdir, parents=True, exist_ok=True)
+        join = {"shared": self._join_shared, "object": self._join_bucket, "node": self._join_own_disks}
+        attempt = join[self.storage]()
+        self.environ["JOBC_ATTEMPT"] = str(attempt)
+        init_from = init_from_of(self.run)
+        if init_from:
+            self.environ["JOBC_INIT_FROM"] = init_from
+        return attempt
+
+    def _join_shared(self) -> int:
+        if self.rank == 0:  # before the others start: the next launch on this cluster replaces it
+            self._copy_code()
+        most, timeout_s = self.settings.max_requeues, self._timeout_s()
+        return join_run(self.run, self.rank, self.settings.nodes, self.task_id, most, timeout_s, self._prepare)
+
+    def _join_bucket(self) -> int:
+        """Join with a run folder on this node's disk, beside the run in the bucket."""
+        settings, environ = self.settings, self.environ
+        environ.update(settings.store or {})
+        environ.update(settings.tree["node"].get("env_aws") or {})
+        keys = {name: reference for name, reference in settings.secrets.items() if name.startswith("AWS_")}
+        environ.update(secrets(keys, environ, self.payload))
+        fork_of, most = environ.get("JOBC_FORK_OF", ""), settings.max_requeues
+        attempt = join_bucket(self.run, self.task_id, most, self._timeout_s(), fork_of, self._prepare)
+        self._copy_code()
+        return attempt
+
+    def _join_own_disks(self) -> int:
+        """Join without shared storage: the attempt is that of jobctl submit, and the checkpoints are on node 0."""
+        attempt = number(self.environ.get("JOBC_ATTEMPT", "")) or 0
+        if self.settings.nodes > 1 and not self.settings.rendezvous_port:  # node 0 cannot publish one
+            self.environ["JOBC_HEAD_PORT"] = str(derived_port(self.task_id))
+        self._copy_code()
+        if self.rank == 0 or not (self.run / f"artifact/{attempt}").is_dir():
+            self._prepare(attempt)
+        return attempt
+
+    def _timeout_s(self) -> float:
+        return float(self.settings.tree.get("start_timeout_s", 0))
+
+    def _prepare(self, attempt: int) -> None:
+        fork_of, folder = self.environ.get("JOBC_FORK_OF", ""), self.settings.run_folder
+        init_from = str(self.root / folder / fork_of) if fork_of else ""
+        prepare_attempt(self.run, attempt, self.artifact, init_from, folder, self.project)
+
+    def _copy_code(self) -> None:
+        """Copy the code that jobctl submit sent to the run, unless it is there. By hand it is in the working folder."""
+        sent, code = Path(self.project, self.run.name, "code"), self.run / "code"
+        if not sent.is_dir() or code.exists():
+            return
+        copy = self.run / f".code.{self.rank}"
+        if copy.exists():
+            attempt_to(f"remove {copy}", remove_folder, copy)
+        done = subprocess.run(["cp", "-R", "--", str(sent), str(copy)], stderr=subprocess.PIPE, check=False)
+        if done.returncode:
+            reason = done.stderr.decode(errors="replace").strip().rpartition(": ")[2]
+            raise StartFailure(CRASHED, f"cannot copy the code to {self.run}: {reason}", SPACE_HINT)
+        try:
+            copy.rename(code)
+        except OSError as error:
+            if not code.is_dir():  # else another node shares this storage and was first
+                title = f"cannot move the code to {code}: {error.strerror}"
+                raise StartFailure(CRASHED, title, SPACE_HINT) from error
+            remove_folder(copy)
+
+    # ---- the other nodes
+
+    def depot_words(self, verb: str) -> list[str]:
+        """Return the command that runs a verb of depot.py for the run."""
+        return depot_words(self.run, verb)
+
+    def lacking_nodes(self, attempt: int) -> int:
+        """Return how many nodes have recorded no exit code in the attempt and may still do so."""
+        if not self.is_in_bucket:
+            return StoredAttempt(self.run, attempt).lacking_nodes(self.settings.nodes)
+        os.makedirs(self.run / f"exit/{attempt}", exist_ok=True)  # to which depot.py downloads them
+        words = self.depot_words("lacking")
+        done = subprocess.run(words, env=self.environ, stdout=subprocess.PIPE, check=False)
+        return 0 if done.returncode else number(done.stdout.decode().strip()) or 0
+
+
+def _require_compiled_size(settings: NodeSettings, nodes: int, gpus: str) -> None:
+    """Raise StartFailure for another number of nodes, or of GPUs on each node, than the job was compiled for."""
+    if nodes != settings.nodes:
+        title = f"SkyPilot gives this job {nodes} nodes, it was compiled for {settings.nodes}"
+        raise StartFailure(DATA_BROKEN, title, ANOTHER_JOB.format("nodes"))
+    if gpus != str(settings.gpus):
+        title = f"SkyPilot gives this job {gpus} GPUs on each node, it was compiled for {settings.gpus}"
+        raise StartFailure(DATA_BROKEN, title, ANOTHER_JOB.format("GPUs"))

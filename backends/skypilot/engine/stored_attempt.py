@@ -1,0 +1,42 @@
+"""Read how the nodes of one attempt ended, from its run folder. Packed into jobctl."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from ....trainer.rt.engines.run import Run, machine
+from ....trainer.rt.exit_codes import CRASHED, DONE, PRIORITY
+
+
+class StoredAttempt(Run):
+    """One attempt of a run, also if its copy of the artifact is not in this folder."""
+
+    def __init__(self, path: Path, attempt: int) -> None:
+        super().__init__(path)
+        self._attempt = attempt
+
+    @property
+    def attempt(self) -> int | None:
+        return self._attempt
+
+    def has_ended(self, node: int) -> bool:
+        """Return whether the node has recorded its exit code."""
+        return (self.path / f"exit/{self._attempt}/node_{node:02}").is_file()
+
+    def lacking_nodes(self, nodes: int) -> int:
+        """Return how many of the nodes have recorded no exit code and may still do so."""
+        here = machine()
+        missing = [node for node in self.nodes() if node.number < nodes and not self.has_ended(node.number)]
+        statuses = (node.status(here, partial(self.silent_s, node)) for node in missing)
+        return sum(status not in ("dead", "silent") for status in statuses)
+
+    def worst_exit(self, code: int, nodes: int) -> int:
+        """Return the recorded exit code with the highest priority, DONE if all nodes are done.
+
+        code: of the process that ran this node. It counts only if a node has recorded none: a signal may have hit it
+        on its way out
+        """
+        codes = {*self.exit_codes().values()}
+        worst = next((wanted for wanted in PRIORITY if wanted in codes and wanted != DONE), DONE)
+        return CRASHED if worst == DONE and code != DONE and self.ended_nodes() < nodes else worst

@@ -1,0 +1,280 @@
+"""Run the tasks of a batch job, and decide at its end whether Slurm starts it again. Called by job.sbatch; Python 3.8.
+
+Usage  jobctl batch [RUN_DIR [ATTEMPT [here]]] -- srun OPTION… bash launch.sh
+       without RUN_DIR (sbatch by hand) it creates the run; here: in the user's allocation, which is never requeued
+Out    RUN/artifact/ATTEMPT, copied again when Slurm restarts the job; RUN/state/job_ATTEMPT; the worst exit code of the
+       nodes
+Source Slurm manual pages sbatch, srun, scancel, scontrol; 22.05 to 25.11
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ....trainer.rt.engines.engine import Engine, Failure
+from ....trainer.rt.engines.run import Run, worst_code
+from ....trainer.rt.engines.values import number, read_keys
+from ....trainer.rt.exit_codes import CRASHED, DATA_BROKEN, DONE, MEANING, PEER_LOST, PREEMPTED, PRIORITY
+from ....trainer.rt.run_folder import write_small
+from ....trainer.rt.run_secrets import forget_secrets
+from ....trainer.rt.signal_queue import SignalQueue
+from ....trainer.rt.verbs.command import call
+from ....trainer.rt.verbs.jobs import Place
+from .job_records import full_job_id, record_job, step_id
+from .pyxis import container_options, secrets_root
+from .requeue import lost_nodes, next_start, requeue
+
+LOOK_S = 1.0  # pause between two checks for a failed node
+CHECK_S = 60  # timeout of the step that checks whether all nodes see the run folder
+# An allocation (--here) may have been created with options that hide cores or GPUs from a task, or that contradict
+# those of srun in job.sbatch. Slurm's default without them: every task sees all GPUs of its node.
+_FOREIGN_PREFIXES = ("SLURM_CPU_BIND", "SLURM_MEM_BIND", "SLURM_GPU_BIND")
+_FOREIGN = (
+    "SLURM_TRES_BIND", "SLURM_DISTRIBUTION", "SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_GPU", "SLURM_CPUS_PER_GPU",
+    "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",  # each version of srun reads another of the two
+    "JOBC_RUN_ID", "JOBC_JOB_ID", "JOBC_NODE_RANK", "JOBC_NODE_LIST", "JOBC_HEAD_ADDR", "JOBC_HEAD_PORT",
+    "JOBC_INIT_FROM", "LOCAL_RANK",  # job_variables.py sets them in each task
+)  # fmt: skip
+_CANNOT_READ = '[[ -r $0 ]] || echo "$SLURM_NODEID $(uname -n)"'
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code of the job."""
+    return call(batch, argv)
+
+
+def batch(argv: list[str]) -> int:
+    """Run one attempt. Raises Failure if the run cannot be created or recorded."""
+    separator = argv.index("--")
+    arguments, srun = argv[:separator], argv[separator + 1 :]
+    signals = SignalQueue((signal.SIGUSR2, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD))
+    job_id = full_job_id(os.environ)
+    run = Path(arguments[0]) if arguments else created_run(job_id)
+    first_attempt = int(arguments[1]) if len(arguments) > 1 else 0
+    is_here = len(arguments) > 2
+    restarts = 0 if is_here else number(os.environ.get("SLURM_RESTART_COUNT", "")) or 0
+    artifact = copied_artifact(run, first_attempt, first_attempt + restarts)
+    return Batch(Place(artifact), job_id, restarts, is_here, signals).run_attempt(srun)
+
+
+class Batch:
+    """One attempt of a run, as a batch job or as a step of the user's allocation (--here)."""
+
+    def __init__(self, place: Place, job_id: str, restarts: int, is_here: bool, signals: SignalQueue) -> None:
+        """restarts: how often Slurm has started this job again"""
+        assert place.own_run is not None, "the artifact is a copy in the run folder"
+        self.place, self.run, self.artifact = place, place.own_run, place.artifact
+        self.engine = Engine(place.job)
+        self.attempt, self.job_id = int(place.artifact.name), job_id
+        self.restarts, self.is_here = restarts, is_here
+        self.most_restarts = int(place.settings["max_requeues"])
+        self.asked = ""  # time: the time limit is near; term: scancel or preemption
+        self._signals = signals
+
+    def run_attempt(self, srun: Sequence[str]) -> int:
+        """Run the tasks and return the exit code of the job. srun: words that end with `bash launch.sh`"""
+        if why := self._why_not():
+            return self._leave(*why)
+        self._record()
+        try:
+            words = self._task_words(srun)
+        except Failure as failure:
+            self._leave(failure.code, failure.title)
+            raise
+        environ = self._environment()
+        if self.place.job.nodes > 1 and (blind := self._blind_nodes(environ)):
+            return self._leave(DATA_BROKEN, self._record_blind(blind))
+        self._receive_signals(0)
+        code = PREEMPTED if self.asked else worst_exit(self.run, self._run_tasks(words, environ), self.place.job.nodes)
+        start = self._next_start(code)
+        if start:
+            self._record(reason=f"exit {code}: {MEANING[code]}; in the queue again")
+            if start == "queued" or self._requeue(code):
+                return code
+        return self._leave(code, MEANING[code])
+
+    def _why_not(self) -> tuple[int, str] | None:
+        """Return exit code and reason if the job must not run. Slurm restarts a job that it preempts, or whose node it
+        loses, without checking any of these limits.
+        """
+        if self.run.is_stopped:
+            return DONE, "stopped by jobctl stop before it started"
+        # from 24.05 on Slurm also requeues a job that ends well in the GraceTime of a preemption
+        last = read_keys(self.run.path / f"state/job_{self.attempt - 1}")
+        if self.restarts > 0 and number(last.get("exit", "")) == DONE:
+            return DONE, "done before Slurm started it again"
+        if self.restarts > self.most_restarts:
+            limit = f"lifecycle.max_requeues is {self.most_restarts}"
+            return CRASHED, f"started again {self.restarts} times: {limit}"
+        return None
+
+    def _task_words(self, srun: Sequence[str]) -> list[str]:
+        """Return the srun command with the options of Pyxis, if it is used, and the path of launch.sh in the run."""
+        *options, bash, script = srun
+        container: list[str] = []
+        if self.place.settings.get("pyxis"):
+            os.environ["JOBC_SECRETS_ROOT"] = secrets_root(os.environ)
+            container = container_options(self.place.settings, self.artifact, self.run.path, self.place.project)
+        return [*options, *container, bash, str(self.artifact / script)]
+
+    def _environment(self) -> dict[str, str]:
+        environ = task_environment(os.environ)
+        if self.place.settings.get("cluster"):
+            environ.pop("SLURM_CLUSTERS", None)  # the job is on that cluster
+        return {
+            **environ,
+            "JOBC_RUN_DIR": str(self.run.path),
+            "JOBC_ATTEMPT": str(self.attempt),
+            "JOBC_PROJECT": str(self.place.project),
+            "JOBC_STEP_TASKS": str(self.place.settings["step_tasks"]),
+        }
+
+    # ---- the tasks
+
+    def _blind_nodes(self, environ: Mapping[str, str]) -> dict[int, str]:
+        """Return number -> host of the nodes that cannot read the run folder: they could not report it there, and the
+        other nodes would wait for them.
+        """
+        nodes = self.place.job.nodes
+        layout = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--mpi=none"]
+        words = ["timeout", str(CHECK_S), "srun", *layout, "bash", "-c", _CANNOT_READ, str(self.artifact / "launch.sh")]
+        answer = self.engine.ask(words, CHECK_S + 30, inherited=environ)
+        sys.stderr.write(answer.errors)
+        return blind_nodes(answer.text)
+
+    def _record_blind(self, blind: Mapping[int, str]) -> str:
+        hosts = ",".join(blind.values())
+        why = f"{hosts} cannot read {self.artifact}: storage.root must be a folder that all nodes see"
+        first = self.run.path / f"exit/{self.attempt}/first"
+        write_small(first, str(DATA_BROKEN), {"node": next(iter(blind)), "reason": why})
+        return why
+
+    def _run_tasks(self, words: list[str], environ: Mapping[str, str]) -> int:
+        """Run srun and return its exit status; pass signals on to the tasks.
+
+        srun waits for every task: for that of a lost node until Slurm gives the node up. So srun is ended when a node
+        has failed so long ago that all live nodes have ended. (srun --wait counts from the end of any task, even a
+        successful one while rank 0 still saves.)
+        """
+        try:
+            srun = started_in_background(words, environ)
+        except OSError as error:
+            print(f"error: cannot run {words[0]}: {error.strerror}", file=sys.stderr)
+            return CRASHED
+        first, is_ended = self.run.path / f"exit/{self.attempt}/first", False
+        failed_at: float | None = None
+        while srun.poll() is None:
+            self._receive_signals(LOOK_S)
+            if not first.exists():  # or no longer: the ranks restart in place
+                failed_at = None
+                continue
+            failed_at = time.monotonic() if failed_at is None else failed_at
+            if not is_ended and time.monotonic() - failed_at > self.place.settings["kill_after_s"]:
+                srun.terminate()
+                is_ended = True
+        return srun.returncode
+
+    def _receive_signals(self, timeout_s: float) -> None:
+        """Wait for signals, and handle those that have arrived.
+
+        srun answers SIGTERM by killing the tasks; `scancel --signal` signals the tasks and leaves this program alone.
+        """
+        for arrived in self._signals.wait(timeout_s)[0]:
+            if arrived == signal.SIGUSR2:
+                self.asked = "time"
+            elif arrived in (signal.SIGTERM, signal.SIGINT):
+                self.asked = self.asked or "term"
+            if arrived in (signal.SIGUSR2, signal.SIGINT):
+                self._signal_steps()
+
+    def _signal_steps(self) -> None:
+        """Send SIGTERM to the steps of this job; with --here only to the run's step, once it exists."""
+        target = step_id(self.run.path, self.attempt) if self.is_here else self.job_id
+        if target:
+            self.engine.ask(["scancel", "--signal=TERM", target])
+
+    # ---- the end
+
+    def _next_start(self, code: int) -> str:
+        if self.is_here:
+            return ""
+        answer = self.engine.ask(["scontrol", "show", "job", self.job_id])
+        limits = (self.restarts, self.most_restarts)
+        return "" if answer.code else next_start(answer.text, code, self.asked, *limits, self.run.is_stopped)
+
+    def _requeue(self, code: int) -> bool:
+        nodes = os.environ.get("SLURM_JOB_NODELIST", "")
+        lost = lost_nodes(self.engine, nodes) if code == PEER_LOST else []
+        if lost:
+            print(f"node {','.join(lost)} does not answer: the next start is without it", flush=True)
+        return requeue(self.engine, self.run.path / "state", self.job_id, nodes, lost)
+
+    def _record(self, code: int | None = None, reason: str = "") -> None:
+        record_job(self.run.path, self.attempt, self.job_id, code, reason, self.is_here)
+
+    def _leave(self, code: int, reason: str) -> int:
+        """Record the end of the run, remove its secrets, and return the exit code."""
+        with contextlib.suppress(OSError):  # a full disk
+            self._record(code, reason)
+        forget_secrets(self.run.path)
+        return code
+
+
+def created_run(job_id: str) -> Path:
+    """Create the run of a job that was queued by hand, or return it if Slurm has restarted the job."""
+    words = [sys.executable, "-I", "-S", sys.argv[0], "submit", "--only-prepare", "--run-id", f"slurm-{job_id}"]
+    submit = subprocess.run(words, stdout=subprocess.PIPE, check=False)
+    if submit.returncode:
+        sys.exit(submit.returncode)
+    return Path(os.fsdecode(submit.stdout).rstrip("\n"))
+
+
+def copied_artifact(run: Path, first_attempt: int, attempt: int) -> Path:
+    """Return the artifact of an attempt, copied from that of the first attempt of this job if it is missing."""
+    artifact = run / f"artifact/{attempt}"
+    if not artifact.is_dir():
+        unfinished = artifact.with_name(f".{attempt}.{os.getpid()}")
+        shutil.copytree(run / f"artifact/{first_attempt}", unfinished, symlinks=True)
+        unfinished.rename(artifact)
+    return artifact
+
+
+def task_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of srun: without what an allocation or another job may have left."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in _FOREIGN and not name.startswith(_FOREIGN_PREFIXES)
+    }
+
+
+def blind_nodes(text: str) -> dict[int, str]:
+    """Return number -> host of the nodes in the output of the check, in order."""
+    fields = [line.split() for line in text.splitlines()]
+    return dict(sorted((int(pair[0]), pair[1]) for pair in fields if len(pair) == 2 and number(pair[0]) is not None))
+
+
+def worst_exit(run: Run, status: int, nodes: int) -> int:
+    """Return the worst exit code that the nodes have recorded.
+
+    status: that of srun; counts only if a node has recorded nothing, because a signal may have hit a node at its end
+    """
+    code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
+    return CRASHED if code == DONE and status and run.ended_nodes() < nodes else code
+
+
+def started_in_background(words: list[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a program that ignores Ctrl-C, as a background job of a shell does. Raises OSError."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return subprocess.Popen(words, env=dict(environ), stdin=subprocess.DEVNULL)
+    finally:
+        signal.signal(signal.SIGINT, handler)

@@ -1,0 +1,50 @@
+"""Record in a run folder which Slurm job runs an attempt, and how it ended. Packed into jobctl; Python 3.8.
+
+RUN/state/job_ATTEMPT   job_id; exit and reason at the end; here=yes if the job is the user's allocation (--here)
+RUN/state/step_ATTEMPT  JOB.STEP of the tasks: with --here only this step belongs to the run
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from ....trainer.rt.engines.values import read_text
+from ....trainer.rt.run_folder import write_small
+
+_STEP_ID = re.compile(r"[0-9]{1,18}[.][0-9]{1,18}")
+
+
+def full_job_id(environ: Mapping[str, str]) -> str:
+    """Return the job ID; ARRAY_ELEMENT in a job array, because an element's own ID may stand for the whole array."""
+    job_id = environ.get("SLURM_ARRAY_JOB_ID") or environ.get("SLURM_JOB_ID", "")
+    element = environ.get("SLURM_ARRAY_TASK_ID", "")
+    return f"{job_id}_{element}" if element else job_id
+
+
+def note_job(run: Path, attempt: int, job_id: str) -> None:
+    """Record a queued job, unless it runs already and has recorded itself."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(OSError), open(os.open(run / f"state/job_{attempt}", flags, 0o666), "w") as file:
+        file.write(f"job_id={job_id}\n")
+
+
+def record_job(run: Path, attempt: int, job_id: str, code: int | None, reason: str, is_here: bool) -> None:
+    """Record a job that runs, or with its exit code one that has ended. Raises OSError."""
+    end = {"exit": "" if code is None else code, "reason": reason}
+    write_small(run / f"state/job_{attempt}", keys={"job_id": job_id, **end, "here": "yes" if is_here else ""})
+
+
+def record_step(run: Path, attempt: str, environ: Mapping[str, str]) -> None:
+    """Record the step of the tasks. environ: that of one of its tasks"""
+    with contextlib.suppress(OSError):
+        write_small(run / f"state/step_{attempt}", f"{environ['SLURM_JOB_ID']}.{environ['SLURM_STEP_ID']}")
+
+
+def step_id(run: Path, attempt: int) -> str:
+    """Return the recorded step; "" until it runs."""
+    text = read_text(run / f"state/step_{attempt}").strip()
+    return text if _STEP_ID.fullmatch(text) else ""

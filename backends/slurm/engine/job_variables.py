@@ -1,0 +1,75 @@
+"""Translate Slurm's variables of a task into those of jobc. Called by `jobctl node` and `jobctl container`; Python 3.8.
+
+In   environment of a task of srun, and what batch.py or trial.py have set in it (they override Slurm's)
+Out  JOBC_ variables of the node; LOCAL_RANK with launcher=srun; RUN/state/step_ATTEMPT, for jobctl stop
+Source Slurm manual page srun, OUTPUT ENVIRONMENT VARIABLES; 22.05 to 25.11
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from ....trainer.rt.engines.values import read_keys
+from ....trainer.rt.exit_codes import DATA_BROKEN
+from ....trainer.rt.node_failure import NodeFailure
+from ....trainer.rt.node_settings import NodeSettings
+from .job_records import full_job_id, record_step
+
+_HOST_LIST = re.compile(r"([^][,]*)\[([^][,-]+)[^]]*\](.*)", re.DOTALL)
+
+
+def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict[str, str]:
+    """Return the variables of this task; {} outside a step of Slurm.
+
+    rank: ignored, because one command starts launch.sh on all nodes
+    Raises NodeFailure if Slurm has placed the tasks on other nodes than the job needs.
+    """
+    if not environ.get("SLURM_NODEID") or not environ.get("SLURM_STEP_ID"):
+        return {}
+    job = NodeSettings.read(artifact)
+    run = artifact.parent.parent if (artifact.parent.parent / "state/run").is_file() else None
+    nodes = environ.get("SLURM_STEP_NODELIST", "")
+    folder = environ.get("JOBC_RUN_DIR", "" if run is None else str(run))
+    variables = {
+        "JOBC_RUN_DIR": folder,
+        "JOBC_RUN_ID": os.path.basename(folder),
+        "JOBC_ATTEMPT": "0" if run is None else artifact.name,
+        "JOBC_JOB_ID": full_job_id(environ),
+        "JOBC_TIME_LIMIT_S": "0",  # Slurm enforces it
+        "JOBC_NODE_RANK": environ["SLURM_NODEID"],
+        "JOBC_NODE_NAME": environ.get("SLURMD_NODENAME", ""),
+        "JOBC_NODE_LIST": nodes,
+        "JOBC_HEAD_ADDR": first_host(nodes),
+        "JOBC_HEAD_PORT": str(job.rendezvous_port),  # 0: node 0 chooses it; the others read it in the run folder
+    }
+    init_from = read_keys(Path(folder, "state/run")).get("init_from", "") if folder else ""
+    if init_from:
+        variables["JOBC_INIT_FROM"] = init_from
+    variables = {name: environ.get(name, value) for name, value in variables.items()}
+    if job.launcher == "srun":
+        variables["LOCAL_RANK"] = environ.get("SLURM_LOCALID", "0")  # one task for each rank
+    if wanted := environ.get("JOBC_STEP_TASKS"):
+        require_tasks(wanted, environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
+        if environ.get("SLURM_PROCID") == "0":
+            record_step(Path(variables["JOBC_RUN_DIR"]), variables["JOBC_ATTEMPT"], environ)
+    return variables
+
+
+def first_host(nodes: str) -> str:
+    """Return the first host of a node list such as n[07-09,12],x1. Containers lack scontrol, which would print it."""
+    while match := _HOST_LIST.fullmatch(nodes):
+        nodes = "".join(match.groups())
+    return nodes.partition(",")[0]
+
+
+def require_tasks(wanted: str, present: str) -> None:
+    """Raise NodeFailure if the step has other tasks per node. Values: as in SLURM_STEP_TASKS_PER_NODE
+
+    In the user's allocation (--here) srun spreads the tasks as they fit, whatever --ntasks-per-node is.
+    """
+    if present != wanted:
+        title = f"the allocation has room for {present} tasks on its nodes, and this job needs {wanted}"
+        raise NodeFailure(DATA_BROKEN, title, "salloc with the options of the #SBATCH lines in job.sbatch")

@@ -1,0 +1,55 @@
+"""Return the options of srun for a container that Pyxis creates on each node. Packed into jobctl; Python 3.8.
+
+In   container, mounts and secrets of the job (job.json); the folders of the run and of the project
+Out  options of srun; or Failure if Pyxis cannot mount a folder
+Source github.com/NVIDIA/pyxis 0.24, README and args.c
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ....trainer.rt.engines.engine import Failure
+from ....trainer.rt.exit_codes import DATA_BROKEN
+from ....trainer.rt.run_secrets import secrets_of
+
+
+def container_options(settings: Mapping[str, Any], artifact: Path, run: Path, project: Path) -> list[str]:
+    """Return the options of srun. Variables that launch.sh exports override those of the image, so --container-env is
+    not needed.
+
+    settings: those in job.json; project: folder in which the job was compiled. Raises Failure.
+    """
+    container, node = settings["container"], settings["node"]
+    mounts = [
+        f"{mount['source']}:{mount['target']}{':ro' if mount['read_only'] else ''}" for mount in container["mounts"]
+    ]
+    files = [secret["ref"] for secret in node["secrets"].values() if secret["kind"] == "file"]
+    folders = ["/tmp", project, project / node["code"]["root"], run, artifact, secrets_of(run), *files]
+    for path in map(_absolute, folders):
+        if not os.path.exists(path):
+            continue
+        if re.search(r"[\s,:\\]", path):
+            hint = "its option cannot contain paths with spaces, commas, colons or backslashes"
+            raise Failure(f"Pyxis cannot mount {path}", hint, DATA_BROKEN)
+        mounts.append(f"{path}:{path}")
+    return [
+        f"--container-image={container['image']}",
+        f"--container-mounts={','.join(mounts)}",
+        "--no-container-mount-home",
+        *container["options"],
+    ]
+
+
+def secrets_root(environ: Mapping[str, str]) -> str:
+    """Return the folder of secrets on the node: an image may set another HOME."""
+    return environ.get("JOBC_SECRETS_ROOT") or f"{environ.get('HOME') or '/nonexistent'}/.jobc/secrets"
+
+
+def _absolute(path: str | Path) -> str:
+    home = os.environ.get("HOME", "")
+    return os.path.abspath(re.sub("^~/", lambda _: f"{home}/", os.fspath(path)))

@@ -1,0 +1,105 @@
+"""Decide whether Slurm starts a job again, and requeue it without the nodes that do not answer. Packed into jobctl.
+
+In   what scontrol prints about the job, its nodes and the configuration
+Out  the job in the queue again
+Source Slurm manual page scontrol, 22.05 to 25.11; _slurm_rpc_requeue in src/slurmctld/proc_req.c
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ....trainer.rt.engines.engine import Engine
+from ....trainer.rt.exit_codes import PEER_LOST, PREEMPTED
+
+ANSWER_S, MOST_ASKED = 10.0, 64  # timeout for a slurmd to accept a connection, and number of nodes asked at once
+_NODE = re.compile(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", re.MULTILINE)
+
+
+def next_start(shown: str, code: int, asked: str, restarts: int, most_restarts: int, is_stopped: bool) -> str:
+    """Return "queued" if Slurm has requeued the job already, "ask" if the job should be requeued, else "".
+
+    A job is requeued near its time limit, in the GraceTime of a preemption, and after a lost node; not after scancel by
+    hand or jobctl stop.
+    shown: what `scontrol show job` prints; code: exit code of the job; asked: "time" after the signal of the time limit
+    """
+    match = re.search("Restarts=([0-9]{1,18})", shown)
+    if match and int(match[1]) > restarts:
+        return "queued"
+    if "JobState=RUNNING" not in shown or is_stopped or restarts >= most_restarts:
+        return ""
+    is_early = asked == "time" or re.search("PreemptTime=[0-9]", shown)
+    return "ask" if code == PEER_LOST or (code == PREEMPTED and is_early) else ""
+
+
+def lost_nodes(engine: Engine, nodes: str) -> list[str]:
+    """Return the names of the nodes whose slurmd accepts no connection. nodes: as in SLURM_JOB_NODELIST"""
+    port = slurmd_port(engine.ask(["scontrol", "show", "config"]).text)
+    if port is None:
+        return []
+    return silent_nodes(node_addresses(engine.ask(["scontrol", "--oneliner", "show", "node", nodes]).text), port)
+
+
+def slurmd_port(config: str) -> int | None:
+    """Return the port of slurmd in the output of `scontrol show config`."""
+    match = re.search("^SlurmdPort *= *([0-9]{1,5})", config, re.MULTILINE)
+    return int(match[1]) if match else None
+
+
+def node_addresses(shown: str) -> dict[str, str]:
+    """Return name -> address of the nodes in the output of `scontrol --oneliner show node`."""
+    return dict(_NODE.findall(shown))
+
+
+def silent_nodes(addresses: Mapping[str, str], port: int) -> list[str]:
+    """Return the names of the nodes that accept no connection."""
+    with ThreadPoolExecutor(MOST_ASKED) as pool:
+        answers = {name: pool.submit(_answers, address, port) for name, address in addresses.items()}
+    return [name for name, answer in answers.items() if not answer.result()]
+
+
+def _answers(address: str, port: int) -> bool:
+    try:
+        socket.create_connection((address, port), ANSWER_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def requeue(engine: Engine, folder: Path, job_id: str, nodes: str, lost: Sequence[str]) -> bool:
+    """Requeue this job, without its lost nodes. Return False if Slurm does not take it.
+
+    Slurm would start it on the lost nodes again, or wait until it considers them down (SlurmdTimeout, 300 s): so they
+    leave the job first, and are excluded from the next start. Slurm keeps the node of this program in the job; if that
+    node is lost, Slurm requeues the job itself, after SlurmdTimeout.
+    folder: becomes the working directory, in which scontrol writes a script for interactive shells; it is removed
+    nodes: as in SLURM_JOB_NODELIST
+    """
+    excluded = ""
+    if lost:
+        names = engine.ask(["scontrol", "show", "hostnames", nodes]).text.split()
+        kept = ",".join(name for name in names if name not in lost)
+        os.chdir(folder)
+        engine.ask(["scontrol", "update", f"jobid={job_id}", f"nodelist={kept}"])
+        for script in folder.glob("slurm_job_*_resize.*"):
+            script.unlink()
+        excluded = excluded_nodes(engine.ask(["scontrol", "show", "job", job_id]).text)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a requeue ends this job, with KillWait (30 s) for the rest
+    if engine.ask(["scontrol", "requeue", job_id]).code:
+        return False
+    if lost:  # only a pending job takes this; a job that requires the node waits for it
+        without = ",".join(filter(None, [excluded, *lost]))
+        engine.ask(["scontrol", "update", f"jobid={job_id}", f"excnodelist={without}"])
+    return True
+
+
+def excluded_nodes(shown: str) -> str:
+    """Return the nodes that a job excludes, from the output of `scontrol show job`; "" if it excludes none."""
+    match = re.search(r"\bExcNodeList=(\S*)", shown)
+    return match[1] if match and match[1] != "(null)" else ""

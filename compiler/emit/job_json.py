@@ -1,0 +1,76 @@
+"""Write and validate `.jobc/job.json`, the one file that records what an artifact is.
+
+In   a parsed job.json, which may have been edited by hand, so readers rely only on what is checked here
+Out  its text, its checksum, whether it is valid
+It has the settings that jobctl reads; `place`, the path NAME/BACKEND of the artifact; the records `identity`, `spec`
+and `plan`, as `key = value` lines; and the seal, which records how the artifact was compiled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+JOB = ".jobc/job.json"
+SEAL = ("digest", "versions", "request", "inputs", "checksums")  # the last keys of the file
+EARLIER = ".jobc/manifest.json"  # had the checksums until jobc wrote one file
+_REQUEST = {"words", "command", "config_name", "strict"}
+
+
+def to_text(tree: Mapping[str, Any]) -> str:
+    """Return the only valid text of the file: other white space or order counts as an edit."""
+    return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
+
+
+def checksum(tree: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the file without its seal, so that it depends only on what a run can read."""
+    covered = {key: value for key, value in tree.items() if key not in SEAL}
+    return hashlib.sha256(to_text(covered).encode("utf-8")).hexdigest()
+
+
+def is_valid(tree: Any) -> bool:
+    return (
+        isinstance(tree, dict)
+        and isinstance(tree.get("place"), str)
+        and isinstance(tree.get("sweep"), bool)
+        and isinstance(tree.get("digest"), str)
+        and _is_text_by_name(tree.get("versions"))
+        and "jobc" in tree["versions"]
+        and ("request" not in tree or _is_request(tree["request"]))
+        and _is_text_by_name(tree.get("inputs"))
+        and isinstance(tree.get("checksums"), dict)
+        and all(is_path(path) and _is_entry(entry) for path, entry in tree["checksums"].items())
+    )
+
+
+def is_path(path: str) -> bool:
+    """Return whether a text is a valid relative path in the directory."""
+    return "\0" not in path and all(part != ".." and 0 < len(part.encode()) <= 255 for part in path.split("/"))
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict) and isinstance(entry.get("sha256"), str) and isinstance(entry.get("executable"), bool)
+    )
+
+
+def _is_request(tree: Any) -> bool:
+    return (
+        isinstance(tree, dict)
+        and tree.keys() >= _REQUEST
+        and are_lines(tree["words"])
+        and (tree["command"] is None or are_lines(tree["command"]))
+        and isinstance(tree["config_name"], str)
+        and isinstance(tree["strict"], bool)
+    )
+
+
+def are_lines(value: Any) -> bool:
+    """Return whether a value is a list of texts."""
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)
+
+
+def _is_text_by_name(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())

@@ -1,0 +1,157 @@
+"""Command lines of Docker and Apptainer that start a program in the container of a job.
+
+Process numbers, the network, the host name, the user and the paths are the same inside and outside, so that
+`jobctl stop` and `jobctl status` work from outside. No value of a variable is in a command line, because `ps` shows it.
+Source: docker run, Docker 20.10 to 28; apptainer exec, Apptainer 1.1 to 1.5.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+# Variables that a container gets if they are set outside, beside the secrets of the job.
+PASSED = (
+    "JOBC_*", "SLURM_*", "NCCL_*", "RCCL_*", "TORCH_*", "UCX_*", "FI_*", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HOME", "USER", "LOGNAME", "TMPDIR", "TERM", "LANG", "LC_ALL", "TZ",
+    "http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
+)  # fmt: skip
+_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Devices(NamedTuple):
+    """Devices of this node that the container gets. rocm_groups: group IDs of the AMD devices, () without any"""
+
+    nvidia: bool = False
+    rocm_groups: tuple[int, ...] = ()
+    infiniband: bool = False
+
+
+class User(NamedTuple):
+    """IDs of the user that runs the container."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
+class Container(NamedTuple):
+    """One start of an image.
+
+    image: name for Docker; path or URL for Apptainer; mounts: values of --mount; variables: names to pass
+    options: words of container.options; shm_bytes: size of /dev/shm, None for that of the host
+    """
+
+    image: str
+    workdir: str
+    mounts: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    devices: Devices = Devices()
+    shm_bytes: int | None = None
+
+
+# ---- both runtimes
+
+
+def bind_mount(source: str, target: str, read_only: bool) -> str:
+    """Return the value of --mount, which is a line of CSV in both runtimes."""
+    fields = (f"{name}={path}".replace('"', '""') for name, path in (("source", source), ("target", target)))
+    return ",".join(["type=bind", *(f'"{field}"' for field in fields), *(["readonly"] if read_only else [])])
+
+
+def passed_variables(names: Iterable[str], secrets: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the variables that the container gets, sorted. secrets: names that the job adds"""
+    added = set(secrets)
+    valid = filter(_VARIABLE.fullmatch, names)
+    return tuple(sorted(n for n in valid if n in added or any(fnmatchcase(n, pattern) for pattern in PASSED)))
+
+
+def devices_of_node(gpus: int) -> Devices:
+    """Return the devices of this node. gpus: GPUs that the job uses on it; 0 leaves all of them out"""
+    amd = ["/dev/kfd", *sorted(glob.glob("/dev/dri/render*"))] if gpus and os.path.exists("/dev/kfd") else []
+    return Devices(
+        bool(gpus) and os.path.exists("/dev/nvidiactl"),
+        tuple(os.stat(device).st_gid for device in amd),
+        os.path.isdir("/dev/infiniband"),
+    )
+
+
+def reason(output: str) -> str:
+    """Return the line in which a runtime reports what is wrong: its first error, else its first line with text."""
+    lines = [line for line in output.splitlines() if line]
+    errors = [line for line in lines if "rror" in line or "FATAL" in line]
+    return (errors or lines or [""])[0]
+
+
+def remedy(line: str) -> str:
+    """Return the hint for the line in which a runtime reports why an image does not start."""
+    if "executable file not found" in line:
+        return "jobc needs bash and Python 3.10 or newer in the image"
+    if "device driver" in line:
+        return "install the NVIDIA Container Toolkit on that host"
+    return "check image, mounts and container.options"
+
+
+# ---- Docker
+
+
+def docker_options(container: Container, user: User) -> list[str]:
+    """Return the command up to the options that only one of several starts has."""
+    words = [
+        "docker",
+        "run",
+        "--rm",
+        "--log-driver=none",
+        f"--workdir={container.workdir}",
+        "--pid=host",
+        "--network=host",
+        "--userns=host",
+        f"--user={user.uid}:{user.gid}",
+        *(f"--group-add={group}" for group in user.groups),  # access to shared storage often depends on groups
+        f"--shm-size={container.shm_bytes}" if container.shm_bytes else "--ipc=host",
+        *(f"--env={name}" for name in container.variables),
+        *(f"--mount={value}" for value in container.mounts),
+    ]
+    if container.devices.nvidia:
+        words.append("--gpus=all")  # CUDA_VISIBLE_DEVICES is passed, and means the same inside
+    elif container.devices.rocm_groups:  # as in the manual of ROCm
+        words += ["--device=/dev/kfd", "--device=/dev/dri", "--security-opt=seccomp=unconfined"]
+        words += [f"--group-add={group}" for group in container.devices.rocm_groups]
+    if container.devices.infiniband:
+        words += ["--device=/dev/infiniband", "--ulimit=memlock=-1:-1"]
+    return [*words, *container.options]
+
+
+def docker_start(container: Container) -> list[str]:
+    """Return the end of the command; the arguments of bash follow."""
+    return ["--entrypoint=bash", container.image]
+
+
+# ---- Apptainer, or SingularityCE 3.10 or later, which has the same options
+
+
+def apptainer_options(container: Container, program: str) -> list[str]:
+    """Return the command up to the image. program: path of apptainer or singularity"""
+    words = [program, "exec", "--cleanenv", "--no-eval"]  # else a shell expands the values of the variables
+    words += [f"--pwd={container.workdir}", *(f"--mount={value}" for value in container.mounts)]
+    if container.devices.nvidia:
+        words.append("--nv")
+    if container.devices.rocm_groups:
+        words.append("--rocm")
+    return [*words, *container.options]
+
+
+def apptainer_start(container: Container) -> list[str]:
+    """Return the end of the command; the arguments of bash follow."""
+    return [container.image, "bash"]
+
+
+def apptainer_variables(names: Iterable[str], program: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which Apptainer passes others. HOME is left out, because it rejects that one."""
+    prefix = "SINGULARITYENV_" if os.path.basename(program) == "singularity" else "APPTAINERENV_"
+    return {prefix + name: environ[name] for name in names if name != "HOME"}
