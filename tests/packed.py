@@ -6,14 +6,14 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from jobc.compiler.pipeline.library import library
+from jobc.compiler.pipeline.library import program as packed_program
 from jobc.compiler.plugins.registry import find_plugins
 
 
 def write_program(folder: Path, uses_trainer: bool = True, backend: str = "") -> Path:
     """`jobctl`, as an artifact has it. uses_trainer: of one that runs the bundled trainer"""
     program = folder / "jobctl"
-    packed = library(uses_trainer, find_plugins()[backend] if backend else None)[0].content
+    packed = packed_program(uses_trainer, find_plugins()[backend] if backend else None).content
     program.write_bytes(packed)
     program.chmod(0o755)
     return program

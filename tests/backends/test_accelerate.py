@@ -194,7 +194,7 @@ def test_hsdp_is_a_mesh_for_a_program_that_uses_accelerate_and_the_trainers_own_
 def test_the_files_are_the_same_on_every_backend(backend: str) -> None:
     words = ("nodes=2", "gpus=8", "parallel=deepspeed", "launcher=accelerate")
     mine, theirs = compiled(*words), compiled(*words, backend=backend)
-    for path in ("accelerate.yaml", "deepspeed.json", "train.json", "node.sh"):
+    for path in ("accelerate.yaml", "deepspeed.json", "train.json", "launch.sh"):
         assert text(mine, path) == text(theirs, path)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from jobc.backends.slurm.engine.job_variables import first_host
 from jobc.compiler.frontend.overrides import spell
 from jobc.compiler.pipeline.compile import compile_job, write_job
 from jobc.compiler.pipeline.types import Request
@@ -197,7 +198,7 @@ def test_stop_ends_the_container_on_every_node(cluster: Cluster, dockers: list[D
 
 
 def all_ended(cluster: Cluster, dockers: list[Docker]) -> bool:
-    left = cluster.processes("program.py|jobctl supervise|^docker run|apptainer exec")
+    left = cluster.processes("program.py|jobctl launch|^docker run|apptainer exec")
     return not left and not [name for docker in dockers for name in docker.containers()]
 
 
@@ -209,7 +210,7 @@ def test_a_signal_to_submit_reaches_the_ranks(
     job = make(way, command=("program.py", "300"))
     submitted = job.host.popen([job.artifact / "jobctl", "submit"], cwd=job.project)
     job.wait_until_up(2)
-    submitter = next(seen for seen in job.host.processes("^docker run|apptainer exec") if "node.sh" in seen.command)
+    submitter = next(seen for seen in job.host.processes("^docker run|apptainer exec") if "launch.sh" in seen.command)
     os.kill(submitter.pid, getattr(signal, f"SIG{number}"))
     assert submitted.wait(120) == code
     wait_for(lambda: all_ended(cluster, dockers), "an end of all", 10)
@@ -222,7 +223,7 @@ def test_nothing_outlives_the_process_that_started_the_container(
     job = make(way, command=("program.py", "300"))
     start(job, way)
     node = cluster.nodes[0]
-    outside = next(seen for seen in node.processes("^docker run|apptainer exec") if "node.sh" in seen.command)
+    outside = next(seen for seen in node.processes("^docker run|apptainer exec") if "launch.sh" in seen.command)
     os.kill(outside.pid, signal.SIGKILL)
     wait_for(lambda: all_ended(cluster, dockers), "an end of all")
 
@@ -282,7 +283,7 @@ def test_preflight_goes_on_inside_after_what_is_missing_outside(dockers: list[Do
     ("word", "reason"),
     [
         ("image=bare:1", "needs bash and Python 3.10 or newer in the image"),
-        ("image=shell:1", "python not found: python3"),
+        ("image=shell:1", "python3 not found on node1"),
         ("image=localhost/none:1", "no image localhost/none:1 on node1"),
         ("storage.data=/no/such", "no /no/such on node1"),
         ("shm=64MiB container.options=['--shm-size=32m']", "/dev/shm has 32 MiB on node1, wanted: 64 MiB"),
@@ -321,9 +322,7 @@ LISTS = ("a", "a,b", "node[3-4]", "n[07-09,12],x1", "login,node[1-2]", "gpu-a[1,
 
 
 @pytest.mark.parametrize("hosts", LISTS)
-def test_the_head_is_the_first_host_of_slurms_list(cluster: Cluster, make: Make, hosts: str) -> None:
-    """task.sh finds it without scontrol, which no image has."""
-    task = (make("slurm pyxis").artifact / "task.sh").read_text()
-    lines = task[task.index("export JOBC_HEAD_ADDR=") : task.index("export JOBC_HEAD_PORT")]
-    said = cluster.login.run(lines + 'echo "$JOBC_HEAD_ADDR"', env={"SLURM_STEP_NODELIST": hosts}, check=True).stdout
-    assert said == cluster.login.run(f"scontrol show hostnames '{hosts}' | head -n 1", check=True).stdout
+def test_the_head_is_the_first_host_of_slurms_list(cluster: Cluster, hosts: str) -> None:
+    """No image has scontrol, so jobc reads the list itself."""
+    said = cluster.login.run(f"scontrol show hostnames '{hosts}' | head -n 1", check=True).stdout
+    assert said == first_host(hosts) + "\n"

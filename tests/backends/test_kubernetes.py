@@ -93,10 +93,9 @@ def test_kustomize_puts_every_file_that_a_pod_needs_into_the_config_map(tmp_path
     items = {item["kind"]: item for item in yaml.safe_load_all(made)}
     data = items["ConfigMap"]["data"]
     contents = {file.path: file.content for file in compiled.artifacts}
+    names = ("launch.sh", "train.json", "spec.yaml", ".jobc/job.json")
     assert {key.replace("--", "/"): text.encode() for key, text in data.items()} == {
-        path: content
-        for path, content in contents.items()
-        if path.startswith("lib/") or path in ("task.sh", "node.sh", "train.json", "spec.yaml")
+        name: contents[name] for name in names
     }
     assert {key: base64.b64decode(text) for key, text in items["ConfigMap"]["binaryData"].items()} == {
         "jobctl": contents["jobctl"]
@@ -257,7 +256,7 @@ def test_what_a_machine_of_aws_has_and_the_bound_of_shared_memory_need_not_be_ty
 def test_code_on_a_volume_is_shared_code_by_another_name() -> None:
     volume, shared = (compile_files(f"code={word}", "code.root=/shared/a") for word in ("volume", "shared"))
     differ = [path for path, text in volume.items() if text != shared[path]]
-    assert differ == [".jobc/manifest.json"], "which says what was typed"
+    assert differ == [".jobc/job.json"], "which says what was typed"
 
 
 def test_items_by_their_names_become_a_list_and_numbers_text_where_the_api_has_text() -> None:

@@ -48,8 +48,5 @@ def test_an_artifact_brings_the_trainer_of_this_jobc_along() -> None:
         packed = {name: archive.read(name) for name in archive.namelist()}
     assert packed.pop("__main__.py") == (root / "rt/__main__.py").read_bytes()
     assert b"class LocalEngine" in packed.pop("jobc_engine.py")
-    sources = {p for p in root.rglob("*") if p.is_file() and "__pycache__" not in p.parts and p.suffix != ".sh"}
+    sources = {p for p in root.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
     assert packed == {f"jobc_trainer/{p.relative_to(root).as_posix()}": p.read_bytes() for p in sources}
-    scripts = {f"lib/{p.name}": p.read_bytes() for p in (root / "rt").glob("*.sh")}
-    library = {path: content for path, content in files.items() if path.startswith("lib/")}
-    assert "lib/run.sh" in library and library.items() <= scripts.items()

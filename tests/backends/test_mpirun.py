@@ -23,7 +23,7 @@ def test_a_stop_of_slurm_reaches_the_ranks_and_not_mpirun(cluster: Cluster, tmp_
     wait_for(lambda: all("up" in read(job.run / f"logs/rank_{rank:02}.log") for rank in range(4)), "four ranks")
     code, said = job("stop")  # scancel signals every process of the step
     assert code == 0 and "stopped by jobctl stop" in said, said
-    wait_for(lambda: not cluster.processes("program.py|jobctl supervise|orted|mpirun"), "an end of all", 20)
+    wait_for(lambda: not cluster.processes("program.py|jobctl launch|orted|mpirun"), "an end of all", 20)
     assert read(job.run / "exit/0/rank_03").splitlines()[0] == "0"
 
 

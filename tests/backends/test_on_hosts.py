@@ -84,7 +84,7 @@ def test_stop_ends_every_process_and_nothing_starts_again(cluster: Cluster, tmp_
     start(job, way)
     code, said = job("stop")
     assert code == 0 and "stopped by jobctl stop" in said, said
-    wait_for(lambda: not cluster.processes("program.py|jobctl supervise"), "an end of all", 20)
+    wait_for(lambda: not cluster.processes("program.py|jobctl launch"), "an end of all", 20)
     cluster.wait_idle()
     assert "stopped" in job("status")[1]
 
@@ -114,7 +114,7 @@ def test_a_host_that_does_not_answer_leaves_nothing_started(cluster: Cluster, tm
         assert code != 0 and "node9" in said and "not all of the 3 nodes could be started" in said, said
         code, said = job("smoke")
         assert code == 1 and "node9" in said and "not all of the 3 hosts answer" in said, said
-        wait_for(lambda: not cluster.processes("program.py|jobctl supervise|jobctl head_port"), "an end of all")
+        wait_for(lambda: not cluster.processes("program.py|jobctl launch"), "an end of all")
 
 
 @pytest.mark.parametrize(("way", "lacking"), [("slurm", 0), ("slurm", 1), ("ssh", 1)])
@@ -133,7 +133,7 @@ def test_a_node_that_cannot_start_is_named_and_no_other_waits(
         has.unlink()
     assert code == 65 and "python not found: /tmp/python" in said, said
     assert job("status")[1].splitlines()[1] == f"  reason: node {lacking}: python not found: /tmp/python"
-    started = "program.py|jobctl supervise|jobctl head_port|torch.distributed.run"
+    started = "program.py|jobctl launch|torch.distributed.run"
     wait_for(lambda: not cluster.processes(started), "an end of all", 20)
 
 
@@ -181,8 +181,8 @@ def test_nodes_start_by_hand_in_any_order(cluster: Cluster, tmp_path: Path) -> N
     job = make(cluster, tmp_path / "hand", "ssh", *words, command=("program.py", "-", "1"))
     code, said = job("submit", "--only-prepare")
     assert code == 0 and said.splitlines()[0] == str(job.run)
-    node_sh = job.run / "artifact" / "0" / "node.sh"
-    started = [cluster.nodes[rank].popen([node_sh, str(rank)], stdout=subprocess.PIPE) for rank in (2, 0, 1)]
+    launch_sh = job.run / "artifact" / "0" / "launch.sh"
+    started = [cluster.nodes[rank].popen([launch_sh, str(rank)], stdout=subprocess.PIPE) for rank in (2, 0, 1)]
     said = "".join(process.communicate(timeout=60)[0] for process in started)
     assert [process.returncode for process in started] == [0, 0, 0], said
     assert "world size 6, on node1,node2,node3" in said
@@ -245,7 +245,7 @@ def test_a_detached_run_survives_the_host_it_was_submitted_from(cluster: Cluster
 def test_two_runs_that_derive_one_port_start_on_the_same_hosts(cluster: Cluster, tmp_path: Path) -> None:
     """Of one name, so of one derived port; each worker gets the port that its own node 0 could have."""
     jobs = [
-        make(cluster, tmp_path / name, "ssh", "nodes=2", command=("program.py", "-", "5")) for name in ("one", "two")
+        make(cluster, tmp_path / name, "ssh", "nodes=2", command=("program.py", "-", "20")) for name in ("one", "two")
     ]
     for job in jobs:
         code, said = job("submit", "--detach", "--run-id", "same")

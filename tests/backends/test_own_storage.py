@@ -50,9 +50,9 @@ def _leave_nothing(rack: Cluster) -> Iterator[None]:
         host.restore_link()
     rack.login.run("scancel --user=root; true")
     for node in rack.nodes:
-        for seen in node.processes("jobctl supervise"):
+        for seen in node.processes("jobctl launch"):
             node.run(["kill", "-QUIT", str(seen.pid)])
-    wait_for(lambda: not rack.processes("jobctl supervise"), "an end of all supervisors")
+    wait_for(lambda: not rack.processes("jobctl launch"), "an end of all supervisors")
 
 
 @dataclass
@@ -124,13 +124,13 @@ def test_stop_reaches_every_node_and_a_rank_that_fails_ends_all(rack: Cluster, c
     assert "live" in job("status")[1]
     code, said = job("stop")
     assert code == 0 and "stopped by jobctl stop" in said, said
-    wait_for(lambda: not rack.processes("program.py|jobctl supervise"), "an end of all", 20)
+    wait_for(lambda: not rack.processes("program.py|jobctl launch"), "an end of all", 20)
     assert "stopped" in job("status", "--all")[1]
 
     job = make(rack, f"fails {client}", client, "launcher=spawn", command=("program.py", "2", "300"))
     code, said = job("submit")
     assert code == 1 and "failed (exit 1: crashed)" in said and "the disk is broken" in said, said
-    assert not rack.processes("program.py|jobctl supervise")
+    assert not rack.processes("program.py|jobctl launch")
     assert "reason: node 2: rank 2" in job("status")[1]
 
 
@@ -177,7 +177,7 @@ def test_what_a_host_cannot_take_stays_on_none(rack: Cluster) -> None:
         assert code == 1 and "node3: FAIL  cannot" in said and "it is started on none" in said, said
         assert "Read-only file system" in said or "is the disk full?" in said, said
         assert not [host for host in rack.hosts if host.outside(job.runs / place).exists()]
-    assert not rack.processes("jobctl supervise")
+    assert not rack.processes("jobctl launch")
 
 
 def test_a_secret_is_on_the_hosts_only_until_they_are_up(rack: Cluster) -> None:

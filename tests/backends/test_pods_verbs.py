@@ -139,10 +139,10 @@ def test_a_second_job_of_a_live_run_ends_when_it_sees_the_first(
 
 def test_dashes_at_the_end_of_a_line_do_not_cut_what_a_pod_beside_the_job_gets(make: Callable[..., Job]) -> None:
     job = make("nodes=1", "env.BANNER='--- hello ---'", program="0 0 ---")
-    assert re.search(" ---$", (job.artifact / "node.sh").read_text(), re.MULTILINE)
-    code, said = job("shell", "--", "bash", "-c", "echo $BANNER; sha256sum /jobc/files/{node,task}.sh")
+    assert re.search(" ---$", (job.artifact / "launch.sh").read_text(), re.MULTILINE)
+    code, said = job("shell", "--", "bash", "-c", "echo $BANNER; sha256sum /jobc/files/{launch.sh,jobctl}")
     assert code == 0 and said.startswith("--- hello ---\n"), said
-    for name in ("node.sh", "task.sh"):
+    for name in ("launch.sh", "jobctl"):
         assert hashlib.sha256((job.artifact / name).read_bytes()).hexdigest() in said
     assert not list(job.runner.store.all("configmaps"))
 

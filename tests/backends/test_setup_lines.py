@@ -42,10 +42,10 @@ def test_a_block_of_text_is_one_line_each(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
-        ("[source env.sh,ls /nonexistent]", "setup failed (exit 2): ls /nonexistent\n  hint: line 6 of setup.sh"),
+        ("[source env.sh,ls /nonexistent]", "setup failed (exit 2): ls /nonexistent\n  hint: line 40 of launch.sh"),
         ("[no-such-command]", "setup failed (exit 127): no-such-command"),
         ("[exit 3]", "setup ended the start (exit 3)"),
-        ("[if true]", "setup.sh is not valid bash"),
+        ("[if true]", "setup: a line is not valid bash, or calls exit 2"),
     ],
 )
 def test_a_line_that_fails_ends_the_start_before_a_run_exists(tmp_path, lines, reason):

@@ -245,7 +245,7 @@ def test_sky_launch_by_hand(folder: Path, where: str) -> None:
     command = ["sky", "launch", "--cluster", "mine", "--yes", str(job.artifact / "task.sky.yaml")]
     done = subprocess.run(command, cwd=places[where], env=job.environment, capture_output=True, text=True, check=True)
     if where == "elsewhere":
-        assert "task.sh is missing in the files sent" in done.stdout and "[65]" in done.stdout, done.stdout
+        assert "jobctl is missing in the files sent" in done.stdout and "[65]" in done.stdout, done.stdout
     else:
         assert "ends with 0" in done.stdout and job.run.name.startswith("sky-"), done.stdout
 
@@ -313,5 +313,5 @@ def test_the_experiments_are_the_same_job_as_on_slurm(experiment: str) -> None:
     words = (f"+experiment={experiment}", "gpu_type=H100", "storage.root=/shared/runs")
     here = compile_job(Request((*words, "backend=skypilot", "backend.infra=slurm/bed")))
     there = compile_job(Request((*words, "backend=slurm")))
-    one, other = (next(file.text for file in job.artifacts if file.path == "node.sh") for job in (here, there))
+    one, other = (next(file.text for file in job.artifacts if file.path == "launch.sh") for job in (here, there))
     assert one == other and here.plan.train == there.plan.train

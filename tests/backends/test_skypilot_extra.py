@@ -11,7 +11,7 @@ import yaml
 from jobc.backends.skypilot.schema import problems
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.library import is_library
+from jobc.compiler.pipeline.library import PROGRAM
 from jobc.compiler.pipeline.types import Request
 
 MOUNTS = (
@@ -45,7 +45,7 @@ COMMAND = ("train.py", "--lr", "0.1")
 
 def files(*words: str) -> dict[str, str]:
     made = compile_job(Request(words, COMMAND))
-    return {file.path: file.text for file in made.artifacts if not is_library(file.path)}
+    return {file.path: file.text for file in made.artifacts if file.path != PROGRAM}
 
 
 def refused(*words: str) -> list[tuple[str, str]]:

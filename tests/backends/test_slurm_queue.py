@@ -5,20 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from jobc.backends.slurm.engine.submission import Queue, dependency, dependency_option, note_job, refusal, seconds
+from jobc.backends.slurm.engine.job_records import note_job
+from jobc.backends.slurm.engine.submission import Queue, dependency, dependency_option, refusal, seconds
 from jobc.backends.slurm.engine.trial import without_padding, words_beside, words_on_nodes
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import Request
 from jobc.trainer.rt.engines.engine import Answer, Engine, Failure, Job
 from jobc.trainer.rt.engines.run import Run
-
-RT = Path(__file__).parents[2] / "trainer" / "rt"
 
 
 def files(*words: str) -> dict[str, str]:
@@ -55,13 +53,6 @@ def test_dependencies_are_those_of_sbatch(after: str, expected: str) -> None:
 def test_other_devices_stand_beside_the_gpus(words: tuple[str, ...], expected: list[str]) -> None:
     lines = directives("backend.gres=[nvme:1,fpga:2]", *words)
     assert [line for line in lines if "gres" in line or "gpus" in line] == expected
-
-
-def in_bash(script: str, **env: str) -> tuple[int, str]:
-    done = subprocess.run(
-        ["bash", "-uc", script], check=False, capture_output=True, text=True, env={"PATH": os.environ["PATH"], **env}
-    )
-    return done.returncode, done.stdout + done.stderr
 
 
 def test_ids_that_are_known_at_submit_time_are_added_to_those_of_the_spec() -> None:
@@ -167,12 +158,10 @@ def test_the_job_records_itself_first_or_submit_does(tmp_path: Path) -> None:
     assert (tmp_path / "state/job_0").read_text() == "job_id=17\n" and not (tmp_path / "elsewhere").exists()
 
 
-def test_every_script_asks_the_cluster_that_queues_the_job_and_the_job_its_own() -> None:
+def test_every_script_asks_the_cluster_that_queues_the_job() -> None:
     made = files("backend.cluster=west")
     assert "--clusters=west" in directives("backend.cluster=west")
     assert json.loads(made[".jobc/job.json"])["cluster"] == "west"
-    job = made["job.sbatch"]
-    assert job.index("unset SLURM_CLUSTERS") < job.index("\nsrun ")
 
 
 def test_a_trial_asks_for_the_nodes_of_the_job_for_ten_minutes(tmp_path: Path) -> None:
@@ -181,7 +170,8 @@ def test_a_trial_asks_for_the_nodes_of_the_job_for_ten_minutes(tmp_path: Path) -
     engine = Engine(Job("job", tmp_path, tmp_path, {"cpus": 8}))
     words = words_on_nodes(engine, Path("/runs/a"), Path("/project"), ["--label"], ["smoke"])
     asked = "srun --nodes=2 --partition=main --cpus-per-task=8 --ntasks-per-node=1 --time=10 --mpi=none --quiet --label"
-    assert words == [*asked.split(), "bash", f"{tmp_path}/task.sh", "/runs/a", "0", "smoke"]
+    environ = ["env", "JOBC_RUN_DIR=/runs/a", "JOBC_ATTEMPT=0", "JOBC_PROJECT=/project"]
+    assert words == [*asked.split(), *environ, "bash", f"{tmp_path}/launch.sh", "", "smoke"]
 
 
 @pytest.mark.parametrize(
@@ -196,39 +186,7 @@ def test_a_shell_is_a_step_beside_the_run_on_the_node_of_that_rank(tmp_path: Pat
     clients = Clients(scontrol="n7\nn9\n")
     words = words_beside(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 1, ["--pty"])
     assert words[:7] == ["srun", "--jobid=17", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=n9", "--mpi=none"]
-    assert words[-4:] == ["bash", f"{tmp_path}/artifact/3/node.sh", "1", "shell"]
-    assert {"JOBC_HEAD_ADDR=n7", "JOBC_ATTEMPT=3", "JOBC_NODE_LIST=n[7,9]"} < set(words)
+    assert words[-4:] == ["bash", f"{tmp_path}/artifact/3/launch.sh", "1", "shell"]
+    assert {"JOBC_HEAD_ADDR=n7", "JOBC_ATTEMPT=3", "JOBC_NODE_LIST=n[7,9]", "JOBC_NODE_RANK=1"} < set(words)
     with pytest.raises(Failure, match=r"^there is no node 2$"):
         words_beside(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 2, [])
-
-
-@pytest.mark.parametrize(
-    ("installed", "command", "prefix"),
-    [
-        (("apptainer", "singularity"), "apptainer", "APPTAINERENV_"),
-        (("singularity",), "singularity", "SINGULARITYENV_"),
-    ],
-)
-def test_singularity_takes_the_place_of_an_apptainer_that_is_not_there(
-    tmp_path: Path, installed: tuple[str, ...], command: str, prefix: str
-) -> None:
-    for name in installed:
-        (tmp_path / name).write_text("")
-        (tmp_path / name).chmod(0o755)
-    (tmp_path / "x.sif").write_text("")
-    script = f"""
-      source {RT}/container.sh
-      PATH={tmp_path} image={tmp_path}/x.sif gpus=0 binds=() names=(TOKEN) container_options=() TOKEN=abc
-      need_apptainer
-      apptainer_words
-      printf '%s\\n' "${{options[0]}}" "${prefix}TOKEN"
-    """
-    assert in_bash(script) == (0, f"{tmp_path}/{command}\nabc\n")
-
-
-def test_a_node_without_either_says_what_loads_it(tmp_path: Path) -> None:
-    stubs = "fail() { echo $2; exit $1; }; uname() { echo n1; }"
-    assert in_bash(f"source {RT}/container.sh; {stubs}; PATH={tmp_path}; need_apptainer") == (
-        65,
-        "no apptainer or singularity on n1\n",
-    )

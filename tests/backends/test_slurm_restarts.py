@@ -65,7 +65,7 @@ def test_scancel_saves_and_nothing_starts_again(cluster: Cluster, tmp_path: Path
     cluster.login.run(["scancel", submitted(job)], check=True)
     cluster.wait_idle()
     assert "was cancelled by hand" in job("status")[1]
-    assert (job.run / "saved_3").exists() and not cluster.processes("steps.py|jobctl supervise")
+    assert (job.run / "saved_3").exists() and not cluster.processes("steps.py|jobctl launch")
 
 
 def test_a_job_that_was_done_is_not_done_again(cluster: Cluster, tmp_path: Path) -> None:

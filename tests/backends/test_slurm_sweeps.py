@@ -101,7 +101,7 @@ def test_an_element_of_an_array_is_requeued_alone(cluster: Cluster, tmp_path: Pa
     assert code == 0 and said.count("stopped by jobctl stop") == 4, said
     follower.wait(20)
     assert read(ended) == "0\n"
-    assert not cluster.jobs() and not cluster.processes("steps.py|jobctl supervise")
+    assert not cluster.jobs() and not cluster.processes("steps.py|jobctl launch")
 
 
 def test_stopping_a_sweep_starts_none_of_those_that_wait(cluster: Cluster, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_every_rank_sees_the_gpus_of_its_job_and_no_others(cluster: Cluster, tmp
     assert ["sees=0,1" in read(job.run / "logs" / f"rank_0{rank}.log") for rank in range(4)] == [True] * 4
 
 
-@pytest.mark.parametrize("victim", ["jobctl spawn --task 1", "jobctl supervise", "jobctl spawn --tasks"])
+@pytest.mark.parametrize("victim", ["jobctl spawn --task 1", "jobctl launch", "jobctl spawn --tasks"])
 def test_a_task_that_is_killed_takes_all_with_it(cluster: Cluster, tmp_path: Path, victim: str) -> None:
     words = ("nodes=3", "procs=2", "lifecycle.max_requeues=0")
     job = make(cluster, tmp_path / "job", SRUN, *words, command=("program.py", "-", "300"))
@@ -40,7 +40,7 @@ def test_a_task_that_is_killed_takes_all_with_it(cluster: Cluster, tmp_path: Pat
     wait_for(lambda: len(cluster.nodes[0].run(linked).stdout.splitlines()) == 2, "links to two nodes")
     (seen, *_) = cluster.nodes[1].processes(rf"^\S+ -I -S \S+/{victim} ")  # others have it among their arguments
     cluster.nodes[1].run(["kill", "-9", str(seen.own_pid)], check=True)
-    wait_for(lambda: not cluster.processes("program.py|jobctl supervise|jobctl spawn"), "an end of all", 100)
+    wait_for(lambda: not cluster.processes("program.py|jobctl launch|jobctl spawn"), "an end of all", 100)
     cluster.wait_idle()
     assert "failed (exit" in job("status")[1]
 
@@ -111,10 +111,10 @@ def test_a_shell_is_on_a_node_of_the_live_run_or_on_one_of_its_own(cluster: Clus
         code, said = job("shell", node, "--", "uname", "-n")
         told = f"error: there is no node {node}\n  hint: nodes are 0 to 2; a command comes after --\n"
         assert (code, said) == (known, told if known else "node3\n"), said
-    (job.artifact / "node.sh").write_text("exit 9\n")  # as another compile might: the run has its own
+    (job.artifact / "launch.sh").write_text("exit 9\n")  # as another compile might: the run has its own
     known = "$JOBC_RUN_DIR $JOBC_ATTEMPT $JOBC_JOB_ID $JOBC_HEAD_ADDR $JOBC_NODE_RANK $GLOO_SOCKET_IFNAME"
     code, said = job("shell", "1", "--", "bash", "-c", f"echo {known}")
-    shutil.copy(job.run / "artifact" / "0" / "node.sh", job.artifact)
+    shutil.copy(job.run / "artifact" / "0" / "launch.sh", job.artifact)
     job_id = read(job.run / "state" / "job_0").splitlines()[0].removeprefix("job_id=")
     assert (code, said) == (0, f"{job.run} 0 {job_id} node1 1 eth0\n"), said
     assert job("stop")[0] == 0

@@ -43,10 +43,10 @@ def pytest_in(folder: Path, *words: str, **environment: str) -> subprocess.Compl
 def test_it_accepts_what_compiles_now_and_removes_orphans(suite: Path) -> None:
     stale = pytest_in(suite)
     assert stale.returncode == 1
-    assert "only in expected/: orphan.sh" in stale.stdout and "not in expected/: node.sh" in stale.stdout
+    assert "only in expected/: orphan.sh" in stale.stdout and "not in expected/: launch.sh" in stale.stdout
     assert pytest_in(suite, "--update-golden").returncode == 0
     expected = suite / "golden" / "one" / "expected"
-    assert not (expected / "orphan.sh").exists() and os.access(expected / "node.sh", os.X_OK)
+    assert not (expected / "orphan.sh").exists() and os.access(expected / "launch.sh", os.X_OK)
     assert pytest_in(suite).returncode == 0
 
 

@@ -36,7 +36,7 @@ EDITED = {  # page of docs/extending -> existing files that its commands edit by
         "conf/config.yaml",
         "compiler/spec/job_spec.py",
         "compiler/plan/launch_plan.py",
-        "compiler/templates/node.sh.j2",
+        "compiler/templates/launch.sh.j2",
     },
 }
 

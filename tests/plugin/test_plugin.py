@@ -32,8 +32,8 @@ UNQUOTED_MAIL = """        script = f"#!/usr/bin/env bash\\nmail {' '.join(optio
         yield Artifact("mail.sh", script, True)
         document = {"""
 ASK_THE_QUEUE = 'words = ["acme", "submit", "--wait", job_file(new)]'
-NODE_0_HERE = """words = ["bash", "-c", f"bash {new.artifact}/node.sh 0 preflight 2>&1 | sed 's/^/0: /'"]"""
-ALL_NODES_HERE = """here = 'for n in {1}; do bash {0}/node.sh $n preflight 2>&1 | sed "s/^/$n: /" & done; wait'
+NODE_0_HERE = """words = ["bash", "-c", f"bash {new.artifact}/launch.sh 0 preflight 2>&1 | sed 's/^/0: /'"]"""
+ALL_NODES_HERE = """here = 'for n in {1}; do bash {0}/launch.sh $n preflight 2>&1 | sed "s/^/$n: /" & done; wait'
             words = ["bash", "-c", here.format(new.artifact, " ".join(map(str, range(self.job.nodes))))]"""
 BUGS = [  # the test of the suite that finds it, the file, what is written there, what an author may write instead
     ("test_honours_names", "backend.py", '"lifecycle.time_limit_s"', '"lifecycle.time_limt_s"'),
@@ -201,12 +201,6 @@ def test_why_names_its_files(acme: Installed, tmp_path: Path) -> None:
     assert "spec     backend.queue.name = fast\n           plugin:acme:acme_queue/fast.yaml:3:7" in output
     assert "spec     backend.placement = pack\n           plugin:acme:backend/acme.yaml:7:14" in output
     assert "command line: backend.notify=[a@b]" in output
-
-
-def test_the_page_of_an_artifact_names_its_files(acme: Installed, tmp_path: Path) -> None:
-    assert acme.jobc("backend=acme", folder=tmp_path)[0] == 0
-    page = (tmp_path / "artifacts" / "job" / "acme" / "README.md").read_text()
-    assert page.count("the backend's own") == 2 and "\n| `job.acme.sh` | the backend's own |\n" in page
 
 
 def test_a_plugin_that_cannot_be_imported_harms_only_itself(acme: Installed, tmp_path: Path) -> None:

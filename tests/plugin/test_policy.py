@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -102,7 +103,8 @@ def test_a_label_that_is_asked_for_is_not_to_be_left_out(lab: Installed, tmp_pat
     status, printed = lab.jobc("check", *SLURM, "labels.phase=test", folder=tmp_path)
     assert status == 0 and "ignores labels={phase: test}" in printed and "or remove labels.phase\n" in printed
     assert lab.jobc(*SLURM, "name=x", "--", "true", folder=tmp_path)[0] == 0
-    assert "labels={team: vision}" in (tmp_path / "artifacts" / "x" / "slurm" / "README.md").read_text()
+    job = json.loads((tmp_path / "artifacts" / "x" / "slurm" / ".jobc/job.json").read_text())
+    assert "labels={team: vision}" in job["ignored"]
 
 
 @pytest.mark.parametrize("word", ["LAB01", "rare-checkpoints"])

@@ -22,10 +22,10 @@ def test_an_expanded_value_and_a_script_without_an_end_are_wrong_answers() -> No
     for before, after, wrong in (
         ("'$(echo a)'", "$(echo a)", "env.A is ['a'] for bash and ('$(echo a)',) in the plan"),
         ("'a  b'", "a  b", "command is ["),
-        ("\nesac", "\n", "bash cannot parse node.sh"),
+        ("\n}\n", "\n\n", "bash cannot parse launch.sh"),
     ):
         files = tuple(
-            dataclasses.replace(file, text=file.text.replace(before, after)) if file.path == "node.sh" else file
+            dataclasses.replace(file, text=file.text.replace(before, after)) if file.path == "launch.sh" else file
             for file in compiled.artifacts
         )
         changed = dataclasses.replace(compiled, artifacts=files)

@@ -1,4 +1,4 @@
-"""A job without the compiler: renders the shell templates from a hand-made plan, and runs them as a user would.
+"""A job without the compiler: renders launch.sh from a hand-made plan, and runs them as a user would.
 
 `job` is a factory; a Job knows its folders, starts scripts, and waits for marks that stand-in programs leave.
 Everything it starts is ended with the test.
@@ -7,6 +7,7 @@ Everything it starts is ended with the test.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -23,8 +24,8 @@ import jinja2
 import pytest
 
 from jobc.backends.local.backend import LocalBackend, LocalOptions
+from jobc.compiler.emit.render import Render
 from jobc.compiler.pipeline.common_files import JOB, job_file
-from jobc.compiler.plan.derive import sourced_file
 from jobc.compiler.plan.launch_plan import PATH_VARIABLES
 from jobc.compiler.plan.shell_quoting import comment, raw, sh
 from jobc.tests.packed import write_program
@@ -43,7 +44,7 @@ JINJA = jinja2.Environment(
     undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
 )
 JINJA.filters.update(sh=sh, comment=comment, raw=raw)
-JINJA.globals.update(sourced_file=sourced_file, path_variables=PATH_VARIABLES)
+JINJA.globals.update(path_variables=PATH_VARIABLES)
 
 
 def plan(**changes: Any) -> SimpleNamespace:
@@ -61,7 +62,14 @@ def plan(**changes: Any) -> SimpleNamespace:
         "env": {},
         "secrets": {},
         "setup": {"kind": "none", "modules": (), "lines": (), "user_lines": (), "python": sys.executable},
-        "code": {"kind": "none", "root": ".", "max_bytes": 200 * 2**20, "script": ""},
+        "code": {
+            "kind": "none",
+            "root": ".",
+            "max_bytes": 200 * 2**20,
+            "script": "",
+            "repository": None,
+            "commit": None,
+        },
         "run": {
             "root": "runs",
             "keep": 0,
@@ -72,9 +80,10 @@ def plan(**changes: Any) -> SimpleNamespace:
             "scratch": "",
         },
         "resources": {"shm_bytes": None, "gpu_type": None},
-        "container": {"kind": "none", "is_entered": False, "workdir": None},
+        "container": {"kind": "none", "is_entered": False, "workdir": None, "image": None, "options": ()},
+        "mounts": (),
         "threads_per_rank": 1,
-        "lifecycle": {"grace_s": 10, "time_limit_s": 0, "max_restarts": 0},
+        "lifecycle": {"grace_s": 10, "time_limit_s": 0, "max_restarts": 0, "max_requeues": 0},
     }
     for name, value in changes.items():
         group, _, field = name.partition("_")
@@ -90,7 +99,7 @@ def plan(**changes: Any) -> SimpleNamespace:
 
 
 class Job:
-    """An artifact in `folder`/artifacts/NAME/local, with the scripts and lib/ that a compile would have written."""
+    """An artifact in `folder`/artifacts/NAME/local, with the files that a compile would have written."""
 
     options = LocalOptions(detach=False)
 
@@ -104,19 +113,17 @@ class Job:
 
     def write_artifact(self, identity: str = "seed = 0\n", free: str = "loop.steps = 10\n") -> None:
         (self.artifact / ".jobc").mkdir(parents=True, exist_ok=True)
-        (self.artifact / "lib").mkdir(exist_ok=True)
         write_program(self.artifact, self.plan.uses_trainer, "local")
-        for script in (REPO / "trainer/rt").glob("*.sh"):
-            shutil.copy(script, self.artifact / "lib")
         for name, template in TEMPLATES.items():
             script = self.artifact / name
             script.write_text(JINJA.from_string(template.read_text()).render(plan=self.plan, options=self.options))
             script.chmod(0o755)
         (self.artifact / "train.json").write_text("{}")
-        (self.artifact / ".jobc" / "identity.txt").write_text(identity)
-        (self.artifact / ".jobc" / "spec.txt").write_text(free)
-        (self.artifact / ".jobc" / "place").write_text(f"{self.plan.run.folder}/local\n")
-        (self.artifact / JOB).write_text(job_file(self.plan, LocalBackend(), self.options).text)
+        render = Render((), (), {"plan": self.plan, "options": self.options})
+        tree = json.loads(job_file(render, self.plan, LocalBackend(), {}).text)
+        tree["place"] = f"{self.plan.run.folder}/local"
+        tree |= {"identity": identity.splitlines(), "spec": free.splitlines()}
+        (self.artifact / JOB).write_text(json.dumps(tree))
 
     def environment(self, **extra: str) -> dict[str, str]:
         """The caller's, without what another run may have left in it, plus the folder for marks."""

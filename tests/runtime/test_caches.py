@@ -1,10 +1,11 @@
-"""Caches: what the ranks are told, on which node, and what prefetch.sh brings before a job that has no internet."""
+"""Caches: the variables of the ranks, the folders on each node, and `jobctl prefetch` before a job without internet."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,7 @@ def test_kernels_in_a_folder_of_somebody_else_are_refused(tmp_path: Path) -> Non
 def test_prefetch_asks_the_internet_and_the_ranks_do_not(tmp_path: Path) -> None:
     wanted = "caches.prefetch=[model:org/a@v1,dataset:b,'run:echo $HF_TOKEN >ran']"
     job = Job(tmp_path, "caches=shared", "caches.offline=true", wanted, "secrets.HF_TOKEN=env:HF_TOKEN", "code=shared")
-    code, said = job("prefetch.sh", HF_TOKEN="s3cret")
+    code, said = job("jobctl", "prefetch", HF_TOKEN="s3cret")
     assert code == 0, said
     home = f"HF_HOME={tmp_path}/caches/huggingface offline=no s3cret"
     assert (tmp_path / "log").read_text().splitlines() == [
@@ -92,15 +93,39 @@ def test_prefetch_asks_the_internet_and_the_ranks_do_not(tmp_path: Path) -> None
     assert [seen[f"{name}_OFFLINE"] for name in ("HF_HUB", "TRANSFORMERS", "HF_DATASETS")] == ["1", "1", "1"]
 
 
-def test_what_cannot_be_brought_is_named_and_the_rest_is_brought(tmp_path: Path) -> None:
+def test_a_failed_download_is_named_and_the_others_are_still_tried(tmp_path: Path) -> None:
     job = Job(tmp_path, "caches=shared", "caches.prefetch=[model:org/missing,dataset:b]")
-    code, said = job("prefetch.sh")
+    code, said = job("jobctl", "prefetch")
     assert code == 1 and "not there: org/missing" in said
     assert "download b" in (tmp_path / "log").read_text()
 
 
-def test_there_is_no_prefetch_where_nobody_asked_for_one(tmp_path: Path) -> None:
-    assert not (Job(tmp_path, "caches=shared").artifact / "prefetch.sh").exists()
+def test_prefetch_uses_the_older_client_of_the_hub_where_it_is_the_only_one(tmp_path: Path) -> None:
+    job = Job(tmp_path, "caches=shared", "caches.prefetch=[dataset:b]")
+    (tmp_path / "bin/hf").rename(tmp_path / "bin/huggingface-cli")
+    code, said = job("jobctl", "prefetch", PATH=f"{tmp_path}/bin:{python_only(tmp_path)}:/usr/bin:/bin")
+    assert code == 0, said
+    assert (tmp_path / "log").read_text().startswith("download b --repo-type dataset ")
+
+
+def test_prefetch_reports_an_environment_without_a_client_of_the_hub(tmp_path: Path) -> None:
+    job = Job(tmp_path, "caches=shared", "caches.prefetch=[dataset:b,'run:touch ran']", "code=shared")
+    code, said = job("jobctl", "prefetch", PATH=f"{python_only(tmp_path)}:/usr/bin:/bin")
+    assert code == 1 and "error: there is no hf in the environment of the job" in said and "not there: b" in said
+    assert (tmp_path / "ran").exists()
+
+
+def python_only(folder: Path) -> Path:
+    """Return a folder for PATH that has the Python of this test, but not the programs beside it."""
+    (folder / "python").mkdir()
+    (folder / "python/python3").symlink_to(sys.executable)
+    return folder / "python"
+
+
+def test_prefetch_without_downloads_does_nothing_and_help_does_not_list_it(tmp_path: Path) -> None:
+    job = Job(tmp_path, "caches=shared")
+    assert job("jobctl", "prefetch") == (0, "nothing to download: caches.prefetch is empty\n")
+    assert "\n  prefetch " not in job("jobctl", "help")[1]
 
 
 @pytest.mark.parametrize(

@@ -44,14 +44,13 @@ class Old:
         self.folder, self.runs, self.capsys = folder, folder / "runs/demo", capsys
         self.artifact = folder / "artifacts/demo/local"
         (self.artifact / ".jobc").mkdir(parents=True)
-        (self.artifact / ".jobc/place").write_text("demo/local\n")
         self.set()
         monkeypatch.setattr(sys, "argv", [str(self.artifact / "jobctl")])
         for age, name in enumerate(FOUR):
             self.add(name, age=100 - age)
 
     def set(self, **settings: object) -> None:
-        tree = {"job": "demo", "runs": "runs", "backend": "local", "nodes": 1, **settings}
+        tree = {"job": "demo", "runs": "runs", "backend": "local", "nodes": 1, "place": "demo/local", **settings}
         (self.artifact / ".jobc/job.json").write_text(json.dumps(tree))
 
     def add(self, name: str, age: float = 0, init_from: str = "", **state: object) -> Run:
@@ -215,13 +214,6 @@ def test_secrets_go_with_their_run(old: Old, tmp_path: Path, monkeypatch: pytest
         (secrets_of(old.runs / name) / "TOKEN").write_text("value")
     assert old.clean("--keep", "3", "--yes")[0] == 0 and old.names() == ["b", "c", "d"]
     assert list((tmp_path / ".jobc/secrets").iterdir()) == [secrets_of(old.runs / "b")]
-
-
-def test_bash_finds_the_same_folder_of_secrets(tmp_path: Path) -> None:
-    run = tmp_path / "jöb with blanks'/a"
-    library = Path(removal.__file__).parent / "run.sh"
-    words = ["bash", "-c", f'source {library}; secrets_of "$1"', "-", str(run)]
-    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == str(secrets_of(run))
 
 
 def test_a_tree_is_removed_whatever_its_modes_and_depth_are(old: Old) -> None:

@@ -175,13 +175,6 @@ def test_a_status_that_a_signal_has_left_says_what_it_usually_means(status, reas
     assert code == 1 and words.startswith(reason)
 
 
-def test_bash_and_python_say_the_same_about_each_code(job):
-    demo = job()
-    for code, words in exit_codes.MEANING.items():
-        lib = demo.artifact / "lib/run.sh"
-        assert demo.run("/bin/bash", "-c", 'source "$0"; meaning "$1"', str(lib), str(code)) == (0, words + "\n")
-
-
 def test_the_first_traceback_is_shown_last(job):
     demo = job()
     demo.plan.command += (*words("only 1 raise all wait"),)

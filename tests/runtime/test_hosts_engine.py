@@ -1,4 +1,4 @@
-"""submit, stop and status of jobs on hosts, with task.sh and ssh as stand-ins: no node is started."""
+"""submit, stop and status of jobs on hosts, with `jobctl task` and ssh as stand-ins: no node is started."""
 
 from __future__ import annotations
 
@@ -45,10 +45,9 @@ class Submit:
         self.folder, self.capfd, self.monkeypatch = folder, capfd, monkeypatch
         self.artifact, self.runs = folder / "artifacts/demo/ssh", folder / "runs/demo"
         (self.artifact / ".jobc").mkdir(parents=True)
-        (self.artifact / ".jobc/place").write_text("demo/ssh\n")
-        for name in ("identity.txt", "spec.txt"):
-            (self.artifact / ".jobc" / name).write_text("seed = 0\n")
-        (self.artifact / "task.sh").write_text(TASK.replace("TASK", str(folder)))
+        (folder / "task").write_text(TASK.replace("TASK", str(folder)))
+        become = f"import os, sys; os.execvp('bash', ['bash', '{folder}/task', *sys.argv[2:]])\n"
+        (self.artifact / "jobctl").write_text(become)
         (folder / "ended").write_text(node(attempt=0, ended=5, exit=0))
         monkeypatch.setattr(sys, "argv", [str(self.artifact / "jobctl")])
         monkeypatch.setattr(Place, "engine", lambda place: HostsEngine(place.job))
@@ -60,6 +59,7 @@ class Submit:
     def set(self, hosts: str = "a\nb\nc\n", **settings: Any) -> None:
         (self.artifact / "hosts.txt").write_text(hosts)
         tree = {"job": "demo", "runs": "runs", "backend": "ssh", "nodes": 3, "grace_s": 1, "storage": "shared"}
+        tree |= {"place": "demo/ssh", "identity": ["seed = 0"], "spec": ["seed = 0"]}
         tree |= {"hosts": SSH, "procs": 2, "code": {"kind": "none"}, "saved_secrets": [], **settings}
         (self.artifact / ".jobc/job.json").write_text(json.dumps(tree))
         if tree["storage"] == "node":
@@ -243,9 +243,9 @@ def test_a_shell_is_on_a_host_of_todays_artifact_or_of_the_run(demo: Submit, bec
     for words in (("1",), ("--run", "r", "2", "--", "echo", "it's")):
         with pytest.raises(SystemExit):
             demo(*words, verb=shell)
-    start = f"artifacts/demo/ssh/task.sh' '{demo.runs}/r' '0' '1' 'shell'"
+    start = f"artifacts/demo/ssh/jobctl' 'task' '{demo.runs}/r' '0' '1' 'shell'"
     assert became[0].endswith(start) and became[1].endswith(
-        f"{demo.runs}/r/artifact/0/task.sh' '{demo.runs}/r' '0' '2' 'shell' 'echo' 'it'\\''s'"
+        f"{demo.runs}/r/artifact/0/jobctl' 'task' '{demo.runs}/r' '0' '2' 'shell' 'echo' 'it'\\''s'"
     )
     for text in ("2", "01", "abc"):
         code, said = demo(text, verb=shell)
@@ -272,7 +272,7 @@ def test_a_run_is_sent_meets_at_node_0_and_its_states_and_logs_come_back(apart: 
     for host in "abc":
         copy = apart.copy(host)
         assert (copy / "state/head").read_text() == "attempt=0\n" and not (copy / "state/mirror").exists()
-        assert not (copy / "artifact/0/task.sh").stat().st_mode & stat.S_IWUSR
+        assert not (copy / "artifact/0/jobctl").stat().st_mode & stat.S_IWUSR
         assert not [path for path in copy.rglob(".*") if path.name[:4] in (".new", ".cod")]
     run = apart.run.path
     assert (run / "state/mirror").exists() and (run / "state/checkpoint_hosts").read_text() == "a\n"
@@ -313,7 +313,7 @@ def test_another_attempt_needs_the_host_that_has_the_checkpoints(apart: Submit) 
     assert code == 0, said
     apart.set("b\na\nc\n", storage="node")
     assert apart("--resume", "r", "--detach")[0] == 0
-    assert apart.copy("c", "artifact/1/task.sh").exists()
+    assert apart.copy("c", "artifact/1/jobctl").exists()
     assert (apart.runs / "r/state/checkpoint_hosts").read_text() == "a\nb\n"
     apart.set("b\nc\n", storage="node", nodes=2)
     for words in (("--resume", "r"), ("--fork", "r", "--run-id", "new")):

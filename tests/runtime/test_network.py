@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import socket
 from pathlib import Path
@@ -130,13 +131,13 @@ def test_nodes_on_one_machine_talk_over_loopback() -> None:
     assert choose_interface("", "127.0.0.1", is_head=False) == choose_interface("", "localhost", is_head=True) == "lo"
 
 
-def test_a_name_that_does_not_resolve_is_said(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_that_does_not_resolve_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JOBC_NODE_RANK", "1")
-    assert network.main(["--head", "no-such-host.invalid"]) == exit_codes.RENDEZVOUS_FAILED
-    title, hint = capsys.readouterr().out.splitlines()
-    assert f"{NODE} cannot reach node 0, no-such-host.invalid" in title and hint
+    asked = argparse.Namespace(profile="auto", interface="", gpus=0)
+    with pytest.raises(network.Lacking) as lacking:
+        network.variables(asked, "no-such-host.invalid", 0)
+    assert lacking.value.code == exit_codes.RENDEZVOUS_FAILED
+    assert "cannot reach node 0, no-such-host.invalid" in lacking.value.title and lacking.value.hint
 
 
 def test_the_default_route_of_the_least_metric_counts(tmp_path: Path) -> None:

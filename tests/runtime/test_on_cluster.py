@@ -29,7 +29,7 @@ CREATES = {"object": "demo-1a2b", "kind": KIND, "companions": "configmap,service
 MANIFESTS = """\
 apiVersion: v1
 data:
-  task.sh: |
+  launch.sh: |
     # ends in ---
     export JOBC_NODE_LIST='demo-1a2b-[0-1]'
 kind: ConfigMap
@@ -103,7 +103,6 @@ class Demo:
         self.folder, self.capsys, self.kubectl = folder, capsys, Kubectl()
         self.artifact = folder / "artifacts/demo/kubernetes"
         (self.artifact / ".jobc").mkdir(parents=True)
-        (self.artifact / ".jobc/place").write_text("demo/kubernetes\n")
         self.set()
 
         def kubectl_ask(engine: KubernetesEngine, words: list[str], **more: Any) -> Answer:
@@ -123,6 +122,7 @@ class Demo:
             "job": "demo", "runs": "runs", "backend": "kubernetes", "nodes": 2, "storage": "shared",
             "storage_root": "/shared/runs", "context": None, "namespace": "ns", "creates": CREATES,
             "kinds": [KIND, TRAIN_JOB], "companions": [CREATES["companions"], "configmap"], "start_timeout_s": 3,
+            "place": "demo/kubernetes", "identity": [], "spec": [],
         }  # fmt: skip
         (self.artifact / ".jobc/job.json").write_text(json.dumps({**tree, **settings}))
 
@@ -345,7 +345,8 @@ def test_a_shell_without_a_live_run_is_in_a_pod_of_its_own(demo: Demo, monkeypat
     module = sys.modules[KubernetesEngine.__module__]
     monkeypatch.setattr(module, "attached", lambda words: started.append(" ".join(words)) or 3)
     assert demo(shell, "--node", "1", "--", "true", "--all")[0] == 3
-    command = "kubectl --namespace=ns exec --stdin demo-1a2b-shell -- bash /jobc/files/task.sh shell true --all"
+    program = "python3 -I -S /jobc/files/jobctl join"
+    command = f"kubectl --namespace=ns exec --stdin demo-1a2b-shell -- {program} shell true --all"
     assert started == [command]
     assert demo.kubectl.changes()[-2:] == [
         "delete configmap/demo-1a2b --ignore-not-found --wait=false",
@@ -390,7 +391,7 @@ def test_a_run_in_a_bucket_is_removed_by_a_pod(demo: Demo) -> None:
     demo.set(storage="object")
     engine, runs = sent(demo, "a")
     assert engine.remove_stored(runs[0])
-    command = "exec demo-1a2b-shell -- env JOBC_RUN_ID=a bash /jobc/files/task.sh bucket remove"
+    command = "exec demo-1a2b-shell -- env JOBC_RUN_ID=a python3 -I -S /jobc/files/jobctl join bucket remove"
     assert command in demo.kubectl.calls
 
 

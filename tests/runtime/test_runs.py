@@ -22,7 +22,7 @@ def test_a_run_is_complete_and_says_how_to_follow_and_stop_it(job):
     run = demo.runs / "first"
     assert code == 0 and run.name in output and "jobctl logs --follow" in output and "jobctl stop" in output
     assert {path.name for path in run.iterdir()} == {"artifact", "control", "exit", "logs", "state"}
-    assert (run / "artifact/0/node.sh").exists() and not (run / "artifact/0/node.sh").stat().st_mode & 0o222
+    assert (run / "artifact/0/launch.sh").exists() and not (run / "artifact/0/launch.sh").stat().st_mode & 0o222
     told = demo.run("status")[1]
     assert "done (exit 0)" in told and re.search(r"ended on \S+ at \S+ \S+ UTC, exit 0\n", told)
 
@@ -71,7 +71,7 @@ def test_a_second_launch_into_a_live_run_is_refused_and_touches_nothing(job):
     for code, output in (
         demo.run("submit", "--resume", run.name),
         demo.run(str(run / "artifact/0/jobctl"), "submit"),
-        demo.run(str(run / "artifact/0/node.sh"), **by_hand),
+        demo.run(str(run / "artifact/0/launch.sh"), **by_hand),
     ):
         assert code == 1 and output.count("error:") == 1 and f"run {run.name} is live" in output
     assert files() == before
@@ -356,7 +356,7 @@ def test_a_dead_supervisor_is_told_from_a_live_one(job):
     assert "failed: its supervisor was killed" in demo.run("status")[1]
 
 
-@pytest.mark.parametrize("name", [*VERBS, "node.sh"])
+@pytest.mark.parametrize("name", [*VERBS, "launch.sh"])
 def test_every_verb_has_help_and_refuses_unknown_options(job, name):
     demo = job()
     word, usage = (str(demo.artifact / name), name) if "." in name else (name, f"jobctl {name}")

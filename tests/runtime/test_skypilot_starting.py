@@ -23,6 +23,7 @@ from jobc.trainer.rt.verbs import submit
 from jobc.trainer.rt.verbs.jobs import Place
 from jobc.trainer.rt.verbs.table import Table
 
+RECORDS: dict[str, Any] = {"place": "demo/skypilot", "identity": [], "spec": []}
 SUBMITTED = "\x1b[32mJob submitted, ID: \x1b[0m7\nUseful commands\nJob ID: 8\n"
 
 
@@ -32,10 +33,9 @@ class Project:
     def __init__(self, folder: Path, **settings: Any) -> None:
         artifact = folder / "artifacts/demo/skypilot"
         (artifact / ".jobc").mkdir(parents=True)
-        job = {"job": "demo", "runs": "runs", "backend": "skypilot", "nodes": 1, "cluster": "c", **settings}
+        job = {"job": "demo", "runs": "runs", "backend": "skypilot", "nodes": 1, "cluster": "c", **RECORDS, **settings}
         (artifact / ".jobc/job.json").write_text(json.dumps(job))
-        (artifact / ".jobc/place").write_text("demo/skypilot\n")
-        (artifact / "task.sh").write_text("task\n")
+        (artifact / "jobctl").write_text("program\n")
         self.place = Place(artifact)
         self.engine = SkypilotEngine(self.place.job)
         self.code, self.text = 0, SUBMITTED
@@ -86,7 +86,7 @@ def test_the_artifact_and_the_code_are_sent_under_the_name_of_the_run(
     )
     sent = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert folder == run / "sent" and sent == {
-        ".skyignore", "a/artifact/0/.jobc/job.json", "a/artifact/0/.jobc/place", "a/artifact/0/task.sh", "a/code/a.py",
+        ".skyignore", "a/artifact/0/.jobc/job.json", "a/artifact/0/jobctl", "a/code/a.py",
     }  # fmt: skip
     assert (folder / "a/code/a.py").samefile(run / "code/a.py"), "a link, not another copy"
     assert (run / "state/job_0").read_text() == "kind=\ncluster=c\nid=8\nexit=\nreason=\n"
@@ -118,7 +118,7 @@ def test_a_resume_whose_launch_failed_can_be_sent_again(project: Callable[..., P
                 demo.start(new)
         else:
             demo.start(new)
-    assert new.attempt == 1 and (new.run.path / "sent/a/artifact/1/task.sh").is_file()
+    assert new.attempt == 1 and (new.run.path / "sent/a/artifact/1/jobctl").is_file()
     assert (new.run.path / "state/job_1").is_file()
 
 
@@ -320,9 +320,9 @@ def test_a_shell_has_the_secrets_while_it_runs(shell: tuple[Project, list[tuple[
     assert demo.engine.shell(demo.place, "", 1, ["echo", "a b"]) == 3
     assert [words[-2] for words, _ in calls] == ["c-worker1"] * 3 and [text for _, text in calls] == ["hidden", "", ""]
     save, ask, forget = (words[-1] for words, _ in calls)
-    assert "save_secret" in save and save.endswith(" - runs/node_01/demo/a 0 TOKEN") and "hidden" not in save
-    assert "node.sh" in ask and ask.endswith(" - runs/node_01/demo/a 0 1 echo 'a b'")
-    assert "forget_secrets" in forget and forget.endswith(" - runs/node_01/demo/a 0")
+    assert "join secret" in save and save.endswith(" - runs/node_01/demo/a 0 TOKEN") and "hidden" not in save
+    assert "launch.sh" in ask and ask.endswith(" - runs/node_01/demo/a 0 1 echo 'a b'")
+    assert "join forget" in forget and forget.endswith(" - runs/node_01/demo/a 0")
 
 
 def test_the_secrets_are_forgotten_after_ctrl_c(
@@ -336,7 +336,7 @@ def test_the_secrets_are_forgotten_after_ctrl_c(
     monkeypatch.setattr(starting, "attached", interrupted)
     with pytest.raises(KeyboardInterrupt):
         demo.engine.shell(demo.place, "a", 0, [])
-    assert "forget_secrets" in calls[-1][0][-1]
+    assert "join forget" in calls[-1][0][-1]
 
 
 def test_a_shell_needs_a_cluster_that_is_up_and_can_be_reached(

@@ -362,8 +362,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.delenv("JOBC_RUN_ROOT", raising=False)
     artifact = tmp_path / "artifacts/demo/x"
     (artifact / ".jobc").mkdir(parents=True)
-    (artifact / ".jobc/job.json").write_text('{"job": "demo", "runs": "runs", "nodes": 1, "backend": "x"}')
-    (artifact / ".jobc/place").write_text("demo/x\n")
+    tree = {"job": "demo", "runs": "runs", "nodes": 1, "backend": "x", "place": "demo/x"}
+    (artifact / ".jobc/job.json").write_text(json.dumps(tree))
     return Place(artifact)
 
 

@@ -55,7 +55,6 @@ class Stop:
         self.folder, self.capsys, self.monkeypatch = folder, capsys, monkeypatch
         self.artifact, self.clock, self.calls = folder / "artifacts/demo/x", Clock(), list[str]()
         (self.artifact / ".jobc").mkdir(parents=True)
-        (self.artifact / ".jobc/place").write_text("demo/x\n")
         self.set(Engine)
         monkeypatch.setattr(sys, "argv", [str(self.artifact / "jobctl")])
         monkeypatch.setattr(watch, "time", self.clock)
@@ -70,6 +69,7 @@ class Stop:
             return answered if isinstance(answered, Answer) else Answer(0, answered, "")
 
         tree = {"job": "demo", "runs": "runs", "backend": "x", "nodes": 1, "grace_s": 30, "storage": "shared"}
+        tree["place"] = "demo/x"
         (self.artifact / ".jobc/job.json").write_text(json.dumps({**tree, **settings}))
         self.monkeypatch.setattr(Place, "engine", lambda place: engine(place.job))
         self.monkeypatch.setattr(engine, "ask", ask)

@@ -20,7 +20,9 @@ from jobc.compiler.artifacts.bash_syntax import parses, statements
 from jobc.compiler.artifacts.normalize import normalized_lines
 from jobc.compiler.cli import main
 from jobc.compiler.cli.arguments import COMMANDS, VERBS
-from jobc.compiler.emit.artifact_dir import MANIFEST, digest_of
+from jobc.compiler.emit import job_json
+from jobc.compiler.emit.artifact_dir import digest_of
+from jobc.compiler.emit.job_json import JOB
 from jobc.tests.compiler.diagnosed import INTERNALS
 
 MARKER = "executed"
@@ -43,7 +45,7 @@ def end_of_a_function(path: str, text: str, command: str) -> str:
 
 def expansions(path: str, text: str, command: str) -> str:
     """Values of data and records that a shell, Hydra or Jinja would expand."""
-    if path.endswith((".sh", ".sbatch", ".py")) or path == MANIFEST:
+    if path.endswith((".sh", ".sbatch", ".py")) or path == JOB:
         return text
     evil = (
         f"$({command})",
@@ -90,17 +92,28 @@ def modules(path: str, text: str, command: str) -> str:
     return f"import os\nos.system({command!r})\n{text}" if path.endswith(".py") or path == "jobctl" else text
 
 
-def manifest_words(path: str, text: str, command: str) -> str:
+def recorded_words(path: str, text: str, command: str) -> str:
     """The words that `verify` and `diff` compile again."""
-    if path != MANIFEST:
+    if path != JOB:
         return text
     tree = json.loads(text)
     words = [f"env.A=$({command})", f"model={{_target_: os.system, _args_: ['{command}']}}", f"env.B='`{command}`'"]
-    return json.dumps({**tree, "words": [*tree["words"], *words], "command": ["bash", "-c", command]})
+    request = {**tree["request"], "words": [*tree["request"]["words"], *words], "command": ["bash", "-c", command]}
+    return job_json.to_text({**tree, "request": request})
+
+
+def recorded_plan(path: str, text: str, command: str) -> str:
+    """The settings and records in job.json, each with a value that a shell would expand."""
+    if path != JOB:
+        return text
+    tree = json.loads(text)
+    lines = {key: [*tree[key], f"x = {json.dumps(f'$({command})')}"] for key in ("identity", "spec", "plan")}
+    return job_json.to_text({**tree, **lines, "job": f"$({command})", "place": f"$({command})/slurm"})
 
 
 FORGERIES: tuple[Forge, ...] = (
-    commands_first, end_of_a_function, expansions, yaml_objects, json_objects, pickles, modules, manifest_words,
+    commands_first, end_of_a_function, expansions, yaml_objects, json_objects, pickles, modules, recorded_words,
+    recorded_plan,
 )  # fmt: skip
 BESIDE = {  # what an interpreter, a plugin system or a shell might pick up from the folder
     "sitecustomize.py": "{python}",
@@ -113,7 +126,7 @@ BESIDE = {  # what an interpreter, a plugin system or a shell might pick up from
     ".bashrc": "{command}\n",
     ".env": "BASH_ENV={command}\n",
     "jobc/__init__.py": "{python}",
-    "templates/node.sh.j2": "{{{{ cycler.__init__.__globals__.os.system('{command}') }}}}",
+    "templates/launch.sh.j2": "{{{{ cycler.__init__.__globals__.os.system('{command}') }}}}",
     "bin/bash": "#!/bin/sh\n{command}\n",
     "bash": "#!/bin/sh\n{command}\n",
     "git": "#!/bin/sh\n{command}\n",
@@ -130,7 +143,7 @@ ANALYSES = (  # {a} the forged artifact, {b} a sound one, {run} a run folder wit
     "diff {a} vs {b}",
     "why {a} loop.steps",
     "why {a} A OMP_NUM_THREADS --rank 0",
-    "why {a}/node.sh:1-80",
+    "why {a}/launch.sh:1-80",
     "why {a}/job.sbatch:3",
     "why {a}/train.json:2",
     "why {a}/spec.yaml:4",
@@ -152,7 +165,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def forge(artifact: Path, how: Forge, command: str, signed: bool) -> None:
-    """Forge each file. signed: with the sums and the digest of the forged files in the manifest."""
+    """Forge each file. signed: with the sums and the digest of the forged files in job.json."""
     for file in sorted(path for path in artifact.rglob("*") if path.is_file()):
         before = file.read_bytes().decode(errors="surrogateescape")
         text = how(file.relative_to(artifact).as_posix(), before, command)
@@ -163,11 +176,12 @@ def forge(artifact: Path, how: Forge, command: str, signed: bool) -> None:
         file.write_text(text.format(command=command, python=f"import os\nos.system({command!r})\n"))
         file.chmod(0o755)
     if signed:
-        tree = json.loads((artifact / MANIFEST).read_text())
-        for path, entry in tree["files"].items():
+        tree = json.loads((artifact / JOB).read_text())
+        for path, entry in tree["checksums"].items():
             entry["sha256"] = hashlib.sha256((artifact / path).read_bytes()).hexdigest()
-        tree["digest"] = digest_of(tree["files"])
-        (artifact / MANIFEST).write_text(json.dumps(tree))
+        tree["checksums"][JOB]["sha256"] = job_json.checksum(tree)
+        tree["digest"] = digest_of(tree["checksums"])
+        (artifact / JOB).write_text(job_json.to_text(tree))
 
 
 @pytest.mark.parametrize("signed", [False, True], ids=["edited", "signed"])
@@ -230,7 +244,7 @@ def test_the_parse_of_a_script_runs_nothing_of_it(script: str, folder: Path, mon
         text = script.replace("{command}", command).replace("{{", "{")
         parses(text)
         statements(text)
-        normalized_lines("node.sh", text)
+        normalized_lines("launch.sh", text)
         assert not (folder / MARKER).exists(), text
 
 
@@ -239,7 +253,7 @@ def test_the_option_that_ran_the_scripts_is_refused_and_runs_none(
 ) -> None:
     assert main(["name=theirs"]) == 0
     artifact = folder / "artifacts/theirs/local"
-    (artifact / "node.sh").write_text(f"#!/usr/bin/env bash\n/usr/bin/touch {folder}/{MARKER}\n")
+    (artifact / "launch.sh").write_text(f"#!/usr/bin/env bash\n/usr/bin/touch {folder}/{MARKER}\n")
     capsys.readouterr()
     for words in (["--equivalence", str(artifact)], [str(artifact), "--equivalence", "--format", "json"]):
         assert main(["verify", *words]) == 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,13 +16,19 @@ from pathlib import Path
 
 import pytest
 
-REPO = Path(__file__).parents[2]
 TOKEN = "token-Zq81"
 IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always")
-CHECKOUT = (
-    '. "$1/trainer/rt/run.sh"; . "$1/trainer/rt/code_checkout.sh"; run=$2 git_retry_s=0'
-    '; set -euo pipefail; checkout_code "$3" "$4"'
-)
+CHECKOUT = """\
+import os, sys
+from pathlib import Path
+from jobc.trainer.rt import code_checkout
+from jobc.trainer.rt.joining import StartFailure, report_end
+code_checkout.RETRY_S = 0
+try:
+    code_checkout.checkout_code(Path(sys.argv[1]), *sys.argv[2:], os.environ)
+except StartFailure as failure:
+    sys.exit(report_end(failure, os.environ, "train"))
+"""
 
 
 @dataclass
@@ -125,7 +132,7 @@ class Node:
         run = self.folder / "run"
         run.mkdir(exist_ok=True)
         done = subprocess.run(
-            ["bash", "-c", CHECKOUT, "bash", REPO, run, repository, commit], capture_output=True, text=True,
+            [sys.executable, "-c", CHECKOUT, run, repository, commit], capture_output=True, text=True,
             env=clean_environment() | {"HOME": str(self.folder)} | self.environment | extra, timeout=60, check=False,
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr

@@ -22,8 +22,6 @@ from jobc.trainer.rt.engines.run import Run
 from jobc.trainer.rt.node_log import LossyLog
 from jobc.trainer.rt.verdict import RankLook, was_stopped
 
-REPO = Path(__file__).parents[2]
-RT = REPO / "trainer" / "rt"
 ENDINGS = [signal.SIGTERM, signal.SIGKILL, signal.SIGQUIT]
 
 
@@ -66,10 +64,10 @@ class Node:
         file = self.run / f"state/node_{self.node:02}"
         return dict(line.split("=", 1) for line in file.read_text().splitlines()) if file.exists() else {}
 
-    def shell(self, command: str) -> str:
-        """What a function of run.sh prints for this run."""
-        words = ["bash", "-c", f'source "$0" && run=$1 && {command}', str(RT / "run.sh"), str(self.run)]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    @property
+    def status(self) -> str:
+        """What a verb sees of this node: up, ended, dead."""
+        return Run(self.run).statuses()[self.node]
 
     def wait(self, condition: Callable[[], object]) -> None:
         deadline = time.monotonic() + 30
@@ -110,17 +108,17 @@ def test_the_end_is_on_disk_while_the_supervisor_waits_for_its_peer(
         process.wait(20)
     assert (waiting.state["exit"], waiting.state["reason"]) == ("65", f"rank {node}: exit status 65")
     assert (waiting.run / f"exit/0/node_{node:02}").read_text().startswith("65\n")
-    assert waiting.shell(f'node_status "$run/state/node_{node:02}"') == "ended" and not Run(waiting.run).is_live()
+    assert waiting.status == "ended" and not Run(waiting.run).is_live()
 
 
 def test_a_kill_before_a_restart_in_place_leaves_the_exit_code(make_node: Callable[..., Node]) -> None:
     waiting = make_node("exit 1", "--max-restarts=1")
     process = waiting.start()
     waiting.wait((waiting.run / "exit/0/restart_1/node_00").exists)
-    assert waiting.shell('node_status "$run/state/node_00"') == "up"
+    assert waiting.status == "up"
     process.kill()
     process.wait()
-    assert waiting.shell('node_status "$run/state/node_00"') == "ended"
+    assert waiting.status == "ended"
     assert status_of(waiting.run)[2:] == (1, "rank 0: exit status 1")
 
 

@@ -72,7 +72,7 @@ def test_resume_refuses_a_run_that_would_be_written_through(
 
 def test_a_file_outside_the_run_is_not_printed_through_a_link(scripts: Scripts, tmp_path: Path, outside: Path) -> None:
     run = forge(tmp_path.joinpath(*ROOT))
-    for path in ("logs/node_00.log", "artifact/0/.jobc/identity.txt"):
+    for path in ("logs/node_00.log", "artifact/0/.jobc/job.json"):
         (run / path).unlink()
         (run / path).symlink_to(outside)
     for words in (["logs"], ["logs", "--rank", "0"], ["submit", "--resume", "r"]):

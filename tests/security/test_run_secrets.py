@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -17,7 +18,8 @@ COMPILE = ("backend=ssh", "hosts=[localhost]", "secrets.TOKEN=env:MY_TOKEN")
 def job(shared_job: SharedJob) -> SharedJob:
     # the compiled artifact of backend ssh lies beside where that of backend local would
     (shared_job.artifact.parent / "ssh").rename(shared_job.artifact)
-    (shared_job.artifact / ".jobc/place").write_text("demo/local\n")
+    file = shared_job.artifact / ".jobc/job.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "place": "demo/local"}))
     return shared_job
 
 
@@ -32,7 +34,7 @@ def prepare(job: SharedJob, root: Path, value: str) -> Path:
 
 
 def start(job: SharedJob, run: Path) -> str:
-    return job.call(str(run / "artifact/0/node.sh"), "0").output
+    return job.call(str(run / "artifact/0/launch.sh"), "0").output
 
 
 def test_two_runs_of_one_id_have_their_own_secrets(job: SharedJob) -> None:

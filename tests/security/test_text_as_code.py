@@ -76,7 +76,8 @@ def forge(root: Path, name: str = "r", **texts: str) -> Path:
         (run / path).parent.mkdir(parents=True, exist_ok=True)
         (run / path).write_text(text, errors="surrogateescape")
     (run / "artifact" / "0" / ".jobc").mkdir(parents=True, exist_ok=True)
-    (run / "artifact" / "0" / ".jobc" / "identity.txt").write_text("seed = 1\n")  # so that no run is resumed
+    no_resume = '{"identity": ["seed = 1"], "spec": []}'
+    (run / "artifact" / "0" / ".jobc" / "job.json").write_text(no_resume)
     return run
 
 
@@ -165,6 +166,17 @@ def test_a_hostile_value_in_every_field_breaks_no_script(scripts: Scripts, tmp_p
     scripts.run("logs", "--run", "gated")
     scripts.run("status", "--all")
     scripts.run("clean", "--keep", "0", "--keep-checkpoints")
+
+
+@pytest.mark.parametrize("payload", (CODE, "$(touch MARK)", "1\n';touch MARK;'", "--all", "", "'", "-"), ids=range(7))
+def test_a_node_started_by_hand_reads_a_hostile_run(scripts: Scripts, tmp_path: Path, payload: str) -> None:
+    """launch.sh reads state/run itself, and evaluates what `jobctl node` prints."""
+    run = forge(tmp_path.joinpath(*ROOT), state__run=lines(dict.fromkeys(RUN, payload)), state__node_00=lines(NODE))
+    shutil.rmtree(run / "artifact/0")
+    scripts.artifact = Path(shutil.copytree(scripts.artifact, run / "artifact/0"))
+    (run / "code").mkdir()
+    (run / "code/p.py").write_text("import os; print('init from', os.environ.get('JOBC_INIT_FROM'))\n")
+    assert f"init from {payload.split(chr(10))[0]}" in scripts.run("launch.sh", "0")
 
 
 NAMES = (
@@ -257,18 +269,20 @@ def test_names_of_logs_are_no_commands_for_awk(two_nodes: Path, tmp_path: Path) 
     assert not (run / "logs" / "MARK").exists() and not scripts.mark.exists()
 
 
-@pytest.mark.parametrize("word", ["status", "clean", "logs", "stop", "submit", "preflight", "node.sh"])
+@pytest.mark.parametrize("word", ["status", "clean", "logs", "stop", "submit", "preflight", "launch.sh"])
 def test_the_callers_shell_changes_nothing(scripts: Scripts, tmp_path: Path, word: str) -> None:
     forge(tmp_path.joinpath(*ROOT))
     words = {
         "clean": ["--keep", "0"],
-        "node.sh": ["--help"],
+        "launch.sh": ["0", "shell", "printf", "in the shell"],
         "preflight": ["--help"],
         "submit": ["--resume", "no"],
     }
     plain = scripts.run(word, *words.get(word, []))
     if word in ("status", "clean"):
         assert "failed (exit 1: crashed)" in plain
+    if word == "launch.sh":
+        assert plain == "in the shell"
     names = (
         "cd",
         "source",

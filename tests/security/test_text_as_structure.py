@@ -119,15 +119,18 @@ def test_a_template_whose_values_fit_their_places_compiles(text: str) -> None:
 
 def test_every_template_of_jobc_passes_and_few_print_raw() -> None:
     templates = [t for folder in ("compiler", "backends") for t in PACKAGE.glob(f"{folder}/**/templates/**/*.j2")]
-    assert len(templates) > 10
+    assert {template.name for template in templates} >= {"launch.sh.j2", "job.sbatch.j2", "array.sbatch.j2"}
     for template in templates:
         compile_template(template.read_text(), template.name)
     assert sum(template.read_text().count("| raw") for template in templates) <= 10
 
 
 def test_shell_scripts_end_outside_quotes() -> None:
-    """The reader of places follows every script of the runtime to its end."""
-    for script in (PACKAGE / "trainer" / "rt").glob("*.sh"):
+    """The reader of places follows every script that jobc writes to its end."""
+    golden = Path(__file__).parents[1] / "golden"
+    scripts = [s for name in ("launch.sh", "*.sbatch") for s in golden.glob(f"*/*/expected/{name}")]
+    assert {script.name for script in scripts} >= {"launch.sh", "job.sbatch"}
+    for script in scripts:
         places = ShellPlaces()
         places.feed(script.read_text())
         assert places.stack == ["code"], script
@@ -329,8 +332,8 @@ CALLS = [
     ("why", A, "labels.team"),
     ("why", A, "A"),
     ("why", f"{A}/spec.yaml:3"),
-    ("why", f"{A}/node.sh:200-215"),
-    ("why", f"{NAMED}/node.sh:1"),
+    ("why", f"{A}/launch.sh:60-75"),
+    ("why", f"{NAMED}/launch.sh:1"),
     ("why", f"nowhere{DRIVES}:1"),
     ("why", A, DRIVES),
     ("diff", A, B),

@@ -25,7 +25,7 @@ def test_a_run_that_this_user_may_not_read_is_a_line(both_users: SharedJob, verb
     assert done.code == 0 or done.output.strip(), "a failure has a reason"
 
 
-@pytest.mark.parametrize("locked", [".jobc/manifest.json", ".jobc", "node.sh", "spec.yaml", "lib", "."])
+@pytest.mark.parametrize("locked", [".jobc/job.json", ".jobc", "launch.sh", "spec.yaml", "."])
 @pytest.mark.parametrize("verb", ["verify", "why", "diff"])
 def test_an_artifact_that_this_user_may_not_read_is_one_diagnostic(
     both_users: SharedJob, verb: str, locked: str

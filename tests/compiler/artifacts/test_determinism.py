@@ -20,7 +20,7 @@ import yaml
 
 import jobc
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.library import is_library
+from jobc.compiler.pipeline.library import PROGRAM
 from jobc.compiler.pipeline.types import Request
 
 ROOT = Path(__file__).parents[3]
@@ -29,7 +29,7 @@ JOB = (
     "env.Z=last", "env.A=first", "secrets.Y=env:Y", "secrets.X=file:~/x", "labels.b=2", "labels.a=1", "queue.name=gpu",
     "queue.exclude=n1,n2", "optim.lr=3e-4",
 )  # fmt: skip
-PROGRAM = "import sys; from jobc.compiler.cli import main; raise SystemExit(main(sys.argv[1:]))"
+COMPILE = "import sys; from jobc.compiler.cli import main; raise SystemExit(main(sys.argv[1:]))"
 
 Tree = dict[str, tuple[int, bytes]]
 
@@ -47,7 +47,7 @@ def compile_in(folder: Path, umask: int = 0o022, package: Path | None = None, **
     folder.mkdir(parents=True, exist_ok=True)
     path = str(package) if package else os.environ.get("PYTHONPATH", "")
     outer = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", PROGRAM, *JOB]
+    command = [sys.executable, "-c", COMPILE, *JOB]
     set_umask = partial(os.umask, umask)
     subprocess.run(
         command, cwd=folder, env={**outer, **environment}, preexec_fn=set_umask, check=True, capture_output=True
@@ -93,7 +93,7 @@ def test_nothing_of_the_compiling_machine_is_in_any_file(usual: Tree) -> None:
     today = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
     telling = [str(ROOT), str(Path.home()) + "/", sys.prefix, os.path.dirname(sys.executable), "/tmp/pytest", today]
     for path, (_, content) in usual.items():
-        if is_library(path):
+        if path == PROGRAM:
             continue
         text = content.decode()
         assert not [word for word in telling if word in text], path
@@ -104,22 +104,22 @@ def test_nothing_of_the_compiling_machine_is_in_any_file(usual: Tree) -> None:
 def test_no_absolute_path_but_those_that_were_typed_or_belong_to_every_machine(usual: Tree) -> None:
     everywhere = ("/typed/", "/usr/", "/dev/", "/proc/", "/tmp", "/bin/", "/nonexistent", "/run/", "/etc/", "/sys/")
     for path, (_, content) in usual.items():
-        if is_library(path):
+        if path == PROGRAM:
             continue  # the sources of the trainer, the same for all
         found = re.findall(r"(?<![\w.$}*<)\"'\]–-])/[a-z]\w*(?:/[\w.-]+)+", content.decode())
         assert not [p for p in found if not p.startswith(everywhere)], path
 
 
-def test_the_version_of_jobc_is_in_the_manifest_alone(
+def test_the_version_of_jobc_is_in_the_job_file_alone(
     usual: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = {a.path: a.text for a in compile_job(Request(JOB)).artifacts}
     monkeypatch.setattr("jobc.compiler.pipeline.seal.__version__", "99.9.9")
     after = {a.path: a.text for a in compile_job(Request(JOB)).artifacts}
-    assert [path for path in after if after[path] != before[path]] == [".jobc/manifest.json"]
-    tree = json.loads(after[".jobc/manifest.json"])
-    assert tree["jobc"] == "99.9.9"
-    assert json.loads(before[".jobc/manifest.json"]) == {**tree, "jobc": jobc.__version__}
+    assert [path for path in after if after[path] != before[path]] == [".jobc/job.json"]
+    tree = json.loads(after[".jobc/job.json"])
+    assert tree["versions"] == {"jobc": "99.9.9"}
+    assert json.loads(before[".jobc/job.json"]) == {**tree, "versions": {"jobc": jobc.__version__}}
 
 
 def files(words: Iterable[str]) -> dict[str, str]:
@@ -167,7 +167,7 @@ def test_the_order_of_overrides_of_different_keys_does_not_matter(words: tuple[s
 )
 def test_the_recorded_words_give_the_same_where_their_order_counts(words: tuple[str, ...]) -> None:
     first = files(words)
-    recorded = json.loads(first[".jobc/manifest.json"])["words"]
+    recorded = json.loads(first[".jobc/job.json"])["request"]["words"]
     assert sorted(recorded) == sorted(words)
     assert files(recorded) == first
 
@@ -184,5 +184,5 @@ def test_what_becomes_a_list_keeps_the_order_in_which_it_was_typed() -> None:
     (pod,) = [d["spec"]["template"]["spec"] for d in yaml.safe_load_all(first["job.yaml"]) if d["kind"] == "Job"]
     own = [c for c in pod["initContainers"] if c["name"] in ("z", "b")]
     assert [c["name"] for c in own] == ["z", "b"] and [v["name"] for v in own[1]["env"]] == ["Z", "A"]
-    assert files(json.loads(first[".jobc/manifest.json"])["words"]) == first
+    assert files(json.loads(first[".jobc/job.json"])["request"]["words"]) == first
     assert files((*words[:-2], words[-1], words[-2]))["job.yaml"] != first["job.yaml"]

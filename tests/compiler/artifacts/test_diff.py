@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from jobc.compiler.cli import main
+from jobc.compiler.emit import job_json
 
 from ..diagnosed import assert_complete
 
@@ -109,7 +110,7 @@ def test_the_same_words_give_the_same_job(diff: Diff) -> None:
         ("job.sbatch", "\nset ", "\n\n# a comment\n  set "),
         ("train.json", '{\n  "schema": 1,\n  "job": "old",', '{"job": "old",\n  "schema": 1,'),
         ("spec.yaml", "\nnodes: 2\n", "\nnodes:   2 # machines\n"),
-        ("lib/run.sh", "\n}\n", "\n  # a comment\n\n}\n"),
+        ("launch.sh", "\n}\n", "\n  # a comment\n\n}\n"),
     ],
 )
 def test_comments_order_and_spaces_are_no_difference(diff: Diff, file: str, old: str, new: str) -> None:
@@ -126,12 +127,12 @@ def test_comments_order_and_spaces_are_no_difference(diff: Diff, file: str, old:
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        ("lib/run.sh", "    return\n", "\n"),
+        ("launch.sh", "  trap - ERR EXIT\n", "\n"),
         ("job.sbatch", "\n  --kill-on-bad-exit", "\n\n  --kill-on-bad-exit"),
         ("job.sbatch", "\n#SBATCH --nodes=", "\n #SBATCH --nodes="),
         ("job.sbatch", "#!/", "\n#!/"),
     ],
-    ids=["a return that is gone", "a command that ends early", "no option any more", "no batch script"],
+    ids=["a command that is gone", "a command that ends early", "no option any more", "no batch script"],
 )
 def test_what_looks_like_a_comment_or_a_space_and_means_something_is_a_difference(
     diff: Diff, file: str, old: str, new: str
@@ -143,10 +144,10 @@ def test_what_looks_like_a_comment_or_a_space_and_means_something_is_a_differenc
 
 
 def test_text_that_looks_like_a_comment_is_text(diff: Diff) -> None:
-    (OLD / "node.sh").write_text((OLD / "node.sh").read_text() + "echo 'a\n# b\n  c'\n")
+    (OLD / "launch.sh").write_text((OLD / "launch.sh").read_text() + "echo 'a\n# b\n  c'\n")
     shutil.copytree(OLD, "copy")
-    Path("copy/node.sh").write_text((OLD / "node.sh").read_text().replace("\n# b\n  c'", "\n  c'"))
-    assert [each["path"] for each in found(diff, str(OLD), "copy")["files"]] == ["node.sh"]
+    Path("copy/launch.sh").write_text((OLD / "launch.sh").read_text().replace("\n# b\n  c'", "\n  c'"))
+    assert [each["path"] for each in found(diff, str(OLD), "copy")["files"]] == ["launch.sh"]
 
 
 @pytest.mark.parametrize(
@@ -217,13 +218,25 @@ def test_a_folder_that_starts_a_sweep_is_no_side(diff: Diff) -> None:
     assert diff(all_of_them, "name=s", "backend=slurm")[2].startswith("error[JC1110 ")
 
 
-@pytest.mark.parametrize("record", ["plan.txt", "identity.txt", "spec.txt"])
-def test_an_edited_record_of_what_it_means_is_no_meaning(diff: Diff, record: str) -> None:
-    for edit in (lambda file: file.write_text(""), Path.unlink):
-        edit(OLD / ".jobc" / record)
+@pytest.mark.parametrize("record", ["plan", "identity", "spec"])
+def test_an_edited_record_is_not_compared(diff: Diff, record: str) -> None:
+    file = OLD / ".jobc/job.json"
+    tree = json.loads(file.read_text())
+    for edited in ({**tree, record: []}, {key: tree[key] for key in tree if key != record}):
+        file.write_text(job_json.to_text(edited))
         status, printed, said = diff(*SAME)
-        assert (status, printed) == (2, "") and f"edited by hand: .jobc/{record}" in said
+        assert (status, printed) == (2, "") and "edited by hand: .jobc/job.json" in said
         assert_complete(said)
+
+
+@pytest.mark.parametrize("lines", [None, "a = 1", [1], ["a = "], ["a"]])
+def test_a_record_with_a_fitting_checksum_must_have_lines_of_json_values(diff: Diff, lines: object) -> None:
+    file = OLD / ".jobc/job.json"
+    tree = {**json.loads(file.read_text()), "plan": lines}
+    tree["checksums"][".jobc/job.json"]["sha256"] = job_json.checksum(tree)
+    file.write_text(job_json.to_text(tree))
+    status, printed, said = diff(*SAME)
+    assert (status, printed) == (2, "") and "plan in .jobc/job.json is not a list of `key = JSON value` lines" in said
 
 
 @pytest.mark.parametrize("file", ["train.json", "spec.yaml"])
@@ -255,11 +268,11 @@ def test_a_number_without_its_quotes_is_a_difference(diff: Diff) -> None:
         ("slurm", "job.sbatch", "--time=0-02:00:00", "--time=02:00", False),
         ("slurm", "job.sbatch", "--mem=200G", "--mem=204800", True),
         ("slurm", "job.sbatch", "--mem=200G", "--mem=204800G", False),
-        ("slurm", "node.sh", "export FOO='a b'", 'export FOO="a b"', True),
-        ("slurm", "node.sh", "export FOO='a b'", 'export FOO="a  b"', False),
-        ("slurm", "node.sh", "export BAR='$x'", 'export BAR="$x"', False),
-        ("slurm", "node.sh", "\nprocs=2\n", '\nprocs="2"\n', True),
-        ("slurm", "node.sh", "\nprocs=2\n", "\nprocs=2 true\n", False),
+        ("slurm", "launch.sh", "export FOO='a b'", 'export FOO="a b"', True),
+        ("slurm", "launch.sh", "export FOO='a b'", 'export FOO="a  b"', False),
+        ("slurm", "launch.sh", "export BAR='$x'", 'export BAR="$x"', False),
+        ("slurm", "launch.sh", "\nexport OMP_NUM_THREADS=1\n", '\nexport OMP_NUM_THREADS="1"\n', True),
+        ("slurm", "launch.sh", "\nexport OMP_NUM_THREADS=1\n", "\nOMP_NUM_THREADS=1 true\n", False),
         ("kubernetes", "job.yaml", 'nvidia.com/gpu: "2"', "nvidia.com/gpu: 2", True),
         ("kubernetes", "job.yaml", 'memory: "200Gi"', "memory: 204800Mi", True),
         ("kubernetes", "job.yaml", 'memory: "200Gi"', "memory: 200G", False),
@@ -282,9 +295,9 @@ def test_an_amount_or_a_value_in_another_form_is_no_difference(
 
 
 def test_text_that_looks_like_a_value_is_text(diff: Diff) -> None:
-    (OLD / "node.sh").write_text((OLD / "node.sh").read_text() + "echo 'a\nB=\"c\"\n'\n")
+    (OLD / "launch.sh").write_text((OLD / "launch.sh").read_text() + "echo 'a\nB=\"c\"\n'\n")
     shutil.copytree(OLD, "copy")
-    (OLD / "node.sh").write_text((OLD / "node.sh").read_text().replace('\nB="c"\n', "\nB=c\n"))
+    (OLD / "launch.sh").write_text((OLD / "launch.sh").read_text().replace('\nB="c"\n', "\nB=c\n"))
     assert diff(str(OLD), "copy")[0] == 1
 
 
@@ -303,18 +316,18 @@ def test_a_hand_edit_is_a_difference_of_files(diff: Diff) -> None:
 
 def test_other_line_ends_and_a_link_are_differences(diff: Diff) -> None:
     shutil.copytree(OLD, "copy")
-    (OLD / "node.sh").write_text((OLD / "node.sh").read_text(), newline="\r\n")
-    (OLD / "task.sh").rename("task.sh")
-    (OLD / "task.sh").symlink_to(Path("task.sh").resolve())
+    (OLD / "launch.sh").write_text((OLD / "launch.sh").read_text(), newline="\r\n")
+    (OLD / "train.json").rename("train.json")
+    (OLD / "train.json").symlink_to(Path("train.json").resolve())
     files = {each["path"]: each["kind"] for each in found(diff, str(OLD), "copy")["files"]}
-    assert files == {"node.sh": "changed", "task.sh": "a link only in a"}
+    assert files == {"launch.sh": "changed", "train.json": "a link only in a"}
 
 
 def test_a_file_beside_those_of_jobc_and_a_lost_x_are_differences(diff: Diff) -> None:
     (OLD / "notes.txt").write_text("for later\n")
-    (OLD / "node.sh").chmod(0o644)
+    (OLD / "launch.sh").chmod(0o644)
     assert found(diff, *SAME)["files"] == [
-        {"path": "node.sh", "kind": "executable only in b", "lines": 0},
+        {"path": "launch.sh", "kind": "executable only in b", "lines": 0},
         {"path": "notes.txt", "kind": "only in a", "lines": 0},
     ]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.cli import main
+from jobc.compiler.emit import job_json
 
 Call = Callable[..., "tuple[int, str, str]"]
 JOB = "artifacts/job/local"
@@ -37,7 +38,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 def digest(folder: str) -> str:
-    return str(json.loads(Path(folder, ".jobc/manifest.json").read_text())["digest"])
+    return str(json.loads(Path(folder, ".jobc/job.json").read_text())["digest"])
 
 
 def test_a_changed_preset_is_told_in_meaning(call: Call) -> None:
@@ -63,7 +64,7 @@ WORDS = (
 @pytest.mark.parametrize("words", WORDS, ids=["nothing", "much", "a sweep"])
 def test_the_hint_undoes_an_edit(call: Call, words: tuple[str, ...]) -> None:
     call(*words)
-    script = next(Path().glob("*/*/local/node.sh"))
+    script = next(Path().glob("*/*/local/launch.sh"))
     before = script.read_text()
     script.write_text(before + "# mine\n")
     hint = re.search(
@@ -77,19 +78,40 @@ def test_the_hint_undoes_an_edit(call: Call, words: tuple[str, ...]) -> None:
 def test_the_hint_of_a_copy_names_no_folder(call: Call) -> None:
     call()
     shutil.copytree(JOB, "runs/job/1/artifact/0")
-    Path("runs/job/1/artifact/0/node.sh").write_text("")
+    Path("runs/job/1/artifact/0/launch.sh").write_text("")
     assert "hint: jobc --force, to undo the edits" in call("verify", "runs/job/1/artifact/0")[2]
 
 
-def test_a_place_that_is_no_text_is_an_edit(call: Call) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        ('\n  "grace_s": 60', '\n  "grace_s": 61', r" line \d+"),
+        ('"place": "job/local"', '"place": "job/ssh"', r" line \d+"),
+        ('    "train.seed = 0"', '     "train.seed = 0"', r" line \d+"),
+        ('    "strict": false', '     "strict": false', r" \(changed\)"),
+    ],
+    ids=["a setting", "the path", "white space", "white space in the seal"],
+)
+def test_an_edit_of_the_job_file_is_an_edit(call: Call, old: str, new: str, lines: str) -> None:
     call("name=job")
-    Path(JOB, ".jobc/place").write_bytes(b"\xff\n")
+    file = Path(JOB, ".jobc/job.json")
+    assert file.read_text().count(old) == 1
+    file.write_text(file.read_text().replace(old, new))
     status, _, said = call("verify", JOB)
-    assert (
-        status == 1
-        and f"[JC5007 checksum-mismatch]: {JOB}/.jobc/place" in said
-        and "hint: jobc --force name=job, to undo" in said
-    )
+    assert status == 1 and re.search(rf"\[JC5007 checksum-mismatch\]: {JOB}/.jobc/job.json{lines}\n", said)
+    assert "hint: jobc --force name=job, to undo" in said
+
+
+def test_an_artifact_of_an_earlier_jobc_is_one_message(call: Call) -> None:
+    call("name=job")
+    file = Path(JOB, ".jobc/job.json")
+    tree = json.loads(file.read_text())
+    file.write_text(json.dumps({key: tree[key] for key in ("schema", "job", "backend", "runs")}))
+    Path(JOB, ".jobc/manifest.json").write_text("{}")
+    for words in (("verify", JOB), ("diff", JOB), ("why", JOB, "nodes"), ("name=job",), ("name=job", "--force")):
+        status, _, said = call(*words)
+        assert status != 0 and f"[JC5004 no-artifact-directory]: {JOB} was compiled by an earlier jobc\n" in said
+        assert "hint: move it away and compile the job again\n" in said
 
 
 def test_for_machines_it_is_one_document(call: Call) -> None:
@@ -100,12 +122,12 @@ def test_for_machines_it_is_one_document(call: Call) -> None:
     assert (told["directory"], told["digest"], told["edits"]) == (JOB, digest(JOB), [])
     assert told["inputs"] == {"state": "the same"}
     Path("jobc/experiment/long.yaml").write_text(PRESET.replace("100", "900"))
-    with open(f"{JOB}/node.sh", "a") as file:
+    with open(f"{JOB}/launch.sh", "a") as file:
         file.write("# mine\n")
     status, printed, said = call("verify", "--format", "json", JOB)
     assert (status, said) == (1, "")
     (told,) = json.loads(printed)
-    assert len(told["edits"]) == 1 and told["edits"][0].startswith("node.sh line ")
+    assert len(told["edits"]) == 1 and told["edits"][0].startswith("launch.sh line ")
     assert told["inputs"]["state"] == "changed" and "train.json" in told["inputs"]["files"]
 
 
@@ -124,11 +146,11 @@ def test_for_machines_a_change_means_what_diff_says(call: Call) -> None:
 def test_a_directory_that_cannot_be_read_hides_no_other(call: Call) -> None:
     call("name=job")
     shutil.copytree(JOB, "damaged")
-    Path("damaged/.jobc/manifest.json").write_text("{")
+    Path("damaged/.jobc/job.json").write_text("{")
     status, printed, said = call("verify", "damaged", JOB, "nothing")
     assert status == 1 and printed.startswith(f"{JOB}: ") and "compiling them again gives the same files" in printed
     assert (
-        "error[JC5011 damaged-manifest]: damaged/" in said
+        "error[JC5011 damaged-job-file]: damaged/" in said
         and "error[JC5004 no-artifact-directory]: nothing is not an artifact directory" in said
     )
     status, printed, said = call("verify", "damaged", JOB, "nothing", "--format=json")
@@ -174,15 +196,15 @@ def test_a_file_that_joins_the_inputs_and_cannot_be_read_is_not_blamed_on_jobc(c
 
 def test_a_file_of_a_user_who_is_not_here_is_elsewhere(call: Call) -> None:
     call("name=job")
-    manifest = Path(JOB, ".jobc/manifest.json")
-    tree = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps({**tree, "inputs": {"file:~nobody-of-that-name/hosts": "0"}}))
+    file = Path(JOB, ".jobc/job.json")
+    tree = json.loads(file.read_text())
+    file.write_text(job_json.to_text({**tree, "inputs": {"file:~nobody-of-that-name/hosts": "0"}}))
     assert "not compared: not here: file:~nobody-of-that-name/hosts" in call("verify", JOB)[1]
 
 
 def test_an_edit_and_a_change_of_the_inputs_are_both_told(call: Call) -> None:
     call("backend=ssh", "hosts=@hosts", "nodes=2")
-    with open("artifacts/job/ssh/node.sh", "a") as file:
+    with open("artifacts/job/ssh/launch.sh", "a") as file:
         file.write("# mine\n")
     Path("hosts").write_text("a\nc\n")
     status, printed, said = call("verify", "artifacts/job/ssh")
@@ -190,7 +212,7 @@ def test_an_edit_and_a_change_of_the_inputs_are_both_told(call: Call) -> None:
     assert printed.startswith(
         f"artifacts/job/ssh: 1 edit\n  digest   {digest('artifacts/job/ssh')} (of the original files"
     )
-    assert "resources.hosts  a,b → a,c" in printed and "node.sh" not in printed
+    assert "resources.hosts  a,b → a,c" in printed and "launch.sh" not in printed
 
 
 def test_inputs_that_do_not_compile_any_more_say_why(call: Call) -> None:
@@ -284,19 +306,19 @@ def test_the_folder_that_starts_a_sweep_is_compiled_again(call: Call) -> None:
 
 def test_a_sum_that_somebody_fitted_to_a_file_is_found(call: Call) -> None:
     call("name=job")
-    script, manifest = Path(JOB, "node.sh"), Path(JOB, ".jobc/manifest.json")
-    tree = json.loads(manifest.read_text())
+    script, file = Path(JOB, "launch.sh"), Path(JOB, ".jobc/job.json")
+    tree = json.loads(file.read_text())
     script.write_text(script.read_text() + "# mine\n")
-    tree["files"]["node.sh"]["sha256"] = hashlib.sha256(script.read_bytes()).hexdigest()
-    manifest.write_text(json.dumps(tree))
+    tree["checksums"]["launch.sh"]["sha256"] = hashlib.sha256(script.read_bytes()).hexdigest()
+    file.write_text(job_json.to_text(tree))
     status, printed, said = call("verify", JOB)
-    assert status == 1 and ".jobc/manifest.json (its digest does not match its checksums)" in said
-    assert "[JC5032 " in said and "because: the checksums in the manifest were changed after the compile" in said
-    assert printed.endswith("\nfiles\n  node.sh\n")
+    assert status == 1 and ".jobc/job.json (its digest does not match its checksums)" in said
+    assert "[JC5032 " in said and "because: the checksums in job.json were changed after the compile" in said
+    assert printed.endswith("\nfiles\n  launch.sh\n")
     assert call("name=job")[0] == 1, "not overwritten without --force"
 
 
-@pytest.mark.parametrize("path", ["node.sh", "lib", "jobctl"])
+@pytest.mark.parametrize("path", ["launch.sh", ".jobc", "jobctl"])
 def test_a_link_to_equal_files_elsewhere_is_an_edit(call: Call, path: str) -> None:
     call("name=job")
     Path(JOB, path).rename("outside")

@@ -46,7 +46,7 @@ def text(job: Compiled, path: str) -> str:
 def test_each_compiles_for_each_backend_to_the_same_job(experiment: str, backend: str) -> None:
     job, there = compiled(experiment, backend), compiled(experiment, "slurm", *BACKENDS[backend])
     assert job.plan.train == there.plan.train
-    assert text(job, "node.sh") == text(there, "node.sh")
+    assert text(job, "launch.sh") == text(there, "launch.sh")
 
 
 @pytest.mark.parametrize("backend", [*BACKENDS, "kubernetes", "skypilot"])
@@ -88,8 +88,8 @@ def test_opensora_is_what_its_team_has_by_hand() -> None:
     assert container["resources"]["limits"] == container["resources"]["requests"] == {"nvidia.com/gpu": "8"}
     assert {"medium": "Memory", "sizeLimit": "16Gi"} in [volume.get("emptyDir") for volume in pod["volumes"]]
     waits = ("COLOSSALAI_DIST_TIMEOUT=1800", "COLOSSALAI_MASTER_READY_TIMEOUT=600")
-    lines = text(job, "node.sh").splitlines()
-    assert {"rendezvous_timeout_s=1800", *(f"export {wait}" for wait in waits)} <= {*lines}
+    assert {f"export {wait}" for wait in waits} <= {*text(job, "launch.sh").splitlines()}
+    assert json.loads(text(job, ".jobc/job.json"))["node"]["rendezvous"]["timeout_s"] == 1800
     test_before = compile_job(Request(("+experiment=opensora_k8s", "backend=kubernetes", "nodes=2")))
     assert test_before.plan.topology.world_size == 16
 

@@ -10,7 +10,7 @@ import pytest
 
 from jobc.compiler.cli.arguments import VERBS
 from jobc.compiler.cli.verb_options import options_of, options_with
-from jobc.compiler.pipeline.library import is_library
+from jobc.compiler.pipeline.library import PROGRAM
 from jobc.compiler.plugins.registry import plugin
 
 from ..shell import Shell
@@ -34,7 +34,8 @@ def test_one_experiment_compiles_for_all_backends_and_sizes_to_one_training(shel
     wanted = [(b, str(n), str(8 * n), "8", f"{there.format(n, b)}/jobctl submit") for b in backends for n in (1, 2, 8)]
     assert [(*row.split()[:4], " ".join(row.split()[5:])) for row in rows] == wanted
     for nodes in (1, 2, 8):
-        plans = [(shell.project / there.format(nodes, b) / ".jobc/plan.txt").read_text() for b in backends]
+        files = [(shell.project / there.format(nodes, b) / ".jobc/job.json").read_text() for b in backends]
+        plans = ["\n".join(json.loads(text)["plan"]) for text in files]
         assert len({tuple(re.findall(r"(?m)^(?:command|topology\.|train\.).*", plan)) for plan in plans}) == 1
     notes = {line.split("]: ")[1] for line in done.stderr.splitlines() if line.startswith("note[JC4102 ")}
     assert notes == {"backend local ignores hosts=node[1-8]"}, "what is left out is said"
@@ -55,8 +56,8 @@ def test_help_and_version_need_no_hydra(shell: Shell) -> None:
 
 def test_words_after_two_dashes_are_the_command(shell: Shell) -> None:
     assert shell.jobc("name=own", "--", "train.py", "--lr", "0.1", "--data=/x", "-m", "--", "a b").returncode == 0
-    text = (shell.project / "artifacts/own/local/node.sh").read_text()
-    words = text.split("command=(\n")[1].split("\n)")[0].split("\n")
+    text = (shell.project / "artifacts/own/local/launch.sh").read_text()
+    words = text.split("\n  --\n", 1)[1].split("\n)")[0].split("\n")
     assert [word.strip() for word in words] == ["python3", "train.py", "--lr", "0.1", "--data=/x", "-m", "--", "'a b'"]
 
 
@@ -157,36 +158,38 @@ def test_info_is_what_hydra_users_know(shell: Shell, info: str) -> None:
 def test_group_at_package_adds_deletes_and_nested_values(shell: Shell) -> None:
     done = shell.jobc("name=x", "env={A: '1', B: two}", "~env.B", "++optim.lr=1e-4", "optim.betas=[0.8,0.9]")
     assert done.returncode == 0, done.stderr
-    text = (shell.project / "artifacts/x/local/node.sh").read_text()
+    text = (shell.project / "artifacts/x/local/launch.sh").read_text()
     assert "export A=1" in text
     assert "export B=" not in text
 
 
 def test_why_finds_a_line_that_a_hand_edit_has_moved(shell: Shell) -> None:
-    shell.jobc("name=x", "lifecycle.max_restarts=4")
-    script = shell.project / "artifacts/x/local/node.sh"
+    shell.jobc("name=x", "threads=4")
+    script = shell.project / "artifacts/x/local/launch.sh"
     lines = script.read_text().split("\n")
-    at = lines.index("max_restarts=4") + 1
+    at = lines.index("export OMP_NUM_THREADS=4") + 1
     script.write_text("\n".join([*lines[:3], "echo mine", *lines[3:]]))
-    said = shell.jobc("why", f"artifacts/x/local/node.sh:{at + 1}").stdout
-    assert f"moved    jobc wrote it as line {at};" in said and "spec     lifecycle.max_restarts = 4" in said
-    assert "edited   this line was changed after the compile" in shell.jobc("why", "artifacts/x/local/node.sh:4").stdout
+    said = shell.jobc("why", f"artifacts/x/local/launch.sh:{at + 1}").stdout
+    assert f"moved    jobc wrote it as line {at};" in said and "spec     threads = 4" in said
+    assert (
+        "edited   this line was changed after the compile" in shell.jobc("why", "artifacts/x/local/launch.sh:4").stdout
+    )
 
 
 def test_verify_says_which_lines_of_which_file(shell: Shell) -> None:
     shell.jobc("name=x")
     directory = shell.project / "artifacts/x/local"
     assert shell.jobc("verify", "artifacts/x/local").returncode == 0
-    lines = (directory / "node.sh").read_text().split("\n")
+    lines = (directory / "launch.sh").read_text().split("\n")
     lines[3] += " # mine"
     lines.insert(6, "echo hello")
-    (directory / "node.sh").write_text("\n".join(lines))
+    (directory / "launch.sh").write_text("\n".join(lines))
     (directory / "notes.txt").write_text("x")
     (directory / "jobctl").unlink()
     done = shell.jobc("verify", "artifacts/x/local")
     assert done.returncode == 1
     removed = "hint: rm -- artifacts/x/local/notes.txt"
-    for words in ("node.sh lines 4, 7", "notes.txt (added)", removed, "jobctl (missing)"):
+    for words in ("launch.sh lines 4, 7", "notes.txt (added)", removed, "jobctl (missing)"):
         assert words in done.stderr
 
 
@@ -208,7 +211,7 @@ def test_why_answers_for_every_line_of_every_file(shell: Shell) -> None:
     places = []
     for file in sorted(p for p in directory.rglob("*") if p.is_file()):
         count = file.read_text(errors="replace").count("\n")
-        copied = is_library(file.relative_to(directory).as_posix())  # where every line is answered alike
+        copied = file.relative_to(directory).as_posix() == PROGRAM  # where every line is answered alike
         places += [
             f"{file.relative_to(shell.project)}:{n}" for n in ((1, count) if copied else range(1, count + 1)) if n
         ]

@@ -25,8 +25,7 @@ def make_run(folder: Path) -> None:
 
 def make_artifact(folder: Path, runs: object) -> None:
     (folder / ".jobc").mkdir(parents=True)
-    (folder / ".jobc/job.json").write_text(json.dumps({"job": "a", "runs": runs}))
-    (folder / ".jobc/place").write_text("a/local\n")
+    (folder / ".jobc/job.json").write_text(json.dumps({"job": "a", "runs": runs, "place": "a/local"}))
 
 
 def names(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:

@@ -34,7 +34,7 @@ def make_run(job: str, run: str, attempt: int = 0, started: int = 1) -> Path:
     """The artifact of the attempt."""
     artifact = Path(f"runs/{job}/{run}/artifact/{attempt}").absolute()
     (artifact / ".jobc").mkdir(parents=True)
-    (artifact / ".jobc/manifest.json").touch()
+    (artifact / ".jobc/job.json").touch()
     (artifact / "code").write_text(str(attempt))
     (artifact / "jobctl").write_text(JOBCTL)
     (artifact / "jobctl").chmod(0o755)

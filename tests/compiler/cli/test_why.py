@@ -13,7 +13,6 @@ from jobc.compiler.pipeline.types import Compiled, Request
 from jobc.prove.why import BASES, LEAST, PRECISION, measure
 
 SLURM = ("name=w", "backend=slurm", "gpus=2")
-SSH = ("name=w", "backend=ssh", "hosts=[a,b]")
 KUBERNETES = BASES["kubernetes"]
 SKYPILOT = ("name=w", "backend=skypilot")
 
@@ -56,7 +55,6 @@ def keys_of(compiled: Compiled, path: str, text: str) -> set[str]:
     ("words", "path", "text", "key"),
     [
         (SLURM, "job.sbatch", "#SBATCH --gpus-per-node=2", "gpu_type"),
-        ((*SSH, "container=docker", "image=i"), "node.sh", "container_options=()", "container.options"),
     ],
 )
 def test_a_line_depends_on_what_is_empty_in_it(words: tuple[str, ...], path: str, text: str, key: str) -> None:
@@ -74,7 +72,6 @@ def test_a_block_without_lines_is_no_part_of_the_line_above_it() -> None:
         (KUBERNETES, "job.yaml", "# job.yaml:", {"name"}),
         (KUBERNETES, "job.yaml", "  name: base-", {"name"}),
         (KUBERNETES, "job.yaml", "value: base-", {"name"}),
-        (KUBERNETES, "task.sh", "JOBC_NODE_LIST=", {"name", "nodes"}),
         (KUBERNETES, "pod.yaml", "-shell", {"name"}),
         (KUBERNETES, "kustomization.yaml", "- name: base-", {"name"}),
         (KUBERNETES, "job.yaml", "resources: {}", {"cpus", "mem"}),
@@ -94,7 +91,6 @@ def test_a_derived_line_leads_to_its_keys(words: tuple[str, ...], path: str, tex
     ("words", "path", "text"),
     [
         (KUBERNETES, "job.yaml", "  name: base-"),
-        (SKYPILOT, "task.sh", "plan="),
         (SKYPILOT, "task.sky.yaml", "JOBC_PLAN"),
     ],
 )

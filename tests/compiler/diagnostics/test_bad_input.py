@@ -183,7 +183,7 @@ LINES = [  # words, code, what the message says besides
     (["loop.epochs=2"], "JC2004", "hint: loop.steps=null, for 2 epochs"),
     (["point=../x"], "JC1202", "hint: point=x"),
     (["why"], "JC1110", "FILE:LINE"),
-    (["why", "node.sh"], "JC1110", "FILE:LINE"),
+    (["why", "launch.sh"], "JC1110", "FILE:LINE"),
     (["why", "."], "JC1110", "FILE:LINE"),
     (["verify", "nope"], "JC5004", "hint: jobc verify artifacts/"),
     (["submit", "nope"], "JC5004", "hint: jobc submit artifacts/"),

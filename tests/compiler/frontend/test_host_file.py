@@ -96,13 +96,13 @@ def test_slurm_gets_no_host_that_is_excluded_and_no_more_than_nodes(
 def test_it_gives_the_bytes_that_the_same_hosts_typed_give() -> None:
     Path("list").write_text(SEED)
     from_file, typed = compiled("hosts=@list", "nodes=2"), compiled("hosts=192.168.1.[10-11]", "nodes=2")
-    for path in ("hosts.txt", "jobctl", "node.sh", "spec.yaml"):
+    for path in ("hosts.txt", "jobctl", "launch.sh", "spec.yaml"):
         assert text(from_file, path) == text(typed, path)
 
 
 def test_the_file_is_an_input_listed_by_digest() -> None:
     Path("list").write_text(SEED)
-    inputs = json.loads(text(compiled("hosts=@list", "nodes=2"), ".jobc/manifest.json"))["inputs"]
+    inputs = json.loads(text(compiled("hosts=@list", "nodes=2"), ".jobc/job.json"))["inputs"]
     assert inputs == {"file:list": hashlib.sha256(SEED.encode()).hexdigest()}
 
 
@@ -122,7 +122,7 @@ def test_in_a_config_file_it_lies_beside_that_file(tmp_path: Path) -> None:
     job = compiled("+experiment=e", "nodes=2", input=tmp_path / "mine")
     assert text(job, "hosts.txt") == SEED
     assert job.plan.queue.exclude == ("node9",)
-    inputs = json.loads(text(job, ".jobc/manifest.json"))["inputs"]
+    inputs = json.loads(text(job, ".jobc/job.json"))["inputs"]
     assert {"input:lists/two", "input:experiment/bad"} < set(inputs)
 
 

@@ -57,7 +57,7 @@ def test_a_line_of_train_json_knows_its_argument() -> None:
 
 
 def test_what_a_run_is_includes_targets_and_the_recipe() -> None:
-    said = text(compiled(*NET, "model.width=64", "recipe=my_pkg.Mine"), ".jobc/identity.txt").splitlines()
+    said = json.loads(text(compiled(*NET, "model.width=64", "recipe=my_pkg.Mine"), ".jobc/job.json"))["identity"]
     assert {'model._target_ = "no_such_module.Net"', "model.width = 64", 'recipe = "my_pkg.Mine"'} <= set(said)
     assert not any(line.startswith("loader.") for line in said)  # who reads the data may change
 

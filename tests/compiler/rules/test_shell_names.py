@@ -15,33 +15,28 @@ from jobc.compiler.pipeline.types import Request
 from jobc.compiler.rules.spec import _script_names as shell_names
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "spawn", "torch_distributed_launch", "mpirun"])
-def test_every_variable_that_node_sh_has_in_the_end_is_known(tmp_path: Path, launcher: str) -> None:
-    job = compile_job(Request(("name=end", "procs=1", f"launcher={launcher}"), ("python3", "train.py")))
-    node = write_job(job, tmp_path) / "node.sh"
-    last = re.search(r"\nexec .* supervise .*\n$", text := node.read_text())
+@pytest.mark.parametrize("words", [(), ("setup=[true]", "backend=ssh", "hosts=[a,b]")], ids=["local", "setup"])
+def test_every_variable_that_launch_sh_has_in_the_end_is_known(tmp_path: Path, words: tuple[str, ...]) -> None:
+    job = compile_job(Request(("name=end", "procs=1", *words), ("python3", "train.py")))
+    node = write_job(job, tmp_path) / "launch.sh"
+    last = re.search(r"\nexec .* launch .*\n$", text := node.read_text())
     assert last is not None
-    needs = "need_launch_module need_mpirun find_python"  # of the machine, not of the script
-    calm = "".join(f"{name}() {{ python=python3; }}\n" for name in needs.split())
-    changed = text[: last.start()].replace("# ---- settings", f"{calm}# ---- settings") + "\ncompgen -v\n"
-    node.write_text(changed)
-    run = tmp_path / "run"
-    (run / "state").mkdir(parents=True)
-    (run / "exit").mkdir()
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "JOBC_RUN_DIR": str(run)}
+    node.write_text(text[: last.start()] + "\ncompgen -v\n")
+    (tmp_path / "run").mkdir()
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "JOBC_RUN_DIR": str(tmp_path / "run")}
     command = ["bash", str(node), "0", "train"]
     shown = subprocess.run(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
-    own = {name for name in shown.split() if re.search("[a-z]", name) and not name.startswith("OMPI_MCA_")}
-    assert own >= {"rank", "launch", "nodes", "here"} and own - shell_names.node_script_variables() == set()
+    own = {name for name in shown.split() if re.search("[a-z]", name)}
+    assert own >= {"rank", "payload", "launch", "here"} and own - shell_names.node_script_variables() == set()
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ("env.rank=7",), ("env.launch=q",), ("env.code=9",), ("env.python=x",), ("env.procs=99",), ("env.UID=7",),
+        ("env.rank=7",), ("env.launch=q",), ("env.payload=9",), ("env.python=x",), ("env.here=99",), ("env.UID=7",),
         ("env.GROUPS=1",), ("env.PWD=/q",), ("env.OLDPWD=/q",), ("env.SHLVL=9",), ("env.FUNCNEST=1",),
         ("env.EXECIGNORE=*",), ("env.IFS=,",),
-        ("secrets.folder=env:TOKEN",), ("secrets.TOKEN=env:folder",), ("secrets.run=file:~/x",),
+        ("secrets.artifact=env:TOKEN",), ("secrets.TOKEN=env:artifact",), ("secrets.python=file:~/x",),
     ],
     ids=" ".join,
 )  # fmt: skip
@@ -52,7 +47,8 @@ def test_a_name_that_would_be_lost_is_refused(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["http_proxy", "no_proxy", "lr", "steps", "my_rank", "HOSTNAME", "OPTARG", "BASH_ENV", "CODE", "RUN"]
+    "name",
+    ["http_proxy", "no_proxy", "lr", "code", "procs", "my_rank", "HOSTNAME", "OPTARG", "BASH_ENV", "CODE", "RUN"],
 )
 def test_other_names_reach_the_ranks(name: str) -> None:
     compile_job(Request((f"env.{name}=1",)))

@@ -61,7 +61,7 @@ def test_a_variable_that_the_shell_sets_is_judged_as_one_of_env(command: tuple[s
         in_shell("CUDA_VISIBLE_DEVICES=$LOCAL_RANK exec python t.py"),
         in_shell("echo export RANK=0; echo 'export RANK=0'; cat <<EOF\nexport RANK=0\nEOF\nexec python t.py"),
         in_shell("export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=$IFACE NCCL_NET=$NET; exec python t.py"),
-        in_shell("export PET_NNODES=2; exec python t.py"),  # node.sh's torchrun has read them before
+        in_shell("export PET_NNODES=2; exec python t.py"),  # torchrun has read them before
         in_shell("MASTER_ADDR=$HEAD MASTER_PORT=29511 composer -n 8 t.py"),
         ("python", "t.py", "RANK=0", "CUDA_VISIBLE_DEVICES=0"),
         ("env", "-u", "RANK", "X=1", "python", "t.py", "RANK=0"),

@@ -73,7 +73,7 @@ def test_a_profile_chooses_backend_and_options_and_every_value_names_its_file(co
     assert job.backend.name == "slurm"
     value = job.source_map.spec["backend.version"]
     assert (value.value, str(value.origin)) == ("23.11", "user:cluster/lab.yaml:5:12")
-    assert "user:cluster/lab.yaml" in next(a.text for a in job.artifacts if a.path == ".jobc/manifest.json")
+    assert "user:cluster/lab.yaml" in next(a.text for a in job.artifacts if a.path == ".jobc/job.json")
 
 
 def test_the_command_line_wins_over_the_profile(compiled: Compile) -> None:

@@ -1,4 +1,4 @@
-"""Ranks of somebody's own srun or mpirun record their collectives as those below node.sh do."""
+"""Ranks of somebody's own srun or mpirun record their collectives as those below launch.sh do."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 from jobc.trainer.dist import flight_recorder
 
-NODE_SH = Path(__file__).parents[3] / "compiler" / "templates" / "node.sh.j2"
+LAUNCH_SH = Path(__file__).parents[3] / "compiler" / "templates" / "launch.sh.j2"
 
 
-def test_ranks_without_node_sh_have_what_it_sets(tmp_path: Path) -> None:
-    in_node_sh = dict(re.findall(r"^export (TORCH_(?:FR|NCCL)_\w+)=\$\{\1:-(.*?)\}", NODE_SH.read_text(), re.MULTILINE))
-    assert len(in_node_sh) == 4
+def test_ranks_without_launch_sh_have_what_it_sets(tmp_path: Path) -> None:
+    in_launch_sh = dict(re.findall(r"^export (TORCH_(?:FR|NCCL)_\w+)=\$\{\1:-(.*?)\}", LAUNCH_SH.read_text(), re.MULTILINE))
+    assert len(in_launch_sh) == 4
     environ: dict[str, str] = {}
     flight_recorder.switch_on(environ, tmp_path / "run")
-    assert environ == {name: value.replace("$JOBC_RUN_DIR", f"{tmp_path}/run") for name, value in in_node_sh.items()}
+    assert environ == {name: value.replace("$JOBC_RUN_DIR", f"{tmp_path}/run") for name, value in in_launch_sh.items()}
     assert (tmp_path / "run" / "logs").is_dir()
 
 

@@ -17,4 +17,4 @@ export JOBC_JOB_ID=$ACME_JOB_ID
 export JOBC_NODE_RANK=$ACME_RANK
 export JOBC_HEAD_ADDR=${ACME_HOSTS%% *}
 export JOBC_HEAD_PORT=$port
-exec bash "$JOBC_RUN_DIR/artifact/$JOBC_ATTEMPT/node.sh" "$ACME_RANK" "${JOBC_PAYLOAD:-train}"
+exec bash "$JOBC_RUN_DIR/artifact/$JOBC_ATTEMPT/launch.sh" "$ACME_RANK" "${JOBC_PAYLOAD:-train}"

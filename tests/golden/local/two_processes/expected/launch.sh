@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# launch.sh: what each node of job hello does, from top to bottom. The same file on every backend.
+# usage: launch.sh [NODE_RANK] [train|smoke|check|preflight|shell] [COMMAND of shell…]
+#   The engine or jobctl starts it, with the run folder in JOBC_RUN_DIR.
+
+# shellcheck disable=SC1090,SC1091,SC2016 # files that only the nodes have; '$JOBC_…' in the launch line, which jobctl replaces
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
+set -euo pipefail
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+rank=${1:-${JOBC_NODE_RANK:-0}} payload=${2:-train}
+if [[ $rank == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit; fi
+
+# failed STATUS COMMAND [LINE]: jobctl prints why this node cannot start, and records it for the other nodes.
+failed() {
+  trap - ERR EXIT
+  type -P python3 >/dev/null || { printf 'error: python3 not found on %s\n  hint: install Python 3.10 or newer, or put it on PATH\n' "$(uname -n)" >&2 && exit 65; }
+  python3 -I -S "$here/jobctl" node_failure "$rank" "$payload" "$@" || exit $? # in a trap, exit alone returns the earlier status
+  export JOBC_LACKS=1 # preflight continues with its other checks
+}
+
+# ---- environment, in the folder of the project
+
+project=${JOBC_PROJECT:-}
+if [[ -z $project && -f $here/../../state/run ]]; then project=$(sed -n 's/^project=//p' "$here/../../state/run"); fi
+cd -- "${project:-.}" 2>/dev/null || cd -- "$here"
+export JOBC_PROJECT=${project:-$PWD}
+python=$(type -P -- python3) || failed 127 python3
+[[ $python == /* ]] || python=$PWD/$python
+
+# jobctl prints `export` lines: the JOBC_ variables of this node, the folders of code.
+variables=$("$python" -I -S "$here/jobctl" node "$rank" "$payload") || exit
+eval "$variables"
+
+# ---- variables of the ranks
+
+export PYTHONUNBUFFERED=1
+export OMP_NUM_THREADS=2
+export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH} # the module jobc_trainer
+
+# ---- the ranks: jobctl runs this line, with what follows `--` once for each rank, and records how it ended
+
+cd -- "$JOBC_CODE_DIR"
+launch=(
+  torchrun
+  --nnodes=1
+  --nproc-per-node=2
+  --node-rank='$JOBC_NODE_RANK'
+  --master-addr='$JOBC_HEAD_ADDR'
+  --master-port='$JOBC_HEAD_PORT'
+  --rdzv-conf=timeout=300
+  --log-dir='$JOBC_RUN_DIR/logs/torchrun'
+  --
+  python3
+  -m
+  jobc_trainer
+)
+exec "$python" -I -S "$here/jobctl" launch "${#launch[@]}" "${launch[@]}" "$rank" "$payload" "${@:3}"

@@ -1,0 +1,317 @@
+"""The program of a batch job on Slurm, with stand-ins for srun, scontrol and scancel."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from jobc.backends.slurm.engine.batch import blind_nodes, task_environment
+from jobc.backends.slurm.engine.requeue import (
+    excluded_nodes,
+    lost_nodes,
+    next_start,
+    node_addresses,
+    requeue,
+    silent_nodes,
+    slurmd_port,
+)
+from jobc.trainer.rt.engines.engine import Answer, Engine, Job
+from jobc.trainer.rt.engines.values import read_keys
+
+PROGRAM = "import sys; from jobc.backends.slurm.engine.batch import main; sys.exit(main(sys.argv[1:]))"
+SRUN = ("--", "srun", "--nodes=2", "bash", "launch.sh")
+RUNNING = "JobState=RUNNING Restarts=0 PreemptTime=None"
+ENDED = "mkdir -p $JOBC_RUN_DIR/exit/0; for node in 00 01; do echo CODE >$JOBC_RUN_DIR/exit/0/node_$node; done"
+
+
+class Bed:
+    """A run folder, and Slurm's clients, which write their words to `asked`."""
+
+    def __init__(self, folder: Path, **settings: object) -> None:
+        self.folder, self.run, self.bin = folder, folder / "runs/job/a", folder / "bin"
+        artifact = self.run / "artifact/0"
+        (artifact / ".jobc").mkdir(parents=True)
+        (artifact / "launch.sh").write_text("")
+        fixed = {
+            "job": "job",
+            "runs": "runs",
+            "nodes": 2,
+            "max_requeues": 1,
+            "kill_after_s": 0.5,
+            "step_tasks": "1(x2)",
+        }
+        (artifact / ".jobc/job.json").write_text(json.dumps({**fixed, **settings}))
+        for name in ("state", "control", "bin"):
+            (folder / name if name == "bin" else self.run / name).mkdir()
+        (self.run / "state/run").write_text(f"job=job\nproject={folder}\n")
+        self.client("scancel", "")
+        self.client("scontrol", f"echo '{RUNNING}'")
+        self.tasks(ENDED.replace("CODE", "0"))
+
+    def client(self, name: str, lines: str) -> None:
+        (self.bin / name).write_text(f'#!/bin/bash\necho "{name} $*" >>{self.folder}/asked\n{lines}\n')
+        (self.bin / name).chmod(0o755)
+
+    def tasks(self, lines: str, check: str = "") -> None:
+        """What srun does with the tasks, and in the check whether nodes see the run folder."""
+        self.client("srun", f'if [[ $* == *"bash -c"* ]]; then\n:\n{check}\nexit\nfi\n{lines}')
+
+    def start(self, *words: str, **env: str) -> subprocess.Popen[str]:
+        outer = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "JOBC_"))}
+        ours = {"PATH": f"{self.bin}:{os.environ['PATH']}", "HOME": str(self.folder), "SLURM_JOB_ID": "7"}
+        command = [sys.executable, "-c", PROGRAM, *(words or (str(self.run), "0")), *SRUN]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            command, cwd=self.folder, env={**outer, **ours, **env}, stdout=pipe, stderr=subprocess.STDOUT, text=True
+        )
+
+    def __call__(self, *words: str, **env: str) -> tuple[int, str]:
+        process = self.start(*words, **env)
+        printed, _ = process.communicate(timeout=30)
+        return process.returncode, printed
+
+    def recorded(self, attempt: int = 0) -> tuple[str, str]:
+        keys = read_keys(self.run / f"state/job_{attempt}")
+        assert keys["job_id"] == "7"
+        return keys["exit"], keys["reason"]
+
+    def asked(self) -> list[str]:
+        return (self.folder / "asked").read_text().splitlines()
+
+    def wait_for(self, file: str) -> None:
+        until = time.monotonic() + 20
+        while not (self.run / file).exists():
+            assert time.monotonic() < until, file
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def bed(tmp_path: Path) -> Bed:
+    return Bed(tmp_path)
+
+
+def test_the_tasks_run_the_copy_of_launch_sh_in_the_run(bed: Bed) -> None:
+    bed.tasks(f"env >{bed.folder}/env; {ENDED.replace('CODE', '0')}")
+    assert bed(SLURM_CPU_BIND_TYPE="x", JOBC_HEAD_ADDR="other", SLURM_STEP_GPUS="0") == (0, "")
+    assert bed.asked()[1] == f"srun --nodes=2 bash {bed.run}/artifact/0/launch.sh"
+    seen = read_keys(bed.folder / "env")
+    expected = {"JOBC_RUN_DIR": str(bed.run), "JOBC_ATTEMPT": "0", "JOBC_PROJECT": str(bed.folder)}
+    assert {name: seen.get(name) for name in expected} == expected and seen["JOBC_STEP_TASKS"] == "1(x2)"
+    assert "SLURM_STEP_GPUS" in seen and not {"SLURM_CPU_BIND_TYPE", "JOBC_HEAD_ADDR"} & seen.keys()
+    assert bed.recorded() == ("0", "done")
+
+
+@pytest.mark.parametrize(
+    ("codes", "status", "expected"),
+    [
+        ("0 0", 0, 0),
+        ("0 0", 15, 0),  # a signal hit srun after all nodes had ended
+        ("0", 1, 1),
+        ("", 1, 1),
+        ("75 69", 1, 69),
+        ("75 65", 1, 65),
+    ],
+)
+def test_the_exit_code_is_the_worst_of_the_nodes(bed: Bed, codes: str, status: int, expected: int) -> None:
+    bed.client("scontrol", "exit 1")
+    lines = [f"echo {code} >$JOBC_RUN_DIR/exit/0/node_0{node}" for node, code in enumerate(codes.split())]
+    bed.tasks("\n".join(["mkdir -p $JOBC_RUN_DIR/exit/0", *lines, f"exit {status}"]))
+    assert bed()[0] == expected
+    assert bed.recorded()[0] == str(expected)
+
+
+@pytest.mark.parametrize(
+    ("restarts", "last", "is_stopped", "code", "reason"),
+    [
+        ("0", "", True, 0, "stopped by jobctl stop before it started"),
+        ("1", "0", False, 0, "done before Slurm started it again"),
+        ("2", "75", False, 1, "started again 2 times: lifecycle.max_requeues is 1"),
+    ],
+)
+def test_some_jobs_do_not_run_when_slurm_starts_them(
+    bed: Bed, restarts: str, last: str, is_stopped: bool, code: int, reason: str
+) -> None:
+    attempt = int(restarts)
+    if last:
+        (bed.run / f"state/job_{attempt - 1}").write_text(f"job_id=7\nexit={last}\n")
+    if is_stopped:
+        (bed.run / "control/STOP").touch()
+    assert bed(SLURM_RESTART_COUNT=restarts)[0] == code
+    assert bed.recorded(attempt) == (str(code), reason) and not (bed.folder / "asked").exists()
+
+
+def test_a_restarted_job_is_the_next_attempt_with_the_same_artifact(bed: Bed) -> None:
+    (bed.run / "artifact/0").chmod(0o555)
+    bed.tasks("mkdir -p $JOBC_RUN_DIR/exit/1; echo 0 | tee $JOBC_RUN_DIR/exit/1/node_0{0,1}")
+    assert bed(SLURM_RESTART_COUNT="1")[0] == 0
+    assert bed.asked()[1] == f"srun --nodes=2 bash {bed.run}/artifact/1/launch.sh"
+    assert bed.recorded(1) == ("0", "done") and (bed.run / "artifact/1/.jobc/job.json").exists()
+
+
+def test_the_signal_before_the_time_limit_goes_to_the_tasks_and_the_job_is_requeued(bed: Bed) -> None:
+    bed.client("scancel", f"touch {bed.folder}/told")
+    bed.tasks(
+        f"touch $JOBC_RUN_DIR/up; until [ -e {bed.folder}/told ]; do sleep 0.05; done; {ENDED.replace('CODE', '75')}"
+    )
+    job = bed.start()
+    bed.wait_for("up")
+    job.send_signal(signal.SIGUSR2)
+    assert job.wait(20) == 75
+    assert bed.asked()[2:] == ["scancel --signal=TERM 7", "scontrol show job 7", "scontrol requeue 7"]
+    assert bed.recorded() == ("", "exit 75: stopped early; in the queue again")
+
+
+def test_scancel_by_hand_requeues_nothing(bed: Bed) -> None:
+    bed.tasks(
+        f"touch $JOBC_RUN_DIR/up; until [ -e $JOBC_RUN_DIR/end ]; do sleep 0.05; done; {ENDED.replace('CODE', '75')}"
+    )
+    job = bed.start()
+    bed.wait_for("up")
+    job.send_signal(signal.SIGTERM)  # Slurm itself signals the tasks
+    (bed.run / "end").touch()
+    assert job.wait(20) == 75
+    assert bed.asked()[2:] == ["scontrol show job 7"] and bed.recorded() == ("75", "stopped early")
+
+
+def test_in_the_allocation_of_a_user_only_the_step_is_signalled(bed: Bed) -> None:
+    bed.client("scancel", f"touch {bed.folder}/told")
+    step = "echo 7.3 >$JOBC_RUN_DIR/state/step_0"
+    bed.tasks(f"{step}; touch $JOBC_RUN_DIR/up; until [ -e {bed.folder}/told ]; do sleep 0.05; done; exit 1")
+    job = bed.start(str(bed.run), "0", "here", SLURM_RESTART_COUNT="3")
+    bed.wait_for("up")
+    job.send_signal(signal.SIGINT)
+    assert job.wait(20) == 1
+    assert bed.asked()[2:] == ["scancel --signal=TERM 7.3"] and bed.recorded() == ("1", "crashed")
+    assert read_keys(bed.run / "state/job_0")["here"] == "yes"
+
+
+def test_tasks_that_a_lost_node_leaves_behind_are_ended(bed: Bed) -> None:
+    lost = "mkdir -p $JOBC_RUN_DIR/exit/0; echo 69 >$JOBC_RUN_DIR/exit/0/first; exec sleep 60"
+    bed.tasks(lost)
+    bed.client("scontrol", "exit 1")
+    assert bed()[0] == 69
+
+
+def test_a_node_that_cannot_read_the_run_folder_is_named(bed: Bed) -> None:
+    bed.tasks("exit 9", check="echo 1 n8; echo 0 n7; echo srun: noise >&2")
+    assert bed()[0] == 65
+    why = f"n7,n8 cannot read {bed.run}/artifact/0: storage.root must be a folder that all nodes see"
+    assert bed.recorded() == ("65", why) and (bed.run / "exit/0/first").read_text() == f"65\nnode=0\nreason={why}\n"
+    assert blind_nodes("10 b\n9 a\nx\nsrun: error\n") == {9: "a", 10: "b"}
+
+
+def test_a_job_queued_by_hand_creates_its_run(bed: Bed) -> None:
+    (bed.folder / "submit.py").write_text(
+        f"import sys\nopen('words', 'w').write(' '.join(sys.argv[1:]))\nprint({str(bed.run)!r})\n"
+    )
+    program = PROGRAM.replace("import sys;", f"import sys; sys.argv[0] = '{bed.folder}/submit.py';")
+    ours = {"PATH": f"{bed.bin}:{os.environ['PATH']}", "SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *SRUN], cwd=bed.folder, env={**os.environ, **ours}, check=False
+    )
+    assert done.returncode == 0
+    assert (bed.folder / "words").read_text() == "submit --only-prepare --run-id slurm-5_2"
+    assert read_keys(bed.run / "state/job_0")["job_id"] == "5_2"
+
+
+@pytest.mark.parametrize("queue", [None, "west"])
+def test_a_job_asks_its_own_cluster(tmp_path: Path, queue: str | None) -> None:
+    bed = Bed(tmp_path, cluster=queue)
+    bed.tasks(f"env >{bed.folder}/env; {ENDED.replace('CODE', '0')}")
+    assert bed(SLURM_CLUSTERS="west")[0] == 0
+    assert ("SLURM_CLUSTERS" in read_keys(bed.folder / "env")) == (queue is None)
+
+
+def test_what_an_allocation_left_does_not_reach_srun() -> None:
+    kept = {"SLURM_JOB_ID": "7", "JOBC_RUN_ROOT": "/runs", "PATH": "/bin"}
+    foreign = {"SLURM_MEM_BIND_LIST": "1", "SLURM_TRES_PER_TASK": "cpu:2", "SRUN_CPUS_PER_TASK": "1", "LOCAL_RANK": "1"}
+    assert task_environment({**kept, **foreign}) == kept
+
+
+# ---- requeue.py
+
+
+@pytest.mark.parametrize(
+    ("shown", "code", "asked", "restarts", "expected"),
+    [
+        (RUNNING, 75, "time", 0, "ask"),
+        (RUNNING, 75, "term", 0, ""),  # scancel
+        (RUNNING, 75, "time", 3, ""),  # lifecycle.max_requeues
+        (RUNNING, 69, "", 0, "ask"),
+        (RUNNING, 1, "time", 0, ""),
+        (RUNNING.replace("None", "2026-01-01T00:00:00"), 75, "term", 0, "ask"),
+        (RUNNING.replace("Restarts=0", "Restarts=1"), 75, "", 0, "queued"),
+        (RUNNING.replace("RUNNING", "COMPLETING"), 75, "time", 0, ""),
+    ],
+)
+def test_which_jobs_start_again(shown: str, code: int, asked: str, restarts: int, expected: str) -> None:
+    assert next_start(shown, code, asked, restarts, 3, False) == expected
+    assert next_start(shown, code, asked, restarts, 3, True) == ("queued" if expected == "queued" else "")
+
+
+NODES = (
+    "NodeName=n7 Arch=x86_64 NodeAddr=10.0.0.7 NodeHostName=n7 Version=22.05.8\n"
+    "NodeName=n8 Arch=x86_64 NodeAddr=n8.lan NodeHostName=n8\n"
+)
+
+
+def test_what_scontrol_prints_is_read() -> None:
+    assert slurmd_port("SlurmctldPort           = 6817\nSlurmdPort              = 6818\n") == 6818
+    assert slurmd_port("") is None
+    assert node_addresses(NODES) == {"n7": "10.0.0.7", "n8": "n8.lan"}
+    assert excluded_nodes("   ReqNodeList=(null) ExcNodeList=n[1-2]\n   NodeList=n3\n") == "n[1-2]"
+    assert excluded_nodes("   ReqNodeList=(null) ExcNodeList=(null)\n") == excluded_nodes("") == ""
+
+
+def test_nodes_that_accept_no_connection_are_lost() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert silent_nodes({"n7": "127.0.0.1", "n8": "127.0.0.2"}, port) == ["n8"]
+
+
+class Clients(Engine):
+    """scontrol, whose answers are in a table: its first words -> stdout."""
+
+    def __init__(self, answers: Mapping[str, str]) -> None:
+        super().__init__(Job("job", Path("/nonexistent"), Path("/nonexistent"), {}))
+        self.answers, self.asked = answers, list[str]()
+
+    def ask(
+        self,
+        words: Sequence[str],
+        timeout_s: float = 60,
+        environment: Mapping[str, str] | None = None,
+        text: str = "",
+        inherited: Mapping[str, str] = os.environ,
+    ) -> Answer:
+        self.asked.append(" ".join(words))
+        return next(
+            (Answer(0, self.answers[key], "") for key in self.answers if key in self.asked[-1]), Answer(0, "", "")
+        )
+
+
+def test_a_lost_node_leaves_the_job_before_its_requeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slurm_job_7_resize.sh").touch()
+    clients = Clients({"show hostnames": "n7\nn8\nn9\n", "show job": "ExcNodeList=n1\n"})
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        assert requeue(clients, tmp_path, "7", "n[7-9]", ["n8"])
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN  # a requeue ends this job
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    expected = ["update jobid=7 nodelist=n7,n9", "show job 7", "requeue 7", "update jobid=7 excnodelist=n1,n8"]
+    assert clients.asked[1:] == [f"scontrol {words}" for words in expected] and not list(tmp_path.iterdir())
+
+
+def test_without_the_port_of_slurmd_no_node_counts_as_lost() -> None:
+    assert lost_nodes(Clients({"show node": NODES}), "n[7-8]") == []

@@ -1,0 +1,52 @@
+"""`jobctl help`: what the job is, its verbs and exit codes, and the settings that its backend ignores."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from jobc.tests.packed import write_program
+
+
+def help_of(folder: Path, *words: str, **settings: Any) -> tuple[int, str]:
+    """Return the exit code and the output of jobctl in an artifact with these settings."""
+    artifact = folder / "artifacts/demo/local"
+    (artifact / ".jobc").mkdir(parents=True)
+    job = {"job": "demo", "backend": "local", "runs": "runs", "place": "demo/local", **settings}
+    (artifact / ".jobc/job.json").write_text(json.dumps(job))
+    command = [sys.executable, str(write_program(artifact)), *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_help_describes_the_job(tmp_path: Path) -> None:
+    code, output = help_of(tmp_path, "help", nodes=2, gpus=8, node={"procs": 8, "uses_trainer": True})
+    assert code == 0 and output.startswith("jobctl: job demo on backend local\n")
+    assert "2 nodes × 8 processes, 8 GPUs per node: world size 16" in output
+    assert f"{tmp_path}/runs/demo/RUN_ID" in output and "final/" in output
+
+
+def test_help_lists_verbs_and_exit_codes_but_nothing_that_the_job_lacks(tmp_path: Path) -> None:
+    code, output = help_of(tmp_path, nodes=1, gpus=0, node={"procs": 1})
+    assert code == 0 and "\n  submit " in output and "\n  clean " in output and "\n  75   stopped early; " in output
+    assert "prefetch" not in output and "ignored" not in output and "results:" not in output
+    assert "1 node × 1 process, 0 GPUs per node: world size 1" in output
+
+
+def test_help_lists_ignored_settings_without_control_characters(tmp_path: Path) -> None:
+    _, output = help_of(tmp_path, "help", ignored=["mem=64GB", "x=\x1b[2J"], prefetch=[{"kind": "run", "what": "true"}])
+    assert output.endswith("ignored, because backend local does not support it:\n\n  mem=64GB\n  x=[2J\n")
+    assert "\n  prefetch " in output
+
+
+def test_help_of_a_sweep_names_its_points_and_a_bucket_is_printed_as_it_is(tmp_path: Path) -> None:
+    _, output = help_of(tmp_path, "help", sweep=True, runs="s3://bucket/x")
+    assert "points:   in the file `points`" in output and "s3://bucket/x/demo/RUN_ID" in output
+
+
+def test_an_unknown_verb_is_refused(tmp_path: Path) -> None:
+    code, output = help_of(tmp_path, "no-such")
+    assert code == 2 and output == "error: unknown verb 'no-such'\n  hint: jobctl help lists the verbs\n"
