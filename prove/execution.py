@@ -23,17 +23,16 @@ from pathlib import Path
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.testing.golden import read_case
 
-from .reach import BEGIN, REPO, Reach, checkout, origin, reach, run_tests
+from .reach import REPO, Reach, checkout, reach, run_tests
 
 TESTS = tuple(f"tests/{name}.py" for name in (
-    "backends/test_by_hand", "backends/test_containers", "backends/test_engines", "backends/test_local",
-    "backends/test_mpirun", "backends/test_nodes_here", "backends/test_on_hosts", "backends/test_on_pods",
-    "backends/test_own_storage", "backends/test_pods_and_bucket", "backends/test_pods_verbs", "backends/test_preflight",
-    "backends/test_skypilot", "backends/test_skypilot_bucket", "backends/test_skypilot_verbs",
-    "backends/test_slurm_refusals", "backends/test_slurm_restarts", "backends/test_slurm_sweeps",
-    "backends/test_slurm_tasks", "prove/test_on_hosts", "runtime/test_caches", "runtime/test_clean",
-    "runtime/test_exit_codes", "runtime/test_join_run", "runtime/test_launchers", "runtime/test_logs",
-    "runtime/test_network", "runtime/test_preflight", "runtime/test_restarts", "runtime/test_runs",
+    "backends/test_accelerate_runs", "backends/test_by_hand", "backends/test_containers", "backends/test_engines",
+    "backends/test_local", "backends/test_mpirun", "backends/test_nodes_here", "backends/test_on_hosts",
+    "backends/test_on_pods", "backends/test_own_storage", "backends/test_pods_and_bucket", "backends/test_pods_verbs",
+    "backends/test_preflight", "backends/test_setup_lines", "backends/test_skypilot", "backends/test_skypilot_bucket",
+    "backends/test_skypilot_verbs", "backends/test_slurm_refusals", "backends/test_slurm_restarts",
+    "backends/test_slurm_sweeps", "backends/test_slurm_tasks", "prove/test_on_hosts", "runtime/test_caches",
+    "runtime/test_exit_codes", "runtime/test_launchers", "runtime/test_restarts", "runtime/test_runs",
     "runtime/test_stopping",
 ))  # fmt: skip
 MUCH, QUICK, MOST_S = 5, 3, 30.0  # tests for one mutant of either kind, and seconds of each but the first
@@ -66,7 +65,7 @@ def executed(
         for lines in _templates(right.split("\n"), int(match[2]) - 1, before, after, index):
             file.write_text("\n".join(lines), encoding="utf-8")
             if _compiles_to(checkout_root, case, path) == text:
-                test = _failing(checkout_root, _chosen((tests or _known)(), source, path, before, index))
+                test = _failing(checkout_root, _chosen((tests or _known)(), path, before, index))
                 file.write_text(right, encoding="utf-8")
                 return test if test and not _failing(checkout_root, [test]) else ""
     return ""
@@ -107,11 +106,10 @@ def _compiles_to(place: Path, case: Path, path: str) -> str:
     return done.stdout.decode() if done.returncode == 0 else ""
 
 
-def _chosen(tests: Sequence[Reach], template: Path, path: str, lines: Sequence[str], at: int) -> list[str]:
+def _chosen(tests: Sequence[Reach], path: str, lines: Sequence[str], at: int) -> list[str]:
     """Names of tests that run the line; of one that bash's trace has not, of the nearest lines that it has."""
-    is_sourced = f"\n{BEGIN}\n" not in template.read_text(encoding="utf-8")
-    template_origin, script, rendered_lines = origin(template), f"/{Path(path).name}:", {line.strip() for line in lines}
-    runs = [(test, _lines_of(test, script, template_origin, is_sourced)) for test in tests]
+    rendered_lines = {line.strip() for line in lines}
+    runs = [(test, _lines_of(test, f"{path}:")) for test in tests]
     for near in range(len(lines)):
         around = {lines[n].strip() for n in (at - near, at + near, at + near + 1) if 0 <= n < len(lines)} - {""}
         most = max((counts.get(line, 0) for _, counts in runs for line in around), default=0)  # commands of the line
@@ -131,10 +129,9 @@ def _chosen(tests: Sequence[Reach], template: Path, path: str, lines: Sequence[s
     return []
 
 
-def _lines_of(test: Reach, script: str, where: str, is_sourced: bool) -> dict[str, int]:
-    """Return the numbered commands of a script, of one template or of all that source it."""
-    mine = [line for line in test.lines if script in line and (is_sourced or line.startswith(f"{where}/"))]
-    return {line.partition(script)[2]: test.lines[line] for line in mine}
+def _lines_of(test: Reach, script: str) -> dict[str, int]:
+    """Return the numbered commands of a script."""
+    return {line[len(script) :]: count for line, count in test.lines.items() if line.startswith(script)}
 
 
 @cache

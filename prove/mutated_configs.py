@@ -2,8 +2,8 @@
 
 A config is a golden's words and file, with one to four mutations by Hypothesis and from a corpus: another type, huge
 numbers, Unicode, cycles, metacharacters of shells, newlines, misspelt keys, mutilated YAML. Of those that compile, bash
-must parse each script, the schemas take each file of an engine, and the command and the variables of node.sh, evaluated
-by bash, be those of the plan: a value that the shell expanded has changed.
+must parse each script, the schemas take each file of an engine, and the command and the variables of launch.sh,
+evaluated by bash, be those of the plan: a value that the shell expanded has changed.
 
 usage: python -m jobc.prove.mutated_configs SEED COUNT FOLDER     (what one batch found, as JSON)
 """
@@ -34,7 +34,7 @@ from jobc.compiler.cli import main
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.frontend.overrides import spell
 from jobc.compiler.pipeline.compile import compile_job, known_keys
-from jobc.compiler.pipeline.library import is_library
+from jobc.compiler.pipeline.library import PROGRAM
 from jobc.compiler.pipeline.sweeps import compile_sweep
 from jobc.compiler.pipeline.types import Compiled, Request
 from jobc.compiler.testing.golden import read_case
@@ -238,7 +238,7 @@ def _expanded(config: Config) -> list[str]:
 
 def _invalid_files(compiled: Compiled) -> Iterator[str]:
     for artifact in compiled.artifacts:
-        if is_library(artifact.path):
+        if artifact.path == PROGRAM:
             continue
         if artifact.path.endswith(SCRIPTS) and not parses(artifact.text):
             yield f"bash cannot parse {artifact.path}"
@@ -247,7 +247,7 @@ def _invalid_files(compiled: Compiled) -> Iterator[str]:
 
 
 def _changed_values(compiled: Compiled) -> Iterator[str]:
-    """Yield each word of the command and each variable that bash reads in node.sh otherwise than the plan has it."""
+    """Yield each word of the command and each variable that bash reads in launch.sh otherwise than the plan has it."""
     plan, lines = compiled.plan, _value_lines(compiled)
     command = plan.command or ("python3", "-m", "jobc_trainer")
     yield from _difference("command", f"command=(\n{lines.get('command', '')})\n", "${command[@]}", command)
@@ -256,14 +256,14 @@ def _changed_values(compiled: Compiled) -> Iterator[str]:
 
 
 def _value_lines(compiled: Compiled) -> dict[str, str]:
-    """Plan key -> the lines of node.sh that its value is printed in."""
-    template = (TEMPLATES / "node.sh.j2").read_text(encoding="utf-8").split("\n")
+    """Plan key -> the lines of launch.sh that its value is printed in."""
+    template = (TEMPLATES / "launch.sh.j2").read_text(encoding="utf-8").split("\n")
     numbers = [n for n, line in enumerate(template, 1) if re.match(r"export {{ name \||  {{ word \|", line)]
     # 1: its last line
-    origins = {f"jobc:compiler/templates/node.sh.j2:{n + offset}" for n in numbers for offset in (0, 1)}
-    text = next(file.text for file in compiled.artifacts if file.path == "node.sh").split("\n")
+    origins = {f"jobc:compiler/templates/launch.sh.j2:{n + offset}" for n in numbers for offset in (0, 1)}
+    text = next(file.text for file in compiled.artifacts if file.path == "launch.sh").split("\n")
     lines_by_key: dict[str, str] = {}
-    for line, (keys_of_line, origin) in zip(text, compiled.source_map.files["node.sh"], strict=False):
+    for line, (keys_of_line, origin) in zip(text, compiled.source_map.files["launch.sh"], strict=False):
         if origin in origins:
             for key in keys_of_line:
                 lines_by_key[key] = f"{lines_by_key.get(key, '')}{line}\n"
@@ -368,7 +368,7 @@ CAMPAIGN = Campaign(
         " a corpus (other types, huge numbers, Unicode, cycles, metacharacters, newlines, misspelt keys, broken YAML)."
         " `jobc check` must exit with 0 or 1, each diagnostic with code, place or title, because and hint; of what"
         " compiles bash parses each script, the schemas of Kubernetes and SkyPilot take their files, and bash makes of"
-        " the command and the variables in node.sh what the plan says."
+        " the command and the variables in launch.sh what the plan says."
     ),
     count=100,
     run=run,

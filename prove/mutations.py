@@ -5,6 +5,7 @@ count, nor does `jobc verify`, which notices every edit: what may notice is bash
 and SkyPilot, and at last execution: the tests that run such a line (execution.py), each with its own expectations.
 
 The lines of scripts, `script`, are counted apart from those of files that an engine or the trainer reads, `data`.
+`.jobc/job.json`, which jobctl reads, is left out: no template has its lines, so they cannot be executed.
 
 What means the same as before is set apart by rule (sameness.py), never by hand. Everything else that nothing notices is
 a survivor, messages included, and each is named: `python -m prove mutations --count 0` prints those of the kept lines.
@@ -26,6 +27,7 @@ import yaml
 
 from jobc.backends.skypilot.schema import problems
 from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.library import PROGRAM
 from jobc.compiler.testing.golden import is_sweep, read_case
 
 from .campaign import Campaign, Line
@@ -34,12 +36,12 @@ from .sameness import SAME, SCRIPTS, same_data, same_meaning
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
 KUBERNETES = "1.36.0"
-NOT_RUN = ("README.md", "spec.yaml")  # nothing reads them
+LEFT_OUT = (PROGRAM, "spec.yaml")  # a zip archive, and what nothing on a node reads
 MEANT = "SC2016,SC1003,SC2088"  # as tests/artifacts/test_shellcheck.py: about text that is quoted on purpose
 SCOPES = (  # names that are easily taken for each other
-    ("SLURM_NODEID", "SLURM_PROCID"), ("SLURM_PROCID", "SLURM_LOCALID"), ("JOBC_NODE_RANK", "JOBC_NODES"),
-    ("$nodes", "$procs"), ("$run", "$artifact"), ("JOBC_HEAD_ADDR", "JOBC_NODE_LIST"), ("$here", "$project"),
-    ("SKYPILOT_NODE_RANK", "SKYPILOT_NUM_GPUS_PER_NODE"), ("requests:", "limits:"), ("$rank", "$attempt"),
+    ("SLURM_ARRAY_JOB_ID", "SLURM_JOB_ID"), ("JOBC_NODE_RANK", "JOBC_ATTEMPT"), ("JOBC_HEAD_ADDR", "JOBC_HEAD_PORT"),
+    ("JOBC_RUN_ID", "JOBC_JOB_ID"), ("JOBC_CODE_DIR", "JOBC_PROJECT"), ("JOBC_DOWNLOADS", "JOBC_COMPILED"),
+    ("$here", "$project"), ("$rank", "$payload"), ("requests:", "limits:"),
 )  # fmt: skip
 
 DRAW = 8  # a new one for each new set of detectors
@@ -174,7 +176,7 @@ def run(number: int, folder: Path, execute: Callable[..., str] = executed) -> di
             sites = [
                 (path, lines)
                 for path in files
-                if "/" not in path and path not in NOT_RUN and path.endswith(SCRIPTS) == (part == "script")
+                if "/" not in path and path not in LEFT_OUT and path.endswith(SCRIPTS) == (part == "script")
                 for lines in operator(files[path].split("\n"))
                 if not same_data(path, files[path], "\n".join(lines))
             ]
@@ -183,14 +185,14 @@ def run(number: int, folder: Path, execute: Callable[..., str] = executed) -> di
             path, lines = chance.choice(sites)
             before = files[path].split("\n")
             by = noticed_by({**files, path: "\n".join(lines)}, path, folder / part / name)
-            by = by or same_meaning(files, path, lines)
+            by = by or same_meaning(path, before, lines)
             if not by and (test := execute(case, path, before, lines)):
                 by = "execution"
                 tests.append(f"{name} {path}: {_place(before, lines)}: {test}")
             by = by or "nothing"
             noticed[by] = noticed.get(by, 0) + 1
             if by == "nothing":
-                lost.append(f"{name} {path}: {_changed(files[path].split(chr(10)), lines)}")
+                lost.append(f"{name} {path}: {_changed(before, lines)}")
         measured |= {f"{part}_noticed_by": noticed, f"{part}_survivors": lost, f"{part}_failing_tests": tests}
     return measured
 
@@ -225,7 +227,7 @@ def figure(lines: Sequence[Line]) -> str:
 
 
 def survivors(lines: Sequence[Line]) -> Iterator[str]:
-    """Survivors of all trials, scripts first: `ssh/docker_on_hosts script reorder node.sh: 216 'fi' -> …`."""
+    """Survivors of all trials, scripts first: `ssh/docker_on_hosts script reorder launch.sh: 61 '…' -> …`."""
     for part in PARTS:
         for line in lines:
             yield from (f"{line['case']} {part} {survivor}" for survivor in line.get(f"{part}_survivors", ()))
@@ -250,7 +252,7 @@ CAMPAIGN = Campaign(
         f" mutant, and up to {MUCH + QUICK} tests that run the line are run there: of launchers, the test bed, the pod"
         " runner and the stand-in of SkyPilot. One must fail, and pass with the line as it was; none reads a golden."
         " What means the same by rule is set apart: data that parses alike, an order without meaning, quotes around one"
-        " plain word, a poll that waits a second longer, a script that bash prints alike."
+        " plain word, a script that bash prints alike."
         " The lines name each survivor, a changed message among them, and the test that failed for each"
         " that execution noticed. With 95 % intervals."
     ),

@@ -1,11 +1,11 @@
 """Which tests run which line of the emitted scripts: found by running a module of tests once, with bash's trace on.
 
 In   a module of tests that start artifacts, and a checkout of our own to run it in
-Out  Reach: the tests that passed, with their seconds and the lines that they ran, as `ORIGIN/SCRIPT:line of text`,
+Out  Reach: the tests that passed, with their seconds and the lines that they ran, as `SCRIPT:line of text`,
      each with the number of its commands that were run: of `if A; then B; fi` one test may run A, another both
 
-ORIGIN is the folder of templates that the script came from: `compiler`, or the name of a backend. What one module has
-said is kept in the folder for temporary files, as long as its text is the same: it chooses tests, it judges none.
+The result of a module is kept in the folder for temporary files, as long as its text is the same: it chooses tests, it
+judges none.
 
 As a plugin of pytest (-p jobc.prove.reach), with $JOBC_REACH_TRACE and $JOBC_REACH_INTO, this file writes what it saw.
 """
@@ -27,7 +27,7 @@ from typing import Any
 
 REPO = Path(__file__).resolve().parent.parent
 LEFT_OUT = (".git", ".venv*", ".mypy_cache", ".ruff_cache", ".pytest_cache", "artifacts", "runs", "outputs", "build")
-BEGIN = "set -euo pipefail"  # of every script that somebody starts
+BEGIN = "set -euo pipefail"  # of every script
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def reach(module: str, folder: Path) -> list[Reach]:
         for template in checkout_root.glob("*/**/templates/**/*.j2"):
             text = template.read_text(encoding="utf-8")
             if f"\n{BEGIN}\n" in text:
-                traced = f"\n{BEGIN}; {_traced(origin(template), trace)}\n"
+                traced = f"\n{BEGIN}; {_traced(template.stem, trace)}\n"
                 template.write_text(text.replace(f"\n{BEGIN}\n", traced, 1), encoding="utf-8")
         words = ("--timeout=300", "-m", "not slow", "-k", "not test_goldens", f"--basetemp={trace.parent}")
         env = {"JOBC_REACH_TRACE": str(trace), "JOBC_REACH_INTO": str(folder / "reach.json")}
@@ -72,20 +72,15 @@ def reach(module: str, folder: Path) -> list[Reach]:
     return [Reach(name, entry["seconds"], entry["lines"]) for name, entry in json.loads(cache.read_text()).items()]
 
 
-def origin(template: Path) -> str:
-    """compiler, or the backend."""
-    return template.parts[template.parts.index("templates") - 1]
-
-
-def _traced(where: str, trace: Path) -> str:
-    """Trace a test; without a writable file there is no trace."""
-    how = f"BASH_XTRACEFD=$jobc_fd PS4='+{where} ${{BASH_SOURCE##*/}}:$LINENO: ' && set -x"
+def _traced(script: str, trace: Path) -> str:
+    """Trace a test; without a writable file there is no trace. Slurm starts a copy of a script by another name."""
+    how = f"BASH_XTRACEFD=$jobc_fd PS4='+{script}:$LINENO: ' && set -x"
     return f"{{ exec {{jobc_fd}}>>{trace}; }} 2>/dev/null && {how}"
 
 
 # ---- the plugin
 
-TRACED = re.compile(r"^\++(\w+) ([\w.]+):(\d+): ([^\s=]+)", re.MULTILINE)
+TRACED = re.compile(r"^\++([\w.]+):(\d+): ([^\s=]+)", re.MULTILINE)
 _SEEN: dict[str, dict[str, Any]] = {}
 _FAILED: set[str] = set()
 
@@ -106,15 +101,15 @@ def pytest_runtest_teardown(item: Any) -> None:
     trace = Path(os.environ.get("JOBC_REACH_TRACE", "/nowhere"))
     if trace.exists():
         folder = item.funcargs.get("tmp_path") or trace.parent
-        commands: dict[tuple[str, str, int], set[str]] = {}
-        for template, name, number, word in TRACED.findall(trace.read_text(errors="replace")):
-            commands.setdefault((template, name, int(number)), set()).add(word)
-        texts = _scripts(folder, {name for _, name, _ in commands})
+        commands: dict[tuple[str, int], set[str]] = {}
+        for name, number, word in TRACED.findall(trace.read_text(errors="replace")):
+            commands.setdefault((name, int(number)), set()).add(word)
+        texts = _scripts(folder, {name for name, _ in commands})
         entry = _SEEN.setdefault(item.nodeid, {"seconds": 0.0, "lines": {}})
-        for (template, name, number), words in commands.items():
+        for (name, number), words in commands.items():
             for lines in texts.get(name, ()):
                 if number <= len(lines):
-                    line = f"{template}/{name}:{lines[number - 1].strip()}"
+                    line = f"{name}:{lines[number - 1].strip()}"
                     entry["lines"][line] = max(entry["lines"].get(line, 0), len(words))
 
 
@@ -135,5 +130,5 @@ def _scripts(folder: Path, names: set[str]) -> Mapping[str, list[list[str]]]:
 
 def _files(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in ("lib", "code")]
+        folders[:] = [name for name in folders if name != "code"]
         yield from (Path(parent, name) for name in names)
