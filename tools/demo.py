@@ -31,7 +31,7 @@ def main() -> int:
     print(f"""
 loss {first:.3f} at step {min(steps)}, {last:.3f} at step {max(steps)}
 
-what jobc made   {ARTIFACT}/    plain files; read jobctl submit and node.sh
+what jobc made   {ARTIFACT}/    read launch.sh; jobctl help lists the verbs
 this run         {run}/
   its logs       {run}/logs/
   its losses     {run}/metrics/rank_00.jsonl

@@ -1,4 +1,4 @@
-"""`make docs`: the generated pages of docs/: keys, environment, codes, scripts, jobc ls, placement, glossary, figures.
+"""`make docs`: the generated pages of docs/: keys, environment, codes, engines, jobc ls, placement, glossary, figures.
 
 usage: python tools/docs.py [--check] [PAGE…]
   --check  write nothing; exit status 1 and the names of stale pages when there are some

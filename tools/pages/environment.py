@@ -25,7 +25,7 @@ def page() -> str:
 
 SETTERS = """\
 Variables that every rank can read, also in your own program. They are set by the *launcher* (torchrun or another),
-the *backend* that started the job, *node.sh* of the artifact, or the *user*. An *index* is 0 or more, a *count* 1 or
+the *backend* that started the job, *jobctl* of the artifact, or the *user*. An *index* is 0 or more, a *count* 1 or
 more, a *flag* True or False. Those of torchrun are set only under torchrun, those of the user only if you set them.
 """
 

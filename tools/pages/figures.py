@@ -117,14 +117,14 @@ def pipeline() -> str:
 def artifact() -> str:
     """The files of an artifact on the left, and the run folder that jobctl submit makes on the right."""
     common = {file.name for file in COMMON.iterdir()}
-    assert common == {"node.sh", "spec.yaml", "train.json", "README.md"}, common
+    assert common == {"launch.sh", "spec.yaml", "train.json"}, common
     engine = sorted({file.name for file in SLURM.iterdir()} - common)
     left = [
         Box(10, 8, 290, ("artifacts/NAME/BACKEND/", "written by a compile"), GOOD),
         Box(10, 74, 290, ("jobctl, the program that you call", "  ".join(VERBS[:4]), "  ".join(VERBS[4:])), ACTIVE),
         Box(10, 159, 290, ("files of the engine, here Slurm", "  ".join(engine))),
-        Box(10, 225, 290, ("on each node", "node.sh  lib/  jobctl")),
-        Box(10, 291, 290, ("what was compiled", "spec.yaml  train.json  README.md")),
+        Box(10, 225, 290, ("on each node", "launch.sh, which calls jobctl")),
+        Box(10, 291, 290, ("what was compiled", "spec.yaml  train.json  .jobc/job.json")),
     ]
     right = [
         Box(510, 8, 300, ("runs/NAME/RUN_ID/", "one run"), GOOD),
