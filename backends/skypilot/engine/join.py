@@ -159,6 +159,11 @@ def code_of_all(node: SkypilotNode, attempt: int, code: int) -> int:
     until = time.monotonic() + uploads * node.settings.grace_s + MARGIN_S
     while (node.rank == 0 if code == DONE else time.monotonic() < until) and node.lacking_nodes(attempt) > 0:
         time.sleep(LOOK_S)
+    if code == DONE and node.rank == 0 and node.storage == "shared":  # a node may start its supervisor only now
+        while StoredAttempt(node.run, attempt).has_unseen_nodes(nodes) and time.monotonic() < until:
+            time.sleep(LOOK_S)
+        while node.lacking_nodes(attempt) > 0:
+            time.sleep(LOOK_S)
     if code == DONE and node.rank > 0:
         return code
     ends = StoredAttempt(node.run, attempt)

@@ -24,6 +24,11 @@ class StoredAttempt(Run):
         """Return whether the node has recorded its exit code."""
         return (self.path / f"exit/{self._attempt}/node_{node:02}").is_file()
 
+    def has_unseen_nodes(self, nodes: int) -> bool:
+        """Return whether a node has recorded neither a state nor an exit code."""
+        seen = {node.number for node in self.nodes()}
+        return any(node not in seen and not self.has_ended(node) for node in range(nodes))
+
     def lacking_nodes(self, nodes: int) -> int:
         """Return how many of the nodes have recorded no exit code and may still do so."""
         here = machine()
