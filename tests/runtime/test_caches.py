@@ -111,7 +111,7 @@ def test_prefetch_uses_the_older_client_of_the_hub_where_it_is_the_only_one(tmp_
 def test_prefetch_reports_an_environment_without_a_client_of_the_hub(tmp_path: Path) -> None:
     job = Job(tmp_path, "caches=shared", "caches.prefetch=[dataset:b,'run:touch ran']", "code=shared")
     code, said = job("jobctl", "prefetch", PATH=f"{python_only(tmp_path)}:/usr/bin:/bin")
-    assert code == 1 and "error: there is no hf in the environment of the job" in said and "not there: b" in said
+    assert code == 1 and "error: hf is not installed in the environment of the job" in said and "not there: b" in said
     assert (tmp_path / "ran").exists()
 
 

@@ -213,7 +213,7 @@ class Pod:
         if attempt is not None:
             artifact = self.run_path / "artifact" / str(attempt)
         else:
-            os.environ.update(JOBC_RUN_DIR="", JOBC_HEAD_ADDR="127.0.0.1")  # there is no node 0 to ask
+            os.environ.update(JOBC_RUN_DIR="", JOBC_HEAD_ADDR="127.0.0.1")  # node 0 does not run
             if os.getcwd() == "/":
                 attempt_to(f"create the folder {self.root}", self.root.mkdir, parents=True, exist_ok=True)
                 os.chdir(self.root)

@@ -85,7 +85,7 @@ class Environment:
             if not self._hub_client and self.run("sh", "-c", f"command -v {client}", output=subprocess.DEVNULL) == 0:
                 self._hub_client = client
         if not self._hub_client:
-            raise Failure("there is no hf in the environment of the job", "pip install huggingface_hub there")
+            raise Failure("hf is not installed in the environment of the job", "pip install huggingface_hub there")
         return self._hub_client
 
 
