@@ -2,7 +2,8 @@
 
     python bench/artifact.py [--pairs 11]      0 pairs: without the times
 
-Own script on each backend, with default settings. `to read`: lines of the engine's files and launch.sh.
+Own script on each backend, with default settings. `to read`: lines of the engine's files and launch.sh; on Kubernetes
+without the compressed program at the end of job.yaml.
 Times are medians of paired, interleaved runs: `jobctl submit` of backend local until a rank of the user's script prints
 its first line, against torchrun with the same script.
 """
@@ -63,7 +64,7 @@ def compiled(project: Path, *words: str, environ: Mapping[str, str] = os.environ
 def print_artifact(artifact: Path) -> None:
     files = [file for file in sorted(artifact.rglob("*")) if file.is_file()]
     read = [file for file in files if file.name not in NOT_READ and file.parent == artifact]
-    lines = [len(file.read_text().splitlines()) for file in read]
+    lines = [len(file.read_text().partition("\nbinaryData:\n")[0].splitlines()) for file in read]
     size = sum(file.stat().st_size for file in files)
     print(f"{artifact.name:<12}{len(files):>7}{sum(lines):>9}{max(lines):>9}{size:>10,}")
 

@@ -158,7 +158,7 @@ def refused_by_schema(text: str, path: str) -> bool:
         return True
     if path == "task.sky.yaml":
         return any(problems(document) for document in documents)
-    if path in ("job.yaml", "pod.yaml"):
+    if path == "job.yaml":
         kinds = all({"apiVersion", "kind"} <= {*document} for document in documents)
         return not kinds or any(problem(document, KUBERNETES) or invalid(document) for document in documents)
     return False

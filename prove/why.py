@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.emit.artifact import Artifact
-from jobc.compiler.emit.source_map import DIGEST, SEAL
+from jobc.compiler.emit.source_map import DIGEST, PACKED, SEAL
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import Compiled, Request
 from jobc.compiler.spec.job_spec import JobSpec
@@ -106,15 +106,15 @@ def other_value(key: str, now: Any) -> str | None:
 
 
 def lines_of(compiled: Compiled) -> dict[str, list[str]]:
-    """Path -> lines, without the seal at the end of job.json. A digest stands as a word, in the lines that `why` says
-    have one. A comma at the end of a line of JSON is left out: it depends on what comes next."""
+    """Path -> lines, without the seal at the end of job.json and without jobctl. A digest stands as a word, in the
+    lines that `why` says have one. A comma at the end of a line of JSON is left out: it depends on what comes next."""
     rows = compiled.source_map.files
     return {a.path: [*_compared(a, rows[a.path])] for a in compiled.artifacts if a.path in rows}
 
 
 def _compared(artifact: Artifact, rows: Sequence[tuple[tuple[str, ...], str]]) -> Iterator[str]:
     for line, (keys, template) in zip(artifact.text.split("\n")[:-1], rows, strict=True):
-        if template != SEAL:
+        if template not in (SEAL, PACKED):
             line = line.removesuffix(",") if artifact.path.endswith(".json") else line
             yield _undigested(line) if DIGEST in keys else line
 

@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from jobc.compiler.pipeline.library import EVERYTHING
 from jobc.compiler.pipeline.library import program as packed_program
 from jobc.compiler.plugins.registry import find_plugins
 
@@ -13,7 +14,8 @@ from jobc.compiler.plugins.registry import find_plugins
 def write_program(folder: Path, uses_trainer: bool = True, backend: str = "") -> Path:
     """`jobctl`, as an artifact has it. uses_trainer: of one that runs the bundled trainer"""
     program = folder / "jobctl"
-    packed = packed_program(uses_trainer, find_plugins()[backend] if backend else None).content
+    contents = EVERYTHING._replace(trainer=uses_trainer)
+    packed = packed_program(contents, find_plugins()[backend].folder if backend else None).content
     program.write_bytes(packed)
     program.chmod(0o755)
     return program

@@ -1,23 +1,21 @@
 """Kubernetes: one pod per node, in an Indexed Job, a JobSet or a TrainJob; each pod starts the ranks of its node.
 
-Emits  job.yaml, kustomization.yaml (puts the artifact into a ConfigMap) and pod.yaml (one pod beside the job)
-Launch ./jobctl submit, or kubectl create -k .
+Emits  job.yaml, with a ConfigMap that has launch.sh and all else that the pods read
+Launch ./jobctl submit, or kubectl apply -f job.yaml
 Source Kubernetes API 1.32 to 1.37, kubectl 1.32; observed on Kubernetes v1.36.2
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic, Severity, has_errors
 from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.job_json import JOB
-from ...compiler.emit.render import Digested, Leaf, Render, of
+from ...compiler.emit.render import Digested, JsonText, Render, of
 from ...compiler.emit.source_map import SpecValue
-from ...compiler.launchers.accelerate.files import engine_paths
-from ...compiler.pipeline.library import PROGRAM
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Filled
@@ -25,13 +23,14 @@ from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
 from .._shared import kubernetes_fields as fields
 from . import extra, finished, objects, pod
+from .config_map import with_config_map
 from .devices import RDMA_PROFILES
-from .lone_pod import lone_pod, usage
+from .lone_pod import LONE_POD, lone_pod
 from .names import digest, own_name, pod_host
 from .notes import notes
 from .options import KubernetesOptions
 
-IN_THE_POD = ("launch.sh", PROGRAM, "spec.yaml", JOB)
+STAYS = ("spec.yaml",)  # files that are not in the pods
 
 
 class KubernetesBackend:
@@ -91,8 +90,14 @@ class KubernetesBackend:
         render = render.digested(digest(plan, options))
         documents = objects.documents(plan, options)
         yield render.yaml(documents, "job.yaml", notes(documents, plan, options))
-        yield render.yaml([objects.kustomization(options.flavor, config_keys(plan))], "kustomization.yaml")
-        yield render.yaml([lone_pod(plan, options)], "pod.yaml", {(0, "apiVersion"): usage})
+
+    def carry(self, files: Sequence[Artifact], settings: Artifact, program: bytes) -> Iterator[Artifact]:
+        """Yield job.yaml with a ConfigMap of the files that the pods read, and the files that only people read."""
+        by_path = {file.path: file for file in files}
+        name = json.loads(settings.text)["creates"]["object"]
+        carried = [file for file in files if file.path not in ("job.yaml", *STAYS)]
+        yield with_config_map(by_path["job.yaml"], name, carried, settings, program)
+        yield from (by_path[path] for path in STAYS)
 
     def shares_runs(self, spec: JobSpec, options: KubernetesOptions) -> bool:
         return spec.storage.root.startswith("/")
@@ -115,6 +120,8 @@ class KubernetesBackend:
             "kinds": list(objects.KIND.values()),
             "companions": list(objects.COMPANIONS.values()),
             "procs": of.plan.topology.procs,
+            "preflight": lambda v: v.options.preflight and v.plan.topology.nodes > 1,
+            LONE_POD: Digested(name, JsonText(lone_pod(plan, options), of.plan.run.storage)),
         }
 
     def keeps_order(self, at: tuple[str, ...]) -> bool:
@@ -134,26 +141,6 @@ def host_list(name: str, flavor: str, nodes: int) -> str:
     """Return the pods' host names in short form: hello-1a2b3c4d-[0-3]."""
     first = pod_host(name, flavor, 0)
     return first if nodes == 1 else f"{first[:-1]}[0-{nodes - 1}]"
-
-
-def config_keys(plan: LaunchPlan) -> dict[str, Any]:
-    """Map ConfigMap keys to artifact paths. A key cannot contain a slash, so two dashes stand for it."""
-    chosen = {path: _read(path, lambda v: engine_paths(v.plan)) for path in engine_paths(plan)}
-    if plan.uses_trainer:
-        chosen["train.json"] = _read("train.json", of.plan.uses_trainer)
-    paths = {**dict(zip(IN_THE_POD, IN_THE_POD, strict=True)), **chosen}
-    assert not any("--" in path for path in paths)
-    return {path.replace("/", "--"): leaf for path, leaf in paths.items()}
-
-
-def _read(path: str, by: Leaf) -> Leaf:
-    """Return the path as a leaf whose origin is the keys that `by` reads."""
-
-    def read(v: Any) -> str:
-        by(v)
-        return path
-
-    return read
 
 
 BACKEND = KubernetesBackend()

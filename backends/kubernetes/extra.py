@@ -1,7 +1,7 @@
 """Rules for `backend.extra`: what it may merge into the manifests, and which fields the plan owns.
 
 The keys of `backend.extra` are the kinds in job.yaml, and `Pod`: the pod template, wherever the flavor puts it, and
-the pod of pod.yaml.
+the pod of `jobctl shell`.
 """
 
 from __future__ import annotations
@@ -139,8 +139,6 @@ def protected_fields(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path,
     if says := [key for key, value in chosen.items() if value]:  # an extra would replace this unnamed list
         required = "requiredDuringSchedulingIgnoredDuringExecution"
         own({required: " and ".join(says)}, POD, "spec", "affinity", "nodeAffinity")
-    if options.preflight:
-        own({"preflight": "backend.preflight"}, POD, "spec", "initContainers")  # of pod.init_containers
     if plan.network.profile == "tcpx":
         own({tcpx.DAEMON: "network"}, POD, "spec", "initContainers")
     volumes = {"files": "name", "artifact": "name", "shm": "shm"}

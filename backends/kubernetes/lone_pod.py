@@ -1,4 +1,4 @@
-"""pod.yaml: one pod beside the job, without GPUs: for `jobctl shell`; other verbs read the runs through it.
+"""One pod beside the job, without GPUs: for `jobctl shell`; other verbs read the runs through it.
 
 It is the job's pod with the same storage: it keeps the user's node labels, and the hosts if a host folder is mounted.
 It drops GPU requests, placement relative to other pods, and what runs once per job.
@@ -15,12 +15,9 @@ from .names import own_name
 from .options import KubernetesOptions
 from .pod import CONTAINER, hostname, pod_spec, required
 
+LONE_POD = "lone_pod"  # its key in job.json
 LEFT_OUT = ("subdomain", "topologySpreadConstraints", "initContainers")
 GRACE_S = 5
-
-
-def usage(v: Any) -> str:
-    return f"pod.yaml: one pod without GPUs beside job {v.plan.name}; for jobctl shell, and for jobctl logs."
 
 
 def lone_pod(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from .pod import CONTAINER
 At = tuple[str | int, ...]
 
 USAGE = """\
-job.yaml: job {name} on Kubernetes; kustomization.yaml adds launch.sh and jobctl, as a ConfigMap.
-usage: kubectl create -k .     in this folder (not apply); ./jobctl submit also runs checks and records the run
+job.yaml: job {name} on Kubernetes. The ConfigMap below has launch.sh, which says what each pod does.
+usage: kubectl apply -f job.yaml     ./jobctl submit also sends your code, runs checks and records the run
 The name ends with a digest of the plan, so that different plans have different names."""
 AGAIN = {
     "job": "total pod failures allowed, nodes x lifecycle.max_requeues: one lost rank fails the pods of all nodes",

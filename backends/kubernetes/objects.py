@@ -16,7 +16,7 @@ from ...trainer.rt import exit_codes
 from . import extra
 from .names import own_name
 from .options import KubernetesOptions
-from .pod import CONTAINER, JOB_LABEL, PREFLIGHT, has_preflight, labels, pod_template
+from .pod import CONTAINER, JOB_LABEL, labels, pod_template
 
 AGAIN = sorted((exit_codes.PEER_LOST, exit_codes.PREEMPTED))
 KUEUE = extra.KUEUE
@@ -94,7 +94,7 @@ def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "parallelism": of.plan.topology.nodes,
         "backoffLimit": (lambda v: requeues(v) * v.plan.topology.nodes) if alone else 0,
         "podReplacementPolicy": "Failed",
-        "podFailurePolicy": {"rules": failure_rules(plan, options)},
+        "podFailurePolicy": {"rules": failure_rules()},
         "template": pod_template(plan, options),
     }
 
@@ -105,16 +105,17 @@ def requeues(v: Any) -> int:
     return 0 if v.plan.run.storage == "node" else most
 
 
-def failure_rules(plan: LaunchPlan, options: KubernetesOptions) -> list[Any]:
+def failure_rules() -> list[Any]:
     """Return the pod failure rules (first match wins): evictions do not count, and a permanent error ends the job.
 
     With storage.run=node any failure or eviction ends the job, because a new pod would not have the run folder.
     """
     disrupted = {"type": "DisruptionTarget", "status": "True"}
-    rules: list[Any] = [{"action": _of_eviction, "onPodConditions": [disrupted]}, _final(CONTAINER, _restarted)]
-    if has_preflight(plan, options):
-        rules.append(lambda v: _final(PREFLIGHT, _restarted(v)) if has_preflight(v.plan, v.options) else Omit)
-    return rules
+    codes = {"containerName": CONTAINER, "operator": "NotIn", "values": _restarted}
+    return [
+        {"action": _of_eviction, "onPodConditions": [disrupted]},
+        {"action": "FailJob", "onExitCodes": codes},
+    ]
 
 
 def _of_eviction(v: Any) -> str:
@@ -124,11 +125,6 @@ def _of_eviction(v: Any) -> str:
 def _restarted(v: Any) -> list[int]:
     """Return the exit codes that do not fail the job: 69 and 75, or with storage.run=node only 0."""
     return [exit_codes.DONE] if v.plan.run.storage == "node" else AGAIN
-
-
-def _final(container: str, values: Any) -> dict[str, Any]:
-    codes = {"containerName": container, "operator": "NotIn", "values": values}
-    return {"action": "FailJob", "onExitCodes": codes}
 
 
 def job_set(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
@@ -204,27 +200,3 @@ def train_job(plan: LaunchPlan) -> dict[str, Any]:
             "activeDeadlineSeconds": deadline,
         },
     }
-
-
-def kustomization(flavor: str, files: dict[str, Any]) -> dict[str, Any]:
-    """Return the kustomization that puts the files into a ConfigMap. files: key -> path, or leaf that returns a path
-
-    By default kustomize sorts a TrainJob before its TrainingRuntime, which Kubeflow Trainer's webhook rejects; hence
-    sortOptions (kustomize 5, in kubectl 1.27).
-    """
-    return {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": ["job.yaml"],
-        **({"sortOptions": {"order": "fifo"}} if flavor == "trainjob" else {}),
-        "configMapGenerator": [{"name": own_name, "files": [_entry(key, path) for key, path in files.items()]}],
-        "generatorOptions": {
-            "disableNameSuffixHash": True,  # the name contains the plan's digest, and each run has its own object
-            "immutable": True,
-            "labels": {JOB_LABEL: own_name},
-        },
-    }
-
-
-def _entry(key: str, path: Any) -> Any:
-    return (lambda v: f"{key}={path(v)}") if callable(path) else f"{key}={path}"

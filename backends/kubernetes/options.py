@@ -15,7 +15,7 @@ class KubernetesOptions:
     flavor: kind of object that starts the pods; pytorchjob exists only so that JC4509 can say why it is rejected.
     context, namespace: names of the target in kubectl. records: folder on the submitting machine for the run records.
     start_timeout, deadline: seconds; the deadline is for all attempts together, with flavor jobset for each attempt.
-    preflight: whether each pod has an init container for checks. gpu_labels: gpu_type -> values of gpu_label.
+    preflight: whether each pod begins with checks. gpu_labels: gpu_type -> values of gpu_label.
     requests, limits: resources of a pod by their Kubernetes names, in addition to `cpus`, `mem` and `gpus`.
     extra: trees merged last into the documents of job.yaml (extra.py).
     """

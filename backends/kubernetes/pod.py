@@ -18,9 +18,8 @@ from .options import KubernetesOptions
 from .reserved_paths import OWN
 
 CONTAINER = "node"
-PREFLIGHT = "preflight"  # the init container that checks whether the ranks can start
 FILES, ARTIFACT = f"{OWN}/files", f"{OWN}/artifact"  # the ConfigMap; the artifact unpacked from it
-JOIN = ["python3", "-I", "-S", f"{FILES}/jobctl", "join"]  # trainer/rt/joining.py, engine/join.py
+START = ["python3", "-I", "-S", f"{FILES}/start.py"]  # which becomes `jobctl join`, engine/join.py
 CODE = f"{OWN}/code"  # the ConfigMap with the packed code, with code=snapshot
 RUNS = f"{OWN}/runs"  # the runs with storage.run=node, where no volume keeps them
 JOB_LABEL = "jobc/job"
@@ -39,26 +38,7 @@ def pod_template(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
     tcpx_metadata = {"annotations": tcpx.networks_and_devices()} if plan.network.profile == "tcpx" else {}
     bare_template = {"metadata": {"labels": labels(plan), **tcpx_metadata}, "spec": pod_spec(plan, options)}
     template: dict[str, Any] = extra.merge_extra_fields({extra.POD: bare_template}, options)[extra.POD]
-    return {**template, "spec": _secured_alike(template["spec"])}
-
-
-def _secured_alike(spec: dict[str, Any]) -> dict[str, Any]:
-    """Give the preflight container the ranks' securityContext: Pod Security "restricted" checks every container."""
-    context = next(container for container in spec["containers"] if container["name"] == CONTAINER).get(
-        "securityContext", Omit
-    )
-    first = spec["initContainers"]
-
-    def alike(v: Any) -> Any:
-        containers = first(v) if callable(first) else first
-        if not isinstance(containers, list):
-            return containers
-        return [
-            {**container, "securityContext": context} if container["name"] == PREFLIGHT else container
-            for container in containers
-        ]
-
-    return {**spec, "initContainers": alike if callable(first) else alike(None)}
+    return template
 
 
 def labels(plan: LaunchPlan) -> dict[str, Any]:
@@ -83,7 +63,7 @@ def pod_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "affinity": Given(lambda v: affinity(v.plan, v.options) or None),
         "topologySpreadConstraints": Given(lambda v: spread(v.options.topology_spread)),
         "securityContext": Given(security_context),
-        "initContainers": first_containers if init_containers(plan, options) else Omit,
+        "initContainers": [tcpx.daemon()] if plan.network.profile == "tcpx" else Omit,
         "containers": [container(plan, options)],
         "volumes": volumes(plan),
     }
@@ -96,7 +76,7 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "imagePullPolicy": Given(of.options.image_pull_policy),
         "workingDir": Given(of.plan.container.workdir),
         # An argument list, so that it is PID 1 and becomes the supervisor, which receives SIGTERM from the kubelet.
-        "command": JOIN,
+        "command": START,
         "env": environment(plan, options),
         "resources": {"requests": Given(requests), "limits": Given(limits)},
         "securityContext": Given(
@@ -108,50 +88,12 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
             {"name": "files", "mountPath": FILES, "readOnly": True},
             {"name": "artifact", "mountPath": ARTIFACT},
             *([_with_code({"name": "code", "mountPath": CODE, "readOnly": True})] if _sends_code(plan) else ()),
-            *([{"name": _with_own_runs("runs"), "mountPath": _with_own_runs(RUNS)}] if keeps_own_runs(plan) else ()),
+            *([_with_own_runs({"name": "runs", "mountPath": RUNS})] if keeps_own_runs(plan) else ()),
             {"name": "shm", "mountPath": "/dev/shm"},
             *(tcpx.volume_mounts() if plan.network.profile == "tcpx" else ()),
             *(_volume_mount(plan, i) for i in range(len(plan.mounts))),
         ],
     }
-
-
-def init_containers(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
-    containers = [preflight(plan, options)] if has_preflight(plan, options) else []
-    return [*containers, *([tcpx.daemon()] if plan.network.profile == "tcpx" else ())]
-
-
-def first_containers(v: Any) -> list[dict[str, Any]]:
-    """Return the init containers; used as a leaf, so that their lines have an origin. `network` is read outside."""
-    return init_containers(v.plan, v.options)
-
-
-def has_preflight(plan: LaunchPlan, options: KubernetesOptions) -> bool:
-    """Return whether pods have the preflight container; a single pod does not need it."""
-    return options.preflight and plan.topology.nodes > 1
-
-
-def preflight(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    """Return the init container that waits until node 0's name resolves; a restarted pod can pass it alone.
-    It does not check devices: jobctl preflight and the ranks do.
-    """
-    node_container = container(plan, options)
-    secrets = {*plan.secrets}
-    return {
-        "name": PREFLIGHT,
-        **{key: node_container[key] for key in ("image", "imagePullPolicy", "workingDir")},
-        "command": [*node_container["command"], "init"],
-        "env": [entry for entry in node_container["env"] if entry["name"] not in secrets],
-        # A pod's request is the larger of its containers' sum and any one init container, so this adds nothing.
-        "resources": {"requests": Given(lambda v: _plain(requests(v))), "limits": Given(lambda v: _plain(limits(v)))},
-        "terminationMessagePolicy": node_container["terminationMessagePolicy"],
-        "volumeMounts": node_container["volumeMounts"],
-    }
-
-
-def _plain(resources: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return only CPU and memory of the resources; None if neither is set."""
-    return {name: size for name, size in (resources or {}).items() if name in ("cpu", "memory")} or None
 
 
 def environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
@@ -164,9 +106,6 @@ def environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, 
         {"name": "JOBC_JOB_UID", "valueFrom": {"fieldRef": {"fieldPath": UID_FIELD[options.flavor]}}},
         {"name": "JOBC_NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": INDEX_FIELD}}},
         {"name": "JOBC_HEAD_ADDR", "value": head_address},
-        {"name": "JOBC_HEAD_PORT", "value": lambda v: str(v.plan.rendezvous.port)},
-        {"name": "JOBC_TIME_LIMIT_S", "value": lambda v: str(v.plan.lifecycle.time_limit_s)},
-        {"name": "JOBC_RUN_ROOT", "value": lambda v: literal(run_root(v.plan))},
         *([{"name": "LD_LIBRARY_PATH", "value": tcpx.LIBRARIES}] if plan.network.profile == "tcpx" else ()),
         *(_secret(name, plan.secrets[name].ref) for name in plan.secrets if plan.secrets[name].kind == "k8s"),
     ]
@@ -200,11 +139,6 @@ def grace_period(v: Any) -> int:
     """Return the seconds until the kubelet sends SIGKILL; with a bucket they include the upload of the checkpoint."""
     save_s: int = v.plan.lifecycle.kill_after_s
     return save_s + v.plan.lifecycle.grace_s if v.plan.run.storage == "object" else save_s
-
-
-def literal(text: str) -> str:
-    """Escape text so that Kubernetes does not expand `$(NAME)`: `$$` stands for `$`."""
-    return text.replace("$", "$$")
 
 
 def quantity(size: int) -> str:
@@ -304,9 +238,9 @@ def security_context(v: Any) -> dict[str, Any] | None:
 def volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
     return [
         {"name": "files", "configMap": {"name": own_name}},
-        {"name": "artifact", "emptyDir": {}},
         *([_with_code(_code_volume())] if _sends_code(plan) else ()),
-        *([{"name": _with_own_runs("runs"), "emptyDir": _with_own_runs({})}] if keeps_own_runs(plan) else ()),
+        *([_with_own_runs({"name": "runs", "emptyDir": {}})] if keeps_own_runs(plan) else ()),
+        {"name": "artifact", "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm_limit}},
         *(tcpx.volumes() if plan.network.profile == "tcpx" else ()),
         *({"name": f"mount-{i}", **_volume(plan.mounts[i], i)} for i in range(len(plan.mounts))),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,7 +74,18 @@ class Digested:
     """Leaf with the view `whole`, for documents that are rendered without Render.digested()."""
 
     digest: str
-    leaf: Leaf
+    leaf: Leaf | JsonText
+
+
+@dataclass(frozen=True)
+class JsonText:
+    """Leaf: a tree as JSON text, on one line of a document that only programs read.
+
+    by: reads what decides which entries the tree has
+    """
+
+    tree: Mapping[str, Any]
+    by: Leaf
 
 
 @dataclass(frozen=True)
@@ -198,6 +210,12 @@ class Render:
             return items
         if isinstance(node, Digested):
             return self.digested(node.digest)._evaluate(node.leaf, data_path, keys)
+        if isinstance(node, JsonText):
+            of_tree: dict[tuple[str | int, ...], tuple[str, ...]] = {}
+            tree = self._evaluate(node.tree, (), of_tree)
+            self._evaluate(node.by, (HEAD,), of_tree)
+            keys[data_path] = tuple(dict.fromkeys(key for found in of_tree.values() for key in found))
+            return json.dumps(tree, ensure_ascii=False)
         if callable(node):
             trace = Trace()
             views = _Views(_watched(self.views, trace))

@@ -36,14 +36,15 @@ from ..frontend.overrides import Override, read_overrides
 from ..launchers.accelerate.files import read_keys
 from ..plan.derive import procs
 from ..plan.lower import lower
+from ..plugins.backend import CarryingBackend
 from ..plugins.registry import PACKAGE, check_defaults, find_plugins
 from ..spec.job_spec import JobSpec, open_keys
 from ..spec.type_hints import spec_keys
 from . import common_files, unwritable_text
 from .canonical_order import sort_overrides
-from .library import PROGRAM, program
+from .library import PROGRAM, contents_of, program, program_on_nodes
 from .origins import with_origins
-from .plugin_calls import backends_supporting, emit_files, plugin_failure, render_for
+from .plugin_calls import backends_supporting, emit_files, plugin_failure, plugin_step, render_for
 from .resolve import is_set_by_user, origins, to_typed_config
 from .seal import recorded_request, seal
 from .types import Compiled, Planned, Request, SweepFolder
@@ -169,7 +170,12 @@ def compile_point(request: Request, overrides: Sequence[Override], loader: Any) 
     path = f"{plan.run.folder}/{backend.name}"
     ignored = {item.demand.key: item.typed for item in missing}
     settings = common_files.job_file(render, plan, backend, ignored)
-    artifacts = [*files, program(plan.uses_trainer, chosen), settings]
+    contents = contents_of(plan)
+    if isinstance(backend, CarryingBackend):
+        with plugin_step(chosen, "carry"):
+            files = list(backend.carry(files, settings, program_on_nodes(contents, chosen.folder)))
+        contents = contents._replace(nodes=False)
+    artifacts = [*files, program(contents, chosen.folder), settings]
     records = common_files.records(spec, plan, backend.name, options)
     version = chosen.version if chosen.root != "jobc" else None
     placed = groups_with_default()

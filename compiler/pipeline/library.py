@@ -1,7 +1,7 @@
 """jobctl, the packed program of every artifact.
 
-It contains the whole trainer if the bundled trainer runs. For a user's command it contains what such a job can start:
-the supervisor, the smoke test and script.py, with their imports.
+It contains the modules that this job can need: the verbs with the backend's engine, and the programs that run on nodes,
+each with its imports. A job with the bundled trainer gets the whole trainer.
 On the nodes it needs Python with torch, and bash, but not jobc.
 """
 
@@ -10,37 +10,105 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from ..emit.artifact import Artifact
-from ..plugins.registry import PACKAGE, Plugin
+from ..plan.launch_plan import LaunchPlan
+from ..plugins.registry import PACKAGE
 
 PROGRAM = "jobctl"  # its path in an artifact
 ENGINE = "jobc_engine"  # in jobctl
+MODULES = "jobc_trainer"
 _TRAINER = PACKAGE / "trainer"
 _PACKED = (".py", ".b85", ".txt")
 _FROM_TRAINER = re.compile(rb"^( *)from (?:\.{3,}|jobc\.)trainer\.", re.MULTILINE)  # packed as jobc_trainer in jobctl
-_FOR_A_COMMAND = re.compile(r"rt/|__init__.py|smoke.py|script.py")
+_ENGINE_ON_NODES = ("batch", "job_variables", "join")  # modules of an engine
+_PROGRAMS = ("launch", "node", "node_checks", "node_failure", "rank", "reach", "spawn", "supervise")
+_ON_NODES = (*(f"rt/{name}.py" for name in _PROGRAMS), "smoke.py", "script.py")
+# Modules that only some jobs have. Others import them where such a job needs them.
+_OF_PROGRAMS = {"container": ("container",), "depot": ("depot", "bucket_run"), "mpi": ("mpi",)}
 # Includes imports in functions. ast.parse() finds the same (tests/compiler/pipeline/test_library.py) in 100 ms.
-_IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+_IMPORT = re.compile(rf"^ *from (\.+|{MODULES}\.)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+_FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?: .*\n|\n)+", re.MULTILINE)
 
 
-def program(uses_trainer: bool, plugin: Plugin | None = None) -> Artifact:
-    """Return the packed program."""
-    return _program(uses_trainer, plugin.folder if plugin is not None else None)
+class Contents(NamedTuple):
+    """What a program contains.
+
+    trainer: the whole bundled trainer; verbs, nodes: what runs on the submitting machine, and on nodes
+    programs: further programs for nodes, of _OF_PROGRAMS
+    """
+
+    trainer: bool = False
+    verbs: bool = True
+    nodes: bool = True
+    programs: tuple[str, ...] = ()
+
+
+EVERYTHING = Contents(trainer=True, programs=tuple(_OF_PROGRAMS))
+
+
+def contents_of(plan: LaunchPlan) -> Contents:
+    """Return what jobctl of a job contains."""
+    is_used = {
+        "container": plan.container.is_entered,
+        "depot": plan.run.storage == "object",
+        "mpi": plan.launcher == "mpirun",
+    }
+    return Contents(trainer=plan.uses_trainer, programs=tuple(name for name in _OF_PROGRAMS if is_used[name]))
 
 
 @cache
-def _program(uses_trainer: bool, backend: Path | None) -> Artifact:
-    files = {"__main__.py": _TRAINER / "rt/__main__.py"}
-    files |= {f"jobc_trainer/{path}": file for path, file in packed_files(uses_trainer).items()}
-    texts = {name: file.read_bytes() for name, file in files.items()}
-    if backend is not None:
-        texts |= _engine(backend)
-    packed = _pack(texts)
-    return Artifact(PROGRAM, packed.decode("utf-8", "replace"), executable=True, binary=packed)
+def program(contents: Contents, backend: Path | None = None) -> Artifact:
+    """Return jobctl. backend: the folder of the backend whose engine it has"""
+    archive = _pack(modules(contents, backend), zipfile.ZIP_DEFLATED)
+    return Artifact(PROGRAM, archive.decode("utf-8", "replace"), executable=True, binary=archive)
+
+
+@cache
+def program_on_nodes(contents: Contents, backend: Path) -> bytes:
+    """Return jobctl without its verbs, for an engine's file that brings the program to the nodes. It is not compressed,
+    so that the caller can compress it as a whole.
+    """
+    return _pack(modules(contents._replace(verbs=False), backend), zipfile.ZIP_STORED)
+
+
+def modules(contents: Contents, backend: Path | None = None) -> dict[str, bytes]:
+    """Return the files to pack, by their paths in the archive: __main__.py first, then sorted."""
+    files = {f"{MODULES}/{path}": file.read_bytes() for path, file in trainer_files().items()}
+    files |= _engine(backend) if backend is not None else {}
+    barred = {
+        f"{MODULES}/rt/{module}.py"
+        for name, names in _OF_PROGRAMS.items()
+        for module in names
+        if name not in contents.programs
+    }
+    roots = [path for path in files if _is_root(path, contents)]
+    roots += [f"{MODULES}/rt/{module}.py" for name in contents.programs for module in _OF_PROGRAMS[name]]
+    if not contents.verbs and f"{ENGINE}/__init__.py" in files:
+        files[f"{ENGINE}/__init__.py"] = b""  # it imports the verbs' part of the engine
+    needed = _with_imports({path: text for path, text in files.items() if path not in barred}, roots)
+    return {"__main__.py": files[f"{MODULES}/rt/__main__.py"]} | {path: needed[path] for path in sorted(needed)}
+
+
+def _is_root(path: str, contents: Contents) -> bool:
+    """Return whether the program needs a module that no other one imports."""
+    package, _, below = path.partition("/")
+    if package == MODULES and contents.trainer and contents.nodes and not below.startswith("rt/"):
+        return True
+    if package != MODULES:
+        return contents.nodes if Path(path).stem in _ENGINE_ON_NODES else contents.verbs
+    is_verb = below.startswith("rt/verbs/") or below == "rt/task.py"
+    return (contents.verbs and is_verb) or (contents.nodes and below in _ON_NODES)
+
+
+def trainer_files() -> dict[str, Path]:
+    """Return the files of the trainer by their paths in its folder, which use slashes."""
+    found = {file.relative_to(_TRAINER).as_posix(): file for file in _TRAINER.rglob("*") if file.suffix in _PACKED}
+    return {path: found[path] for path in sorted(found) if "__pycache__" not in path}
 
 
 def _engine(backend: Path) -> dict[str, bytes]:
@@ -55,38 +123,36 @@ def _engine(backend: Path) -> dict[str, bytes]:
     }
 
 
-def packed_files(uses_trainer: bool) -> dict[str, Path]:
-    """Return the files of the trainer to pack, by their paths in its folder, which use slashes."""
-    found = {file.relative_to(_TRAINER).as_posix(): file for file in _TRAINER.rglob("*") if file.suffix in _PACKED}
-    files = {path: found[path] for path in sorted(found) if "__pycache__" not in path}
-    return files if uses_trainer else _with_imports(files, [path for path in files if _FOR_A_COMMAND.match(path)])
-
-
-def _with_imports(files: Mapping[str, Path], unread: list[str]) -> dict[str, Path]:
-    """Return the modules in `unread`, which is emptied, and everything that they import."""
-    needed: set[str] = set()
-    while unread:
-        path = unread.pop()
+def _with_imports(files: Mapping[str, bytes], roots: Iterable[str]) -> dict[str, bytes]:
+    """Return the roots and everything that they import."""
+    needed: dict[str, bytes] = {}
+    remaining = list(roots)
+    while remaining:
+        path = remaining.pop()
         if path in files and path not in needed:
-            needed.add(path)
-            unread += [f"{path.rpartition('/')[0]}/__init__.py", *_imports(path, files[path])]
-    return {path: file for path, file in files.items() if path in needed}
+            needed[path] = files[path]
+            packages = [f"{folder.as_posix()}/__init__.py" for folder in PurePosixPath(path).parents]
+            remaining += [*packages, *_imports(path, files[path])]
+    return needed
 
 
-def _imports(path: str, file: Path) -> Iterator[str]:
+def _imports(path: str, text: bytes) -> Iterator[str]:
     """Yield paths that `from ..package.module import name` may mean: the module, the package, or a module `name`."""
-    for dots, module, names in _IMPORT.findall(file.read_text(encoding="utf-8")):
-        base = "/".join([*path.split("/")[: -len(dots)], *filter(None, module.split("."))])
+    if not path.endswith(".py"):
+        return
+    for dots, module, names in _IMPORT.findall(_FOR_TYPES.sub("", text.decode("utf-8"))):
+        above = path.split("/")[: -len(dots)] if dots.startswith(".") else [MODULES]
+        base = "/".join([*above, *filter(None, module.split("."))])
         yield from (f"{base}.py", f"{base}/__init__.py", *(f"{base}/{name}.py" for name in re.findall(r"\w+", names)))
 
 
-def _pack(files: dict[str, bytes]) -> bytes:
+def _pack(files: Mapping[str, bytes], method: int) -> bytes:
     """Build an executable zip file, usable as `python FILE` and on PYTHONPATH. Deterministic."""
-    packed = io.BytesIO()
-    packed.write(b"#!/usr/bin/env python3\n")
-    with zipfile.ZipFile(packed, "a") as archive:
+    archive = io.BytesIO()
+    archive.write(b"#!/usr/bin/env python3\n")
+    with zipfile.ZipFile(archive, "a") as zip_file:
         for name, text in files.items():
             entry = zipfile.ZipInfo(name)  # its default date is 1980-01-01
             entry.external_attr, entry.create_system = 0o644 << 16, 3
-            archive.writestr(entry, text, zipfile.ZIP_DEFLATED, compresslevel=9)
-    return packed.getvalue()
+            zip_file.writestr(entry, text, method, compresslevel=9)
+    return archive.getvalue()

@@ -19,7 +19,7 @@ from ..plugins.registry import plugin
 from ..spec.job_spec import open_keys
 from .common_files import job_file
 from .compile import compile_point, plan_point, search_path, with_unused_suppressions
-from .library import PROGRAM, program
+from .library import PROGRAM, contents_of, program
 from .origins import with_origins
 from .plugin_calls import plugin_step, render_for
 from .seal import recorded_request, seal
@@ -103,7 +103,7 @@ def _sweep_folder(compiled: Sequence[Compiled], backend: SweepingBackend) -> Swe
         render = render_for(chosen, first.plan, first.options, first.spec)
         files = list(backend.emit_sweep(points, render))
     request_record = recorded_request(first.sweep, list(first.sweep.words)) if first.sweep else None
-    jobctl = program(any(c.plan.uses_trainer for c in compiled), chosen)
+    jobctl = program(contents_of(first.plan), chosen.folder)
     artifacts = [*files, jobctl, job_file(render, first.plan, first.backend, {}, sweep=True)]
     sealed = seal(artifacts, path, {}, {}, request_record)
     of_first, with_lines = first.source_map, [file for file in sealed if file.path != PROGRAM]

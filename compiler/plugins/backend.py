@@ -162,3 +162,19 @@ class SendingBackend(Backend, Protocol):
 
     def sends(self, plan: LaunchPlan, options: Any) -> Mapping[str, str]:
         """Return key -> path (absolute, or from ~) of a file or folder on the submitting machine."""
+
+
+@runtime_checkable
+class CarryingBackend(Backend, Protocol):
+    """A backend whose engine's file carries to the nodes all files that they read, such as a Kubernetes manifest.
+
+    jobctl in the artifact directory then has only the verbs.
+    """
+
+    def carry(self, files: Sequence[Artifact], settings: Artifact, program: bytes) -> Iterable[Artifact]:
+        """Return the files of the artifact directory.
+
+        files: of emit(), and launch.sh, spec.yaml and so on; settings: .jobc/job.json; program: jobctl for nodes,
+        executable and not compressed
+        """
+        return files

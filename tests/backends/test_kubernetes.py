@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import base64
 import copy
+import io
+import json
+import lzma
 import runpy
-import subprocess
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +17,26 @@ import pytest
 import yaml
 
 from jobc.backends.kubernetes import objects
+from jobc.backends.kubernetes.config_map import with_config_map
 from jobc.backends.kubernetes.names import LONGEST, longest_pod
-from jobc.backends.kubernetes.pod import literal, quantity, toleration
-from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.backends.kubernetes.pod import quantity, toleration
+from jobc.compiler.emit.artifact import Artifact
+from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import Request
 from jobc.compiler.testing.golden import read_case
 from jobc.tests.backends.manifests import PLAIN, codes, compile_files, pod_specs, strictly
-from jobc.tests.podrunner import KUBECTL
-from jobc.tests.podrunner.environment import expand
 from jobc.tests.podrunner.schema import problem
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "kubernetes"
 FILES = sorted(GOLDEN.glob("*/expected/*.yaml"))
-MANIFESTS = [file for file in FILES if file.name in ("job.yaml", "pod.yaml")]
+MANIFESTS = [file for file in FILES if file.name == "job.yaml"]
 MINORS = ("1.31.0", "1.34.0", "1.36.0", "1.37.0")
+
+
+def lone_pod(files: Mapping[str, str]) -> dict[str, Any]:
+    """The pod that jobctl shell creates."""
+    pod: dict[str, Any] = json.loads(json.loads(files[".jobc/job.json"])["lone_pod"])
+    return pod
 
 
 def documents(file: Path) -> list[dict[str, Any]]:
@@ -35,7 +45,7 @@ def documents(file: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("version", MINORS)
 def test_every_manifest_fits_the_strict_schema(version: str) -> None:
-    assert len(MANIFESTS) >= 16
+    assert len(MANIFESTS) >= 8
     for file in MANIFESTS:
         for item in documents(file):
             assert strictly(item, version) == "", f"{file}: {item['kind']}"
@@ -45,14 +55,13 @@ def test_every_manifest_fits_the_strict_schema(version: str) -> None:
 def test_no_pod_has_the_variables_of_services(case: str) -> None:
     """A Service called master would set MASTER_PORT to tcp://…; Kubernetes links them unless a pod says false."""
     files = {file.path: file.text for file in compile_job(read_case(GOLDEN / case)).artifacts}
-    for path in ("job.yaml", "pod.yaml"):
-        pods = [pod for item in yaml.safe_load_all(files[path]) for pod in pod_specs(item)]
-        assert pods and all(pod.get("enableServiceLinks") is False for pod in pods), path
+    pods = [pod for item in (*yaml.safe_load_all(files["job.yaml"]), lone_pod(files)) for pod in pod_specs(item)]
+    assert len(pods) == 2 and all(pod.get("enableServiceLinks") is False for pod in pods)
 
 
 @pytest.mark.parametrize("case", ["train_on_gpus", "jobset", "trainjob"])
 def test_a_field_or_a_kind_that_is_none_is_noticed(case: str) -> None:
-    for item in documents(GOLDEN / case / "expected" / "job.yaml"):
+    for item in documents(GOLDEN / case / "expected" / "job.yaml")[:-1]:  # without the ConfigMap
         unknown = copy.deepcopy(item)
         unknown["spec"]["nodez"] = 1
         assert strictly(unknown, "1.36.0")
@@ -70,8 +79,7 @@ def test_names_within_a_manifest_fit_together(file: Path) -> None:
         volumes = [volume["name"] for volume in pod["volumes"]]
         everyone = [container, *pod.get("initContainers", ())]
         mounts = {mount["name"] for each in everyone for mount in each["volumeMounts"]}
-        shared = {"sys", "proc-sys"} & set(volumes)  # pod.yaml has no sidecar, which alone mounts them
-        assert mounts | shared == set(volumes) and len(set(volumes)) == len(volumes)
+        assert mounts == set(volumes) and len(set(volumes)) == len(volumes)
         limits, requests = (container["resources"].get(kind, {}) for kind in ("limits", "requests"))
         assert limits.items() <= requests.items()
     items = {item["kind"]: item for item in documents(file)}
@@ -86,28 +94,40 @@ def test_names_within_a_manifest_fit_together(file: Path) -> None:
         assert job["completions"] == job["parallelism"]
 
 
-def test_kustomize_puts_every_file_that_a_pod_needs_into_the_config_map(tmp_path: Path) -> None:
-    compiled = compile_job(read_case(GOLDEN / "train_on_gpus"))
-    artifact = write_job(compiled, tmp_path)
-    made = subprocess.run([KUBECTL, "kustomize", artifact], capture_output=True, text=True, check=True).stdout
-    items = {item["kind"]: item for item in yaml.safe_load_all(made)}
-    data = items["ConfigMap"]["data"]
+@pytest.mark.parametrize("case", ["train_on_gpus", "two_nodes"])
+def test_job_yaml_has_every_file_that_a_pod_needs(case: str) -> None:
+    compiled = compile_job(read_case(GOLDEN / case))
     contents = {file.path: file.content for file in compiled.artifacts}
-    names = ("launch.sh", "train.json", "spec.yaml", ".jobc/job.json")
-    assert {key.replace("--", "/"): text.encode() for key, text in data.items()} == {
-        name: contents[name] for name in names
-    }
-    assert {key: base64.b64decode(text) for key, text in items["ConfigMap"]["binaryData"].items()} == {
-        "jobctl": contents["jobctl"]
-    }
-    assert items["ConfigMap"]["immutable"] is True
-    assert items["Job"]["spec"] == documents(artifact / "job.yaml")[1]["spec"]
-    assert strictly(items["ConfigMap"], "1.36.0") == ""
+    items = {item["kind"]: item for item in yaml.safe_load_all(contents["job.yaml"])}
+    config = items["ConfigMap"]
+    assert config["immutable"] is True and strictly(config, "1.36.0") == ""
+    assert config["metadata"]["name"] == items["Job"]["metadata"]["name"]
+    assert {"launch.sh", "start.py", ".jobc--job.json"} <= {*config["data"]}
+    assert ("train.json" in config["data"]) == (case == "train_on_gpus")
+    assert not {"launch.sh", "train.json"} & {*contents}, "one copy of each"
+    of_pods = json.loads(config["data"][".jobc--job.json"])
+    settings = json.loads(contents[".jobc/job.json"])
+    assert of_pods.items() <= settings.items() and "node" in of_pods and "checksums" not in of_pods
+    program = lzma.decompress(base64.b64decode(config["binaryData"]["jobctl.xz"]))
+    names = zipfile.ZipFile(io.BytesIO(program)).namelist()
+    assert {"jobc_engine/join.py", "jobc_trainer/rt/launch.py"} <= {*names}
+    assert "jobc_trainer/rt/verbs/submit.py" not in names
 
 
-@pytest.mark.parametrize("text", ["$(HOME)", "$$(A)", "a$b", "$", "$$", "x$(JOBC_JOB_ID)y", "$(A", "${A}"])
-def test_literal_text_is_what_the_container_gets(text: str) -> None:
-    assert expand(literal(text), {"HOME": "/root", "A": "1", "JOBC_JOB_ID": "j"}) == text
+def test_the_manifest_of_an_own_script_is_small_enough_for_kubectl_apply() -> None:
+    """`kubectl apply` keeps the object in an annotation; Kubernetes allows 256 KiB of annotations."""
+    compiled = compile_job(Request((*PLAIN, "nodes=2", "launcher=torchrun"), ("train.py",)))
+    assert [len(file.content) < 240 << 10 for file in compiled.artifacts if file.path == "job.yaml"] == [True]
+
+
+AWKWARD = ["a\n", " a\n", "a", "a\n\n", "\ta\n", "a \n b\n", "a\x07\n", "\n", "a: b\n# c\n", "é\u2028\n", ""]
+
+
+@pytest.mark.parametrize("text", AWKWARD)
+def test_each_text_is_in_the_config_map_as_it_is(text: str) -> None:
+    settings = Artifact(".jobc/job.json", "{}\n")
+    made = with_config_map(Artifact("job.yaml", "a: 1\n"), "x", [Artifact("lib/launch.sh", text)], settings, b"")
+    assert [*yaml.safe_load_all(made.text)][1]["data"]["lib--launch.sh"] == text
 
 
 def test_another_plan_has_another_name_and_the_same_one_the_same() -> None:
@@ -128,7 +148,7 @@ def test_the_longest_name_that_is_taken_fits_with_every_suffix(flavor: str) -> N
 def test_retries_count_pods_for_a_job_and_attempts_for_a_jobset() -> None:
     job = yaml.safe_load_all(compile_files("nodes=4", "lifecycle.max_requeues=3")["job.yaml"])
     assert [item["spec"]["backoffLimit"] for item in job if item["kind"] == "Job"] == [12]
-    (job_set,) = yaml.safe_load_all(compile_files("nodes=4", "backend.flavor=jobset")["job.yaml"])
+    job_set, _ = yaml.safe_load_all(compile_files("nodes=4", "backend.flavor=jobset")["job.yaml"])
     assert job_set["spec"]["failurePolicy"]["maxRestarts"] == 3
     assert job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["backoffLimit"] == 0
     assert objects.AGAIN == [69, 75]
@@ -160,7 +180,7 @@ def test_runs_in_a_folder_of_several_nodes_have_a_word_about_it() -> None:
 def test_the_pod_beside_a_job_is_where_its_folders_are_and_waits_for_no_gpu(
     words: tuple[str, ...], selector: dict[str, str] | None, hosts: list[tuple[str, list[str]]]
 ) -> None:
-    (pod,) = yaml.safe_load_all(compile_files("nodes=2", "gpus=8", *words)["pod.yaml"])
+    pod = lone_pod(compile_files("nodes=2", "gpus=8", *words))
     assert strictly(pod, "1.36.0") == ""
     spec = pod["spec"]
     assert spec.get("nodeSelector") == selector
@@ -185,9 +205,8 @@ RESTRICTED = (
 def test_a_job_can_be_what_pod_security_calls_restricted(flavor: str) -> None:
     """Source: Kubernetes "Pod Security Standards", Restricted: the last two are asked of each container by itself."""
     files = compile_files("nodes=2", f"backend.flavor={flavor}", *RESTRICTED)
-    documents = [item for name in ("job.yaml", "pod.yaml") for item in yaml.safe_load_all(files[name])]
-    pods = list(pod_specs(documents))
-    assert [len(pod.get("initContainers", ())) for pod in pods] == [1, 0]
+    pods = list(pod_specs([*yaml.safe_load_all(files["job.yaml"]), lone_pod(files)]))
+    assert [len(pod.get("initContainers", ())) for pod in pods] == [0, 0]
     for pod in pods:
         assert pod["securityContext"]["runAsNonRoot"] is True and pod["securityContext"]["runAsUser"] == 1000
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -211,7 +230,7 @@ def test_two_pods_on_the_hosts_network_are_on_two_nodes() -> None:
 def test_what_is_kept_for_no_time_goes_at_once_and_null_stays(flavor: str) -> None:
     def kept(*words: str) -> list[int]:
         files = compile_files(f"backend.flavor={flavor}", *words)
-        specs = (item["spec"] for item in yaml.safe_load_all(files["job.yaml"]))
+        specs = (item["spec"] for item in yaml.safe_load_all(files["job.yaml"]) if "spec" in item)
         return [spec["ttlSecondsAfterFinished"] for spec in specs if "ttlSecondsAfterFinished" in spec]
 
     assert (kept(), kept("lifecycle.keep=0s"), kept("lifecycle.keep=1h")) == ([], [0], [3600])
@@ -242,7 +261,7 @@ def test_the_fields_that_are_known_are_those_of_the_schemas() -> None:
 def test_fields_of_the_other_flavors_are_taken_and_fit_their_models(flavor: str, words: tuple[str, ...]) -> None:
     files = compile_files("nodes=2", f"backend.flavor={flavor}", *(f"backend.extra.{word}" for word in words))
     assert [strictly(item, "1.36.0") for item in yaml.safe_load_all(files["job.yaml"])] == [""] * (
-        1 + (flavor != "jobset")
+        2 + (flavor != "jobset")
     )
 
 
@@ -256,7 +275,7 @@ def test_what_a_machine_of_aws_has_and_the_bound_of_shared_memory_need_not_be_ty
 def test_code_on_a_volume_is_shared_code_by_another_name() -> None:
     volume, shared = (compile_files(f"code={word}", "code.root=/shared/a") for word in ("volume", "shared"))
     differ = [path for path, text in volume.items() if text != shared[path]]
-    assert differ == [".jobc/job.json"], "which says what was typed"
+    assert differ == [".jobc/job.json"], "it records the request"
 
 
 def test_items_by_their_names_become_a_list_and_numbers_text_where_the_api_has_text() -> None:
@@ -266,7 +285,7 @@ def test_items_by_their_names_become_a_list_and_numbers_text_where_the_api_has_t
         "Pod.spec.initContainers.none=null",
     )
     files = compile_files(*(f"backend.extra.{word}" for word in words), "backend.extra.Job.metadata.labels.team=1")
-    _, job = yaml.safe_load_all(files["job.yaml"])
+    _, job, _ = yaml.safe_load_all(files["job.yaml"])
     spec, env = job["spec"]["template"]["spec"], [{"name": "A", "value": "true"}]
     assert spec["initContainers"] == [{"name": "fetch", "image": "x", "command": ["sleep", "1"], "env": env}]
     assert spec["containers"][1] == {"name": "side", "image": "x", "ports": [{"name": "web", "containerPort": 80}]}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from jobc.tests.backends.pods import Job, Rack
 from jobc.tests.podrunner import KUBECTL, PodRunner
@@ -139,18 +140,19 @@ def test_a_second_job_of_a_live_run_ends_when_it_sees_the_first(
 
 def test_dashes_at_the_end_of_a_line_do_not_cut_what_a_pod_beside_the_job_gets(make: Callable[..., Job]) -> None:
     job = make("nodes=1", "env.BANNER='--- hello ---'", program="0 0 ---")
-    assert re.search(" ---$", (job.artifact / "launch.sh").read_text(), re.MULTILINE)
-    code, said = job("shell", "--", "bash", "-c", "echo $BANNER; sha256sum /jobc/files/{launch.sh,jobctl}")
+    items = {item["kind"]: item for item in yaml.safe_load_all((job.artifact / "job.yaml").read_text())}
+    files = items["ConfigMap"]["data"]
+    assert re.search(" ---$", files["launch.sh"], re.MULTILINE)
+    code, said = job("shell", "--", "bash", "-c", "echo $BANNER; sha256sum /jobc/artifact/launch.sh")
     assert code == 0 and said.startswith("--- hello ---\n"), said
-    for name in ("launch.sh", "jobctl"):
-        assert hashlib.sha256((job.artifact / name).read_bytes()).hexdigest() in said
+    assert hashlib.sha256(files["launch.sh"].encode()).hexdigest() in said
     assert not list(job.runner.store.all("configmaps"))
 
 
 def test_a_refused_trainjob_leaves_no_runtime_and_no_run(make: Callable[..., Job]) -> None:
     """And the runtime comes first also for who creates them by hand."""
     job = make("backend.flavor=trainjob", program="0 0")
-    printed = subprocess.run([KUBECTL, "kustomize", job.artifact], capture_output=True, text=True, check=True).stdout
+    printed = (job.artifact / "job.yaml").read_text()
     assert re.findall("^kind: (.*)", printed, re.MULTILINE) == ["TrainingRuntime", "TrainJob", "ConfigMap"]
     code, said = job("preflight", "--queue-only")
     assert code == 0 and said.startswith("ok    the cluster takes the job"), said

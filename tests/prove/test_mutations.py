@@ -75,7 +75,6 @@ def test_what_means_the_same_is_said_by_rule(case: str, path: str, before: str, 
         ("slurm/one_task_per_rank", "job.sbatch", "  --ntasks=", "same order"),
         ("ssh/two_hosts", "launch.sh", "export PYTHONUNBUFFERED=", "same order"),  # values
         ("ssh/two_hosts", "launch.sh", "variables=", ""),
-        ("kubernetes/two_nodes", "kustomization.yaml", '  - "launch.sh=', "same order"),
     ],
 )
 def test_an_order_that_means_nothing_is_said_by_rule(case: str, path: str, first: str, rule: str) -> None:

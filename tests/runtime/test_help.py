@@ -50,3 +50,14 @@ def test_help_of_a_sweep_names_its_points_and_a_bucket_is_printed_as_it_is(tmp_p
 def test_an_unknown_verb_is_refused(tmp_path: Path) -> None:
     code, output = help_of(tmp_path, "no-such")
     assert code == 2 and output == "error: unknown verb 'no-such'\n  hint: jobctl help lists the verbs\n"
+
+
+def test_source_unpacks_the_program_into_a_new_folder(tmp_path: Path) -> None:
+    code, output = help_of(tmp_path, "source", "read me")
+    assert code == 0 and output.endswith(" modules in read me; __main__.py is the first one to read\n")
+    assert "def main(" in (tmp_path / "read me/jobc_trainer/rt/verbs/submit.py").read_text()
+    again = [sys.executable, str(tmp_path / "artifacts/demo/local/jobctl"), "source", "read me"]
+    done = subprocess.run(again, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr == (
+        "error: cannot unpack jobctl to read me: File exists\n  hint: name a folder that does not exist yet\n"
+    )

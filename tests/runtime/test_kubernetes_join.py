@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import os
 import signal
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jobc.backends.kubernetes.config_map import start_py
 from jobc.tests.packed import write_program
 from jobc.trainer.rt.joining import derived_port
 
@@ -38,16 +40,19 @@ UID = "6f3b2c1e-77aa-4c02"
 class Pods:
     """The folder /jobc of the pods of a job, and a volume that they share."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, engine: Mapping[str, Any] = {}, **settings: Any) -> None:
         self.folder, self.runs, self.image = folder, folder / "runs", folder / "image"
         files = folder / "jobc/files"
         self.image.mkdir()
         data = folder / "jobc/files/..2026_01_01"  # as the kubelet mounts a ConfigMap
         data.mkdir(parents=True)
-        write_program(data, uses_trainer=False, backend="kubernetes")
+        program = write_program(folder, uses_trainer=False, backend="kubernetes")
+        (data / "jobctl.xz").write_bytes(lzma.compress(program.read_bytes(), preset=0))
+        (data / "start.py").write_text(start_py().text)
         (data / "launch.sh").write_text(LAUNCH)
         node = {**SETTINGS, **settings}
         job = {"node": node, "start_timeout_s": 20, "node_list": "demo-[0-1]", "has_user_id": False}
+        job |= {"storage_root": str(self.runs), "preflight": False, **engine}
         (data / ".jobc--job.json").write_text(json.dumps(job))
         for name in os.listdir(data):
             (files / name).symlink_to(f"..2026_01_01/{name}")
@@ -65,10 +70,10 @@ class Pods:
         given = {
             "PATH": os.environ["PATH"], "JOBC_PAYLOAD": "train", "JOBC_RUN_ID": "r", "JOBC_FORK_OF": "",
             "JOBC_JOB_ID": "demo", "JOBC_JOB_UID": UID, "JOBC_NODE_RANK": "0", "JOBC_HEAD_ADDR": "localhost",
-            "JOBC_HEAD_PORT": "0", "JOBC_TIME_LIMIT_S": "90", "JOBC_RUN_ROOT": str(self.runs), **environment,
+            **environment,
         }  # fmt: skip
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(self.folder / "jobc/files/jobctl"), "join", *words], env=given,
+            [sys.executable, "-I", "-S", str(self.folder / "jobc/files/start.py"), *words], env=given,
             cwd=self.image, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         self.processes.append(process)
@@ -196,10 +201,20 @@ def test_code_that_was_sent_is_unpacked_before_the_ranks_start(tmp_path: Path) -
     assert sorted(path.name for path in pods.run.iterdir() if path.name.startswith(".")) == []
 
 
-def test_the_init_container_checks_only_a_start_of_ranks(pods: Pods) -> None:
-    code, output = pods.call("init")
-    assert code == 0
-    assert "ready: 1 node\n" in output and f"run root {pods.runs} is writable" in output
-    assert pods.call("init", JOBC_PAYLOAD="smoke") == (0, "")
-    code, output = pods.call("init", JOBC_RUN_ROOT="/proc/x")
+def test_a_pod_checks_a_start_of_ranks_if_the_job_asks_for_it(tmp_path: Path) -> None:
+    (tmp_path / "good").mkdir()
+    good = Pods(tmp_path / "good", {"preflight": True})
+    assert good.call()[1].startswith("launch ")
+    (tmp_path / "bad").mkdir()
+    bad = Pods(tmp_path / "bad", {"preflight": True, "storage_root": "/proc/x"})
+    code, output = bad.call()
     assert code == 1 and "FAIL" in output and "\nnot ready: " in output
+    assert output.endswith("jobc: this pod cannot start the job: this node ends with 1\n")
+    assert "not ready" not in bad.call("smoke", JOBC_PAYLOAD="smoke")[1]
+
+
+def test_a_pod_whose_files_cannot_be_unpacked_says_why(pods: Pods) -> None:
+    for file in (pods.folder / "jobc/files").glob("..*/jobctl.xz"):
+        file.write_bytes(b"not compressed")
+    code, output = pods.call()
+    assert code == 1 and output.startswith("error: cannot unpack the job: ")

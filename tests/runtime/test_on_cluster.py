@@ -51,6 +51,7 @@ spec:
   - name: JOBC_FORK_OF
     value: ""
 """
+LONE_POD = '{"kind": "Pod", "metadata": {"name": "demo-1a2b-shell"}}'
 TRAIN_MANIFESTS = "kind: TrainingRuntime\n---\nkind: TrainJob\n---\nkind: ConfigMap\n"
 LIVE, DONE = "uid-9\tann@host\n", "uid-9\tann@host\nComplete\tx\ty\n"
 
@@ -62,7 +63,7 @@ class Kubectl:
         self.calls: list[str] = []
         self.created: list[str] = []  # manifests
         self.found = ""  # the object, as Cluster.look() asks for it
-        self.manifests, self.refusal, self.phase, self.codes, self.log = MANIFESTS, "", "Running", "", ""
+        self.refusal, self.phase, self.codes, self.log = "", "Running", "", ""
         self.on_patch: Callable[[], None] = lambda: None
 
     def ask(self, _: KubernetesEngine, words: list[str], text: str = "", **__: object) -> Answer:
@@ -79,8 +80,6 @@ class Kubectl:
         return Answer(0, self._answer(call), "")
 
     def _answer(self, call: str) -> str:
-        if call.startswith("kustomize"):
-            return self.manifests
         if call.startswith("config view"):
             return "own"
         if call.startswith("get pod "):
@@ -103,6 +102,7 @@ class Demo:
         self.folder, self.capsys, self.kubectl = folder, capsys, Kubectl()
         self.artifact = folder / "artifacts/demo/kubernetes"
         (self.artifact / ".jobc").mkdir(parents=True)
+        (self.artifact / "job.yaml").write_text(MANIFESTS)
         self.set()
 
         def kubectl_ask(engine: KubernetesEngine, words: list[str], **more: Any) -> Answer:
@@ -122,7 +122,7 @@ class Demo:
             "job": "demo", "runs": "runs", "backend": "kubernetes", "nodes": 2, "storage": "shared",
             "storage_root": "/shared/runs", "context": None, "namespace": "ns", "creates": CREATES,
             "kinds": [KIND, TRAIN_JOB], "companions": [CREATES["companions"], "configmap"], "start_timeout_s": 3,
-            "place": "demo/kubernetes", "identity": [], "spec": [],
+            "place": "demo/kubernetes", "identity": [], "spec": [], "lone_pod": LONE_POD,
         }  # fmt: skip
         (self.artifact / ".jobc/job.json").write_text(json.dumps({**tree, **settings}))
 
@@ -279,7 +279,7 @@ def test_code_that_no_config_map_holds_is_refused_before_anything_is_sent(demo: 
 def test_a_train_job_is_created_after_its_runtime_and_again_until_the_webhook_has_seen_that(demo: Demo) -> None:
     demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
     kubectl, tries = demo.kubectl, [3]
-    kubectl.manifests = TRAIN_MANIFESTS
+    (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
     ask = kubectl.ask
 
     def not_yet(engine: KubernetesEngine, words: list[str], text: str = "", **more: object) -> Answer:
@@ -291,7 +291,7 @@ def test_a_train_job_is_created_after_its_runtime_and_again_until_the_webhook_ha
     kubectl.ask = not_yet  # type: ignore[method-assign]
     code, output = demo.submit("--run-id", "a")
     assert code == 0 and tries == [0], output
-    assert kubectl.created[-2:] == ["kind: TrainingRuntime\n---\nkind: ConfigMap\n", "kind: TrainJob\n"]
+    assert kubectl.created[-2:] == ["kind: ConfigMap\n---\nkind: TrainingRuntime\n", "kind: TrainJob\n"]
     dry = "delete configmap --selector=jobc/job=demo-1a2b-dry --ignore-not-found"
     assert kubectl.changes().count(dry) == 2, "before and after the question, which creates the runtime"
 
@@ -345,7 +345,7 @@ def test_a_shell_without_a_live_run_is_in_a_pod_of_its_own(demo: Demo, monkeypat
     module = sys.modules[KubernetesEngine.__module__]
     monkeypatch.setattr(module, "attached", lambda words: started.append(" ".join(words)) or 3)
     assert demo(shell, "--node", "1", "--", "true", "--all")[0] == 3
-    program = "python3 -I -S /jobc/files/jobctl join"
+    program = "python3 -I -S /jobc/files/start.py"
     command = f"kubectl --namespace=ns exec --stdin demo-1a2b-shell -- {program} shell true --all"
     assert started == [command]
     assert demo.kubectl.changes()[-2:] == [
@@ -374,7 +374,7 @@ def test_runs_are_removed_through_one_pod(demo: Demo) -> None:
     assert [engine.remove_stored(run) for run in runs] == [True, True]
     removals = [call for call in demo.kubectl.calls if call.startswith("exec")]
     assert removals == [f"exec demo-1a2b-shell -- rm -rf -- /shared/runs/demo/{name}" for name in "ab"]
-    assert sum(call.startswith("create --filename=/") for call in demo.kubectl.calls) == 1
+    assert demo.kubectl.created.count(LONE_POD) == 1
     engine.close()
     assert demo.kubectl.calls[-1] == "delete pod/demo-1a2b-shell --ignore-not-found --wait=false"
 
@@ -391,7 +391,7 @@ def test_a_run_in_a_bucket_is_removed_by_a_pod(demo: Demo) -> None:
     demo.set(storage="object")
     engine, runs = sent(demo, "a")
     assert engine.remove_stored(runs[0])
-    command = "exec demo-1a2b-shell -- env JOBC_RUN_ID=a python3 -I -S /jobc/files/jobctl join bucket remove"
+    command = "exec demo-1a2b-shell -- env JOBC_RUN_ID=a python3 -I -S /jobc/files/start.py bucket remove"
     assert command in demo.kubectl.calls
 
 

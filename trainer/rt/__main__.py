@@ -14,7 +14,9 @@ PROGRAMS = (
     "task",
 )  # fmt: skip
 ENGINE_PROGRAMS = ("batch", "join")  # modules of the backend's engine
-VERBS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean", "prefetch")  # modules of verbs/
+VERBS = (  # modules of verbs/
+    "submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean", "prefetch", "source",
+)  # fmt: skip
 OTHERS = ("ls", "table")  # in verbs/, for jobc and for nodes
 
 

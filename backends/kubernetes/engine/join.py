@@ -4,18 +4,16 @@ Usage  jobctl join [PAYLOAD]       in a pod; the default is JOBC_PAYLOAD
          train                     become the supervisor of the node, which gets the kubelet's SIGTERM
          smoke | preflight         run the check, print its exit code, exit with 0
          shell [COMMAND…]          open a shell, in the run if there is one
-         init                      in the init container: does this pod see node 0, and can it write where the runs are?
          bucket VERB [ARGUMENT…]   look into a run in the bucket, for the verbs on the submitting machine
-In     the ConfigMap at /jobc/files, which has this jobctl; from job.yaml JOBC_PAYLOAD, JOBC_RUN_ID, JOBC_FORK_OF,
-       JOBC_JOB_ID, JOBC_JOB_UID, JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_HEAD_PORT, JOBC_TIME_LIMIT_S and JOBC_RUN_ROOT
-Out    the artifact at /jobc/artifact; RUN/artifact/ATTEMPT, from which the node starts
+In     the artifact at /jobc/artifact, unpacked from the ConfigMap at /jobc/files; from job.yaml JOBC_PAYLOAD,
+       JOBC_RUN_ID, JOBC_FORK_OF, JOBC_JOB_ID, JOBC_JOB_UID, JOBC_NODE_RANK and JOBC_HEAD_ADDR
+Out    RUN/artifact/ATTEMPT, from which the node starts
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -26,10 +24,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ....trainer.rt import depot
 from ....trainer.rt.code_checkout import checkout_code
 from ....trainer.rt.engines.run import Run
-from ....trainer.rt.exit_codes import DATA_BROKEN, DONE, PREEMPTED, RENDEZVOUS_FAILED
+from ....trainer.rt.exit_codes import CRASHED, DATA_BROKEN, DONE, PREEMPTED, RENDEZVOUS_FAILED
 from ....trainer.rt.job_secrets import secrets
 from ....trainer.rt.joining import (
     JoinFailure,
@@ -53,8 +50,6 @@ from ....trainer.rt.verbs.table import Table
 from ....trainer.rt.verbs.text import printable
 
 CHECKS = ("smoke", "preflight")  # payloads that have a run folder of their own, removed when all nodes are good
-LAST = "launch.sh"  # unpacked last, so that an artifact that has it is complete
-PROGRAMS = (LAST, "jobctl")
 HEAD_S = 60  # how long the name of node 0 may be missing after all nodes have joined
 SAID_S = 10  # between two lines that this node waits
 GOOD_S = 30  # how long node 0 waits after a check until all nodes are good
@@ -66,8 +61,7 @@ def main(argv: list[str]) -> int:
     payload = argv[0] if argv else os.environ["JOBC_PAYLOAD"]
     signal.signal(signal.SIGTERM, _end)  # a signal does nothing to PID 1 by itself
     try:
-        artifact = unpack(Path(sys.argv[0]).parent)
-        return Pod(artifact, payload).run(argv[1:])
+        return Pod(Path(sys.argv[0]).resolve().parent, payload).run(argv[1:])
     except (Leave, NodeFailure) as error:
         return report_end(error, os.environ, payload)
 
@@ -76,24 +70,6 @@ def _end(*_: object) -> NoReturn:
     """Exit, at SIGTERM before the supervisor takes over."""
     run = os.environ.get("JOBC_RUN_DIR", "")
     sys.exit(DONE if run and Run(Path(run)).is_stopped else PREEMPTED)
-
-
-def unpack(files: Path) -> Path:
-    """Copy the files of the ConfigMap to the folder `artifact` beside it, and return that. Raises StartFailure.
-
-    A key of a ConfigMap has no slash, so -- stands for it. Names that begin with `..` are the kubelet's.
-    """
-    artifact = files.parent / "artifact"
-    if (artifact / LAST).is_file():
-        return artifact
-    keys = [key for key in os.listdir(files) if not key.startswith("..")]
-    for key in sorted(keys, key=lambda key: (key == LAST, key)):
-        path = artifact / key.replace("--", "/")
-        attempt_to(f"create the folder {path.parent}", path.parent.mkdir, parents=True, exist_ok=True)
-        attempt_to(f"write {path}", shutil.copyfile, files / key, path)
-        if key in PROGRAMS:
-            attempt_to(f"write {path}", path.chmod, 0o755)
-    return artifact
 
 
 class Pod:
@@ -109,7 +85,7 @@ class Pod:
         self.start_timeout_s: int = own_settings["start_timeout_s"]
         self.job, self.storage = self.settings.run_folder, self.settings.storage
         run_id = environ.get("JOBC_RUN_ID") or f"kubernetes-{self.uid.partition('-')[0]}"
-        self.root = Path(environ["JOBC_RUN_ROOT"])
+        self.root = Path(own_settings["storage_root"])
         if self.storage == "object":
             self.root /= f"node_{self.rank:02}"  # this node's part of the runs, until it is in the bucket
         self.run_path = self.root / (".checks" if payload in CHECKS else self.job) / run_id
@@ -121,6 +97,8 @@ class Pod:
         environ.update(
             JOBC_NODES=str(self.settings.nodes),
             JOBC_NODE_LIST=own_settings["node_list"],
+            JOBC_HEAD_PORT=str(self.settings.rendezvous_port),  # 0: node 0 chooses
+            JOBC_TIME_LIMIT_S=str(self.settings.time_limit_s),
             JOBC_RUN_ID=run_id,
             JOBC_RUN_ROOT=str(self.root),
             JOBC_RUN_DIR=str(self.run_path),
@@ -130,11 +108,13 @@ class Pod:
 
     def run(self, words: list[str]) -> int:
         """Run the payload. Return its exit code."""
-        if self.payload == "init":
-            return self._check_start()
+        if self.settings.tree.get("preflight") and self.payload == "train":
+            self._check_start()
         if self.storage == "object":
             self._use_bucket()
         if self.payload == "bucket":  # the verbs on the submitting machine look into a run
+            from ....trainer.rt import depot  # only here: jobctl has it only for jobs with a bucket
+
             return depot.main([words[0], f"{self.job}/{self.run_path.name}", *words[1:]])
         if self.payload == "shell":
             self._become_shell(words)
@@ -175,26 +155,26 @@ class Pod:
             time.sleep(1)
         return True
 
-    # ---- the init container
+    # ---- checks before the start
 
-    def _check_start(self) -> int:
-        """Check whether this pod can start. It waits for no pod but that of node 0."""
-        if os.environ["JOBC_PAYLOAD"] != "train":
-            return DONE  # jobctl preflight and jobctl smoke check more
+    def _check_start(self) -> None:
+        """Check whether this pod can start. It waits for no pod but that of node 0. Raises StartFailure, Leave."""
         if not self._sees(self.head, self.start_timeout_s):
             raise StartFailure(RENDEZVOUS_FAILED, *_lost(self.head))
-        if self.settings.data:
-            os.environ["JOBC_DATA_DIR"] = self.settings.data
+        environ = {**os.environ, **({"JOBC_DATA_DIR": self.settings.data} if self.settings.data else {})}
         words = [sys.executable, "-B", str(self.artifact / "jobctl"), "node_checks", "--apart"]
-        words += [f"--procs={self.settings.procs}", "--gpus=0"]  # an init container has no GPUs
+        words += [f"--procs={self.settings.procs}", "--gpus=0"]  # jobctl preflight and the ranks check the GPUs
         words += [f"--port={os.environ['JOBC_HEAD_PORT']}", f"--run-root={self.root}"]
         words.append(f"--interface={self.settings.interface}")
-        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        done = subprocess.run(words, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         host = os.uname().nodename
         table = Table([host])
         for line in done.stdout.decode(errors="replace").split("\n"):
             table.add(f"{host}: {printable(line)}")
-        return table.print() or done.returncode
+        is_good, lines = table.lines()
+        if not is_good or done.returncode:
+            print("\n".join(lines), flush=True)
+            raise Leave(done.returncode or CRASHED, "this pod cannot start the job")
 
     # ---- the bucket
 

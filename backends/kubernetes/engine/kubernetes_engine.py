@@ -42,7 +42,7 @@ from .sending import Purpose, Sender, pack_code, packed_code, shortened
 from .storage_pod import StoragePods
 from .trials import Trial, run_trial
 
-JOIN = ("python3", "-I", "-S", "/jobc/files/jobctl", "join")  # in a pod
+JOIN = ("python3", "-I", "-S", "/jobc/files/start.py")  # in a pod: becomes `jobctl join`
 NOT_THERE = 3  # in place of an exit code: the storage does not have the file
 NEWS_S = 60  # how soon a pod must start from which status reads how a run ended
 LOOK_S = 2  # interval between two checks for new pods while logs are followed
@@ -65,7 +65,7 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self._storage = StoragePods(job.artifact, self._start_timeout_s)
+        self._storage = StoragePods(job, self._start_timeout_s)
 
     def resume_command(self, run: Run, state: State) -> str:
         """Return the resume command, or "" if runs are deleted with their pods."""
@@ -114,7 +114,7 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
                 self._read_end(run, reading.record)
 
     def _read_end(self, run: Run, record: Record) -> None:
-        with contextlib.suppress(Failure), StoragePods(self.job.artifact, NEWS_S) as pods:
+        with contextlib.suppress(Failure), StoragePods(self.job, NEWS_S) as pods:
             words = ("bash", "-c", _CODES, "-", self.storage_of(run))
             answer = self.ask(pods.command(self._own_cluster(record), *words))
             codes = [code for line in answer.text.split() for code in [number(line)] if code is not None]
@@ -193,7 +193,7 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
         if storage != "node":
             words = self._bucket_words(record.run, "cat", file)
             errors = "kept" if words else "dropped"
-            with StoragePods(self.job.artifact, self._start_timeout_s) as made:
+            with StoragePods(self.job, self._start_timeout_s) as made:
                 words = words or ["cat", f"{self.storage_of(record.run)}/{file}"]
                 command = made.command(self._own_cluster(record), *words)
                 return NOT_THERE if stream(command, tail=request.tail, errors=errors) else 0
@@ -334,7 +334,7 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
         terminal = ["--stdin", "--tty"] if sys.stdin.isatty() and sys.stdout.isatty() else ["--stdin"]
         record = newest_record(run) if run is not None else None
         if run is None or record is None or self.seen(run).state != LIVE:
-            with StoragePods(self.job.artifact, self._start_timeout_s) as pods:
+            with StoragePods(self.job, self._start_timeout_s) as pods:
                 cluster = self._own_cluster()
                 return attached(cluster.command("exec", *terminal, pods.pod(cluster), "--", *words))
         pod = next((pod for pod in reversed(running(self.pods(record))) if pod.node == node), None)

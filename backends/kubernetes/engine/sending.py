@@ -1,6 +1,6 @@
 """Create the objects of an artifact in a cluster, or ask the cluster whether it accepts them. Packed into jobctl.
 
-In   a Cluster; the artifact with kustomization.yaml and job.yaml; a Purpose: what the pods are to do
+In   a Cluster; the artifact with job.yaml; a Purpose: what the pods are to do
 Out  the uid of the created object, to which its companions belong; or Failure, with nothing left in the cluster
 """
 
@@ -121,13 +121,14 @@ class Sender:
 
     def manifests(self, purpose: Purpose) -> str:
         """Return the manifests of this artifact for a purpose. Raises Failure."""
-        answer = self.cluster.k("kustomize", str(self.artifact))
-        if answer.code:
-            title = f"kubectl cannot read {self.artifact / 'kustomization.yaml'}: {answer.errors.strip()}"
-            raise Failure(title)
+        file = self.artifact / "job.yaml"
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeError) as error:
+            raise Failure(f"cannot read {file}: {error}", "compile the job again", DATA_BROKEN) from error
         own_object = self.cluster.target.object
         name = own_object + purpose.suffix
-        text = re.sub(rf"\b{re.escape(own_object)}\b", name, answer.text)
+        text = re.sub(rf"\b{re.escape(own_object)}\b", name, text)
         for variable, value in (
             ("PAYLOAD", purpose.payload),
             ("RUN_ID", f'"{purpose.run_id}"'),
@@ -135,6 +136,8 @@ class Sender:
         ):
             text = re.sub(rf"(name: JOBC_{variable}\n *value: ).*", rf"\g<1>{value}", text)
         text = re.sub(r"jobc/owner: .*", f"jobc/owner: {_owner()}", text)
+        files, others = documents(text, "ConfigMap")  # first, so that no pod waits for its files
+        text = f"{files}---\n{others}"
         return text if purpose.code is None else _code_map(name, purpose.code) + text
 
     def _create_train_job(self, manifest: str, *words: str) -> str:

@@ -1,16 +1,15 @@
 """Pods beside the job, through which this machine sees the storage of the runs. Packed into jobctl; Python 3.8.
 
-In   a Cluster; the artifact with pod.yaml, which has the image and the mounts of the job
+In   a Cluster; the artifact, whose job.json has a pod with the image and the mounts of the job
 Out  a pod in each of the clusters, until close(); Failure if it does not start
 """
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from types import TracebackType
 
-from ....trainer.rt.engines.engine import Failure
+from ....trainer.rt.engines.engine import Failure, Job
 from .cluster import Cluster
 from .sending import Purpose, Sender, documents
 
@@ -18,8 +17,8 @@ from .sending import Purpose, Sender, documents
 class StoragePods:
     """One pod in each context and namespace, created when it is first needed. A context manager that deletes them."""
 
-    def __init__(self, artifact: Path, start_timeout_s: int) -> None:
-        self.artifact, self.start_timeout_s = artifact, start_timeout_s
+    def __init__(self, job: Job, start_timeout_s: int) -> None:
+        self.job, self.start_timeout_s = job, start_timeout_s
         self._names: dict[tuple[str, str], str | Failure] = {}  # Failure: the pod has not started
         self._created: list[tuple[Cluster, str]] = []  # objects to delete: pod/NAME, configmap/NAME
 
@@ -62,11 +61,11 @@ class StoragePods:
         target = cluster.target
         name = f"{target.object}-shell"
         cluster.k("delete", "pod", name, "--ignore-not-found")
-        config_map, _ = documents(Sender(cluster, self.artifact).manifests(Purpose("shell")), "ConfigMap")
+        config_map, _ = documents(Sender(cluster, self.job.artifact).manifests(Purpose("shell")), "ConfigMap")
         if cluster.k("create", "--filename=-", text=config_map).code == 0:
             self._created.append((cluster, f"configmap/{target.object}"))
         self._created.append((cluster, f"pod/{name}"))
-        answer = cluster.k("create", f"--filename={self.artifact / 'pod.yaml'}")
+        answer = cluster.k("create", "--filename=-", text=str(self.job.settings.get("lone_pod")))
         if answer.code:
             raise Failure(f"cannot create a pod in {target}: {answer.errors.strip()}")
         for _ in range(self.start_timeout_s + 1):

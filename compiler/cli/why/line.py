@@ -10,7 +10,7 @@ from typing import Any
 from ...diagnostics.diagnostic import CompileError, Diagnostic
 from ...diagnostics.origin import Origin
 from ...emit.job_json import JOB
-from ...emit.source_map import SEAL, SourceMap, SpecValue
+from ...emit.source_map import PACKED, SEAL, SourceMap, SpecValue
 from ...pipeline.library import PROGRAM
 from .job import Job, keys_of, match_lines
 
@@ -30,7 +30,7 @@ def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
     lines = job.files[path]
     if path == PROGRAM:
         yield place
-        yield "  packed   jobc:trainer, the same in every artifact; unzip -l lists it"
+        yield "  packed   the program of jobc; unzip -l lists it"
         return
     if not 1 <= number <= len(lines):
         name = place.rpartition(":")[0]
@@ -51,8 +51,8 @@ def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
     assert was is not None
     source_map = job.source_map
     keys, template = source_map.files[path][was - 1]
-    if template == SEAL:
-        yield "  made     from the whole job"
+    if template in (SEAL, PACKED):
+        yield "  made     from the whole job" if template == SEAL else "  packed   the program of jobc, for the nodes"
         return
     yield f"  from     {template}"
     keys = keys_of(keys, template)

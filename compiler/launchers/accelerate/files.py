@@ -48,7 +48,8 @@ def engine_paths(plan: LaunchPlan) -> list[str]:
 def engine_files(plan: LaunchPlan, render: Render, emitted: Collection[str]) -> Iterator[Artifact]:
     """Yield the two files if the job needs them and the backend has not emitted its own versions."""
     make = {YAML: accelerate_yaml, JSON: deepspeed_json}
-    yield from (make[path](plan, render) for path in engine_paths(plan) if path not in emitted)
+    by = {YAML: lambda v: v.plan.launcher, JSON: lambda v: v.plan.parallel}
+    yield from (render.chosen(make[path](plan, render), by[path]) for path in engine_paths(plan) if path not in emitted)
 
 
 def accelerate_yaml(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:

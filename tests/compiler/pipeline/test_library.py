@@ -1,54 +1,91 @@
-"""Which modules of the trainer are packed into jobctl: all for the bundled trainer, what they can use for others."""
+"""Which modules are packed into jobctl: what a job can need, with everything that it imports."""
 
 from __future__ import annotations
 
 import ast
+import io
 import subprocess
 import sys
+import zipfile
+from functools import cache
 from pathlib import Path
 
-from jobc.compiler.pipeline.library import packed_files
-from jobc.tests.packed import write_program
+import pytest
 
-FOR_A_COMMAND = packed_files(uses_trainer=False)
+from jobc.compiler.pipeline.library import EVERYTHING, Contents, modules, program, program_on_nodes, trainer_files
+from jobc.compiler.plugins.registry import find_plugins
+
+OF_A_COMMAND = EVERYTHING._replace(trainer=False)
+PARTS = {
+    "a command": Contents(),
+    "a command with everything": OF_A_COMMAND,
+    "the trainer": EVERYTHING,
+    "verbs": Contents(nodes=False),
+    "nodes": Contents(verbs=False),
+}
 
 
-def imports(path: str, text: str) -> set[str]:
-    """Paths that relative imports of a module may mean, by the parser of Python, in functions too."""
+@cache
+def imports(path: str, text: bytes) -> set[str]:
+    """Paths that the imports of a module may mean, by the parser of Python, in functions too; not for types alone."""
     found = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = Path(path).parents[node.level - 1].joinpath(*(node.module or "").split("."))
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.level or str(node.module).startswith("jobc_")):
+            above = Path(path).parents[node.level - 1] if node.level else Path()
+            base = above.joinpath(*(node.module or "").split("."))
             found |= {f"{base}.py", f"{base}/__init__.py", *(f"{base}/{alias.name}.py" for alias in node.names)}
     return found
 
 
-def test_a_command_gets_the_supervisor_the_smoke_test_and_the_script_module_and_what_they_import() -> None:
-    every = packed_files(uses_trainer=True)
-    needed = {path for path in every if path.startswith("rt/") or path in ("smoke.py", "script.py", "__init__.py")}
-    while more := {p for path in needed for p in imports(path, every[path].read_text()) if p in every} - needed:
-        needed |= more
-    packages = {f"{Path(path).parent}/__init__.py" for path in needed if "/" in path}
-    assert set(FOR_A_COMMAND) == needed | packages
+@pytest.mark.parametrize("backend", ["local", "slurm", "kubernetes"])
+@pytest.mark.parametrize("part", PARTS)
+def test_what_a_module_imports_is_there_unless_only_other_jobs_need_it(part: str, backend: str) -> None:
+    packed = modules(PARTS[part], find_plugins()[backend].folder)
+    every = modules(EVERYTHING, find_plugins()[backend].folder)
+    optional = {f"jobc_trainer/rt/{name}.py" for name in ("container", "depot", "bucket_run", "mpi")}
+    lacking = {p for path, text in packed.items() if path.endswith(".py") for p in imports(path, text) if p in every}
+    assert lacking - {*packed} <= optional
+    assert "__main__.py" in packed and {path for path in packed if path.endswith("/__init__.py")}
+
+
+@pytest.mark.parametrize("part", ["a command with everything", "verbs", "nodes"])
+def test_the_module_of_each_program_is_there(part: str) -> None:
+    from jobc.trainer.rt.__main__ import OTHERS, PROGRAMS, VERBS
+
+    packed = modules(PARTS[part])
+    verbs = {f"jobc_trainer/rt/verbs/{name}.py" for name in (*VERBS, *OTHERS, "help")}
+    programs = {f"jobc_trainer/rt/{name}.py" for name in PROGRAMS}
+    optional = {f"jobc_trainer/rt/{name}.py" for name in ("container", "depot", "mpi", "task")}
+    assert (verbs <= {*packed}) == (part != "nodes")
+    assert (programs - optional <= {*packed}) == (part != "verbs")
+    assert (programs <= {*packed}) == (part == "a command with everything")
+    assert ("jobc_trainer/script.py" in packed) == (part != "verbs")
 
 
 def test_a_command_gets_no_model_no_data_and_no_training_loop() -> None:
-    assert {Path(path).suffix for path in FOR_A_COMMAND} == {".py"}
-    assert not [path for path, file in FOR_A_COMMAND.items() if "importlib.resources" in file.read_text()]
-    left_out = (
-        "models/gpt.py",
-        "data/digits.py",
-        "loop/loop.py",
-        "recipe/recipe.py",
-        "config/schema.py",
-        "__main__.py",
-    )
-    assert not set(left_out) & set(FOR_A_COMMAND)
+    packed = modules(OF_A_COMMAND)
+    assert {Path(path).suffix for path in packed} == {".py"}
+    assert not [path for path, text in packed.items() if b"importlib.resources" in text]
+    left_out = ("models/gpt.py", "data/digits.py", "loop/loop.py", "recipe/recipe.py", "config/schema.py")
+    every = {f"jobc_trainer/{path}" for path in trainer_files()}
+    assert {f"jobc_trainer/{path}" for path in left_out} <= every - {*packed}
 
 
-def test_every_module_that_is_packed_for_a_command_can_be_imported(tmp_path: Path) -> None:
-    names = [path.removesuffix(".py").replace("/", ".") for path in FOR_A_COMMAND if not path.endswith("__.py")]
-    program = f"from importlib import import_module\nfor name in {names}: import_module(f'jobc_trainer.{{name}}')"
-    environment = {"PYTHONPATH": str(write_program(tmp_path, uses_trainer=False))}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(
+    ("part", "backend"), [("a command", "slurm"), ("verbs", "kubernetes"), ("nodes", "kubernetes")]
+)
+def test_every_packed_module_can_be_imported(tmp_path: Path, part: str, backend: str) -> None:
+    archive = tmp_path / "jobctl"
+    contents, folder = PARTS[part], find_plugins()[backend].folder
+    packed = program(contents, folder).content if contents.verbs else program_on_nodes(contents, folder)
+    archive.write_bytes(packed)
+    paths = zipfile.ZipFile(io.BytesIO(packed)).namelist()
+    names = [path.removesuffix(".py").replace("/", ".") for path in paths if not path.endswith("__.py")]
+    text = f"from importlib import import_module\nfor name in {names}: import_module(name)"
+    environment = {"PYTHONPATH": str(archive)}
+    done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...extra import KEY, POD
-from ...pod import PREFLIGHT
 
 Tree = Mapping[str, Any]
 SPEC = f"{KEY}.{POD}.spec"
@@ -15,5 +14,4 @@ SPEC = f"{KEY}.{POD}.spec"
 def containers(pod: Tree) -> Iterator[tuple[Tree, str]]:
     for kind in ("initContainers", "containers"):
         for container in pod.get(kind) or ():
-            if container["name"] != PREFLIGHT:  # a copy of the ranks' container
-                yield container, f"{SPEC}.{kind}.{container['name']}"
+            yield container, f"{SPEC}.{kind}.{container['name']}"

@@ -1,0 +1,109 @@
+"""The ConfigMap at the end of job.yaml: the files that each pod reads, and start.py, with which a pod begins.
+
+In   the rendered files of the job, and jobctl for nodes
+Out  job.yaml with the ConfigMap: launch.sh and other text as it is, jobctl compressed
+Source Kubernetes API reference, ConfigMap v1 core: keys have no slash; at most 1 MiB. `kubectl apply` without
+--server-side stores the object once more in an annotation, and annotations hold at most 256 KiB.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import lzma
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from ...compiler.emit.artifact import Artifact, LineRange
+from ...compiler.emit.job_json import JOB
+from ...compiler.emit.source_map import DIGEST, PACKED
+from ...compiler.pipeline.library import PROGRAM
+from .lone_pod import LONE_POD
+from .pod import JOB_LABEL
+
+START = "start.py"
+NOT_FOR_NODES = (LONE_POD, "ignored")  # keys of job.json
+SOURCE = "jobc:backends/kubernetes"
+WIDTH = 110  # characters of base64 in a line
+HEAD = """\
+---
+# The files of each pod. start.py unpacks them and starts `jobctl join`, which runs launch.sh. jobctl is compressed.
+apiVersion: v1
+kind: ConfigMap
+immutable: true
+metadata:
+  name: {name}
+  labels:
+    {label}: {name}
+data:
+"""
+
+
+def with_config_map(
+    manifest: Artifact, name: str, files: Sequence[Artifact], settings: Artifact, program: bytes
+) -> Artifact:
+    """Return job.yaml with the ConfigMap. name: of the ConfigMap; settings: job.json; program: jobctl for nodes"""
+    of_nodes = {key: value for key, value in json.loads(settings.text).items() if key not in NOT_FOR_NODES}
+    ranges = tuple(r for r in settings.lines if not r.template.startswith(tuple(f"data at {k}" for k in NOT_FOR_NODES)))
+    one_line = Artifact(JOB, json.dumps(of_nodes, ensure_ascii=False))
+    one_line = replace(one_line, lines=(_whole(replace(settings, lines=ranges), 1),))
+    head = HEAD.format(name=name, label=JOB_LABEL)
+    pieces = [
+        Artifact("", head, lines=(_range(head, SOURCE, ("name", DIGEST)),)),
+        *(_entry(file) for file in (*files, start_py(), one_line)),
+        packed(program),
+    ]
+    text, lines = manifest.text, list(manifest.lines)
+    for piece in pieces:
+        above = text.count("\n")
+        text += piece.text
+        lines += [LineRange(r.first + above, r.last + above, (*r.keys, *piece.chosen), r.template) for r in piece.lines]
+    return replace(manifest, text=text, lines=tuple(lines))
+
+
+def _entry(file: Artifact) -> Artifact:
+    """Return the entry of a file: a block that shows its text, or one quoted line, where YAML has no such block."""
+    key, text = key_of(file.path), file.text
+    is_shown = text[:1].strip() and not text.endswith("\n\n") and all(c.isprintable() or c in "\n\t" for c in text)
+    if not is_shown:
+        quoted = str(yaml.safe_dump(text, default_style='"', width=10**9)).rstrip("\n")
+        return replace(file, text=f"  {key}: {quoted}\n", lines=(_whole(file, 1),))
+    head = f"  {key}: |\n" if text.endswith("\n") else f"  {key}: |-\n"
+    rows = (f"    {row}\n" if row else "\n" for row in text.removesuffix("\n").split("\n"))
+    lines = [LineRange(r.first + 1, r.last + 1, r.keys, r.template) for r in file.lines]
+    return replace(file, text=head + "".join(rows), lines=(LineRange(1, 1, (), SOURCE), *lines))
+
+
+def _whole(file: Artifact, line: int) -> LineRange:
+    """Return the origin of a file that is one line."""
+    return LineRange(line, line, tuple(dict.fromkeys(key for r in file.lines for key in r.keys)), file.path)
+
+
+def _range(text: str, template: str, keys: tuple[str, ...] = ()) -> LineRange:
+    """Return the origin of all lines of a text."""
+    return LineRange(1, text.count("\n"), keys, template)
+
+
+def key_of(path: str) -> str:
+    """Return the key of a file: two dashes stand for a slash."""
+    assert "--" not in path
+    return path.replace("/", "--")
+
+
+@cache
+def start_py() -> Artifact:
+    text = (Path(__file__).parent / "templates" / START).read_text(encoding="utf-8")
+    return Artifact(START, text, lines=(_range(text, f"{SOURCE}/templates/{START}"),))
+
+
+@cache
+def packed(program: bytes) -> Artifact:
+    """Return jobctl, compressed, in lines that end with a backslash, which YAML joins without a space."""
+    encoded = base64.b64encode(lzma.compress(program, preset=2)).decode("ascii")
+    pieces = [encoded[start : start + WIDTH] for start in range(0, len(encoded), WIDTH)]
+    text = f'binaryData:\n  {PROGRAM}.xz: "' + "\\\n    ".join(pieces) + '"\n'
+    return Artifact(PROGRAM, text, lines=(_range(text, PACKED),))
