@@ -103,7 +103,7 @@ def test_a_pod_unpacks_the_artifact_and_becomes_launch_sh_of_its_attempt(pods: P
     code, output = pods.call()
     assert code == 0
     copy = pods.run / "artifact/0"
-    assert output.startswith(f"launch {copy}/launch.sh 0 train\n")
+    assert output.startswith(f"launch {pods.artifact}/launch.sh 0 train\n")
     names = ["jobc/job.json", "jobctl", "launch.sh"]
     for folder in (pods.artifact, copy):
         files = sorted(path.relative_to(folder).as_posix().lstrip(".") for path in folder.rglob("*") if path.is_file())
@@ -121,7 +121,7 @@ def test_a_pod_unpacks_the_artifact_and_becomes_launch_sh_of_its_attempt(pods: P
 def test_the_exit_code_is_that_of_launch_sh_and_a_replaced_pod_begins_the_next_attempt(pods: Pods) -> None:
     assert pods.call(CODE="75")[0] == 75
     code, output = pods.call(CODE="69")
-    assert (code, output.split("\n")[0]) == (69, f"launch {pods.run}/artifact/1/launch.sh 0 train")
+    assert (code, output.split("\n")[0]) == (69, f"launch {pods.artifact}/launch.sh 0 train")
     code, output = pods.call()
     assert (code, output) == (1, "error: started again 1 times, the limit is 1\n  hint: lifecycle.max_requeues\n")
     assert (pods.run / "exit/1/node_00").read_text().startswith("1\n")
@@ -140,7 +140,7 @@ def test_a_forked_run_begins_with_the_checkpoint_of_the_other_also_when_it_is_re
 def test_a_check_prints_its_exit_code_and_leaves_a_run_folder_only_if_it_failed(pods: Pods, code: int) -> None:
     ended, output = pods.call("smoke", CODE=str(code), JOBC_PAYLOAD="smoke")
     run = pods.runs / ".checks/r"
-    assert (ended, output.split("\n")[0]) == (0, f"launch {run}/artifact/0/launch.sh 0 smoke")
+    assert (ended, output.split("\n")[0]) == (0, f"launch {pods.artifact}/launch.sh 0 smoke")
     assert output.endswith(f"jobc: exit of the payload: {code}\n")
     assert run.exists() == (code != 0)
     assert not pods.run.exists()
@@ -153,7 +153,7 @@ def test_a_shell_opens_in_the_newest_attempt_or_without_a_run(pods: Pods) -> Non
     assert not pods.runs.exists()
     pods.call()
     output = pods.call("shell")[1]
-    assert output.startswith(f"launch {pods.run}/artifact/0/launch.sh 0 shell\n")
+    assert output.startswith(f"launch {pods.artifact}/launch.sh 0 shell\n")
     assert f"JOBC_RUN_DIR={pods.run}\n" in output
 
 
@@ -162,7 +162,7 @@ def test_pods_meet_on_the_volume(two_pods: Pods) -> None:
     assert first.stdout is not None
     assert first.stdout.readline() == "jobc: node 1 is there, waiting for 0\n"
     assert two_pods.call()[0] == 0
-    assert first.communicate(timeout=20)[0].startswith(f"launch {two_pods.run}/artifact/0/launch.sh 1 train\n")
+    assert first.communicate(timeout=20)[0].startswith(f"launch {two_pods.artifact}/launch.sh 1 train\n")
 
 
 @pytest.mark.parametrize(("is_stopped", "code"), [(False, 75), (True, 0)])

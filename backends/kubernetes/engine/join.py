@@ -7,7 +7,7 @@ Usage  jobctl join [PAYLOAD]       in a pod; the default is JOBC_PAYLOAD
          bucket VERB [ARGUMENT…]   look into a run in the bucket, for the verbs on the submitting machine
 In     the artifact at /jobc/artifact, unpacked from the ConfigMap at /jobc/files; from job.yaml JOBC_PAYLOAD,
        JOBC_RUN_ID, JOBC_FORK_OF, JOBC_JOB_ID, JOBC_JOB_UID, JOBC_NODE_RANK and JOBC_HEAD_ADDR
-Out    RUN/artifact/ATTEMPT, from which the node starts
+Out    RUN/artifact/ATTEMPT, a copy of the artifact
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Pod:
             raise JoinFailure(attempt, RENDEZVOUS_FAILED, *_lost(self.head))
         if init_from := init_from_of(self.run_path):
             os.environ["JOBC_INIT_FROM"] = init_from
-        launch = self._launch_words(self.run_path / "artifact" / str(attempt), self.payload)
+        launch = self._launch_words(self.payload)
         if self.storage == "object":
             launch = [*depot_words(self.run_path, "run"), "--", *launch]
         if self.payload not in CHECKS:
@@ -137,8 +137,9 @@ class Pod:
         keys = {"command": f"jobctl submit --resume {self.run_path.name}"}
         attempt_to("write state/resume", write_small, self.run_path / "state/resume", keys=keys)
 
-    def _launch_words(self, artifact: Path, payload: str, *words: str) -> list[str]:
-        return ["bash", str(artifact / "launch.sh"), str(self.rank), payload, *words]
+    def _launch_words(self, payload: str, *words: str) -> list[str]:
+        """Return the command of launch.sh in this pod. The run may have only the part of the submitting machine."""
+        return ["bash", str(self.artifact / "launch.sh"), str(self.rank), payload, *words]
 
     # ---- the name of node 0
 
@@ -189,16 +190,13 @@ class Pod:
     # ---- a shell
 
     def _become_shell(self, words: list[str]) -> NoReturn:
-        artifact, attempt = self.artifact, Run(self.run_path).attempt
-        if attempt is not None:
-            artifact = self.run_path / "artifact" / str(attempt)
-        else:
+        if Run(self.run_path).attempt is None:
             os.environ.update(JOBC_RUN_DIR="", JOBC_HEAD_ADDR="127.0.0.1")  # node 0 does not run
             if os.getcwd() == "/":
                 attempt_to(f"create the folder {self.root}", self.root.mkdir, parents=True, exist_ok=True)
                 os.chdir(self.root)
                 os.environ["JOBC_PROJECT"] = str(self.root)
-        become(self._launch_words(artifact, "shell", *words), os.environ)
+        become(self._launch_words("shell", *words), os.environ)
 
     # ---- this node's attempt
 
