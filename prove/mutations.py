@@ -129,6 +129,13 @@ def files_of(case: Path) -> dict[str, str]:
     return {artifact.path: artifact.text for artifact in compile_job(read_case(case)).artifacts}
 
 
+def mutants(text: str, operator: Callable[[Sequence[str]], Sites]) -> Sites:
+    """Yield the lines of a file after each change that the operator makes; not of jobctl, packed in a manifest."""
+    changeable, packed, rest = text.partition("\nbinaryData:\n")
+    unchanged = f"{packed[1:]}{rest}".split("\n") if packed else []
+    yield from ([*lines, *unchanged] for lines in operator(changeable.split("\n")))
+
+
 def noticed_by(files: Mapping[str, str], path: str, folder: Path) -> str:
     """Return the first check that detects the change; "" if none does."""
     if path.endswith(SCRIPTS):
@@ -177,7 +184,7 @@ def run(number: int, folder: Path, execute: Callable[..., str] = executed) -> di
                 (path, lines)
                 for path in files
                 if "/" not in path and path not in LEFT_OUT and path.endswith(SCRIPTS) == (part == "script")
-                for lines in operator(files[path].split("\n"))
+                for lines in mutants(files[path], operator)
                 if not same_data(path, files[path], "\n".join(lines))
             ]
             if not sites:

@@ -297,10 +297,13 @@ def test_pods_that_no_node_can_hold_are_explained_and_removed(make: Make) -> Non
     assert not job.pods()
 
 
-def test_kubectl_create_by_hand_makes_its_own_run(make: Make) -> None:
+def test_kubectl_apply_by_hand_makes_its_own_run(make: Make) -> None:
     job = make(program="0 0")
     environment = {**os.environ, "KUBECONFIG": str(job.runner.kubeconfig)}
-    subprocess.run([KUBECTL, "create", "-k", job.artifact], env=environment, check=True, capture_output=True)
+    apply = [KUBECTL, "apply", "-f", job.artifact / "job.yaml"]
+    subprocess.run(apply, env=environment, check=True, capture_output=True)
+    again = subprocess.run(apply, env=environment, check=True, capture_output=True, text=True).stdout
+    assert again.count("unchanged") == 3, again
     wait_for(lambda: len(job.pods("Succeeded")) == 2, "the end")
     assert job.run.name.startswith("kubernetes-")
     subprocess.run([KUBECTL, "delete", "job", job.name], env=environment, check=True, capture_output=True)

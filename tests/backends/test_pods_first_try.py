@@ -108,7 +108,9 @@ def test_preflight_and_stop(make) -> None:  # type: ignore[no-untyped-def]
 def test_without_the_code_a_pod_says_what_it_lacks(make) -> None:  # type: ignore[no-untyped-def]
     job = make(command=("train.py", "0"))
     environment = {**os.environ, "KUBECONFIG": str(job.runner.kubeconfig)}
-    subprocess.run([KUBECTL, "create", "-k", str(job.artifact)], env=environment, check=True, capture_output=True)
+    subprocess.run(
+        [KUBECTL, "apply", "-f", str(job.artifact / "job.yaml")], env=environment, check=True, capture_output=True
+    )
     wait_for(lambda: job.pods("Failed"), "a pod that failed")
     done = subprocess.run(
         [KUBECTL, "logs", job.pods("Failed")[0]], env=environment, capture_output=True, text=True, check=False

@@ -119,7 +119,7 @@ def test_each_golden_is_mutated_without_a_start_and_each_survivor_is_named(
     main(["mutated_goldens", "--count", "1", "--into", str(tmp_path)])
     (line,) = read(tmp_path / "mutated_goldens.jsonl")
     judged = [line[f"{part}_noticed_by"] for part in mutations.PARTS]
-    assert line["ok"] and sum(sum(by.values()) for by in judged) >= 8 and not any("execution" in by for by in judged)
+    assert line["ok"] and sum(sum(by.values()) for by in judged) >= 5 and not any("execution" in by for by in judged)
     assert mutated_goldens.CAMPAIGN.count == len(mutations.cases()) > 90
     capsys.readouterr()
     main(["mutated_goldens", "--count", "0", "--into", str(tmp_path)])

@@ -73,14 +73,15 @@ class ObservingEngine(RecordEngine):
     def _reason(self, record: Record) -> str:
         lines = read_text(record.run.path / "logs/first_failure.txt").split("\n")
         ours = [line[6:] for line in lines if line.startswith("jobc: ")]
-        if ours:
-            return next((line for line in ours if re.search("failed first|exit ", line)), "")
+        if why := next((line for line in ours if re.search("failed first|exit ", line)), ""):
+            return why
+        named = (re.match(r"(?:\[pod[^]]*\] )?(FAIL +.*|error: .*)", line) for line in lines)
+        why = next((match.group(1) for match in named if match), "")
         for pod in self.pods(record):
             if pod.phase == "Failed" and pod.exit is None and pod.init:
-                # skip kubectl's own messages about containers that have not started, which come first or last
-                named = (re.match(r"\[pod[^]]*\] (FAIL +.*|error: .*)", line) for line in lines)
-                why = next((f": {match.group(1)}" for match in named if match), "")
-                return f"node {pod.node}: {pod.init}{why}"
+                return f"node {pod.node}: {pod.init}{why and f': {why}'}"
+        if why or ours:
+            return f"{lines[0].partition(',')[0]}: {why}" if why else ""
         final = (c for c in self.conditions(record) if c.type in ("Failed", "Complete", "Completed"))
         return " ".join(next(final, ()))
 
