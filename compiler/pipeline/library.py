@@ -36,7 +36,7 @@ _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?: .*\n|\n)+", re.MULTILINE)
 
 
 class Contents(NamedTuple):
-    """What a program contains.
+    """Parts of a program.
 
     trainer: the whole bundled trainer; verbs, nodes: what runs on the submitting machine, and on nodes
     programs: further programs for nodes, of _OF_PROGRAMS

@@ -1,4 +1,4 @@
-"""Unpack the modules of this program into a new folder, for whoever wants to read them.
+"""Unpack the modules of this program into a new folder, to read them.
 
 Exit   0; 1 if they cannot be written; 2 for an invalid option
 """
