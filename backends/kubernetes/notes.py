@@ -15,7 +15,7 @@ At = tuple[str | int, ...]
 
 USAGE = """\
 job.yaml: job {name} on Kubernetes. The ConfigMap below has launch.sh, which says what each pod does.
-usage: kubectl apply -f job.yaml     ./jobctl submit also sends your code, runs checks and records the run
+usage: {apply} -f job.yaml     ./jobctl submit also sends your code, runs checks and records the run
 The name ends with a digest of the plan, so that different plans have different names."""
 AGAIN = {
     "job": "total pod failures allowed, nodes x lifecycle.max_requeues: one lost rank fails the pods of all nodes",
@@ -55,7 +55,12 @@ def notes(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) ->
                 comments[path] = _by_storage(str(path[-1]), texts[str(path[-1])])
             if path[-1] == "hostPath" and str(holder.get("name")) in on_nodes:
                 comments[path] = ON_NODES
-    return {(0, next(iter(documents[0]))): lambda v: USAGE.format(name=v.plan.name), **comments}
+    return {(0, next(iter(documents[0]))): _usage, **comments}
+
+
+def _usage(v: Any) -> str:
+    """Return the comment at the top. The bundled trainer is too large for a plain `kubectl apply`."""
+    return USAGE.format(name=v.plan.name, apply=f"kubectl apply{' --server-side' if v.plan.uses_trainer else ''}")
 
 
 def _by_storage(key: str, text: str) -> str | Leaf:
