@@ -36,5 +36,6 @@ def source(argv: list[str]) -> int:
 
 def parser(engine: Engine) -> Parser:
     options = Parser("source", "Unpack the modules of jobctl, to read them.")
-    options.add_argument("folder", metavar="DIR", help="folder to create")
+    text = "folder to create; default: %(default)s"
+    options.add_argument("folder", metavar="DIR", nargs="?", default="jobctl_source", help=text)
     return options
