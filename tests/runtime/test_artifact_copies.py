@@ -11,11 +11,13 @@ import pytest
 from jobc.backends.slurm.engine.batch import artifact_of
 from jobc.trainer.rt import artifact_copies
 from jobc.trainer.rt.artifact_copies import copy_of, link_unchanged, newest_attempt_from, numbers_of_copies
+from jobc.trainer.rt.claim import claim
 from jobc.trainer.rt.engines.engine import Failure
 from jobc.trainer.rt.engines.run import Run
 from jobc.trainer.rt.joining import copy_afresh, prepare_attempt
 from jobc.trainer.rt.new_run import NewRun
 from jobc.trainer.rt.node import own_variables
+from jobc.trainer.rt.run_folder import RunFolder, write_small
 from jobc.trainer.rt.verbs.jobs import Place
 
 
@@ -169,3 +171,17 @@ def test_by_hand_the_newest_attempt_of_a_copy_starts(run: Path, artifact: Path) 
     started = {"JOBC_RUN_DIR": str(run), "JOBC_ATTEMPT": "0"}
     assert own_variables(run / "artifact/0", ["0"], started)["JOBC_ATTEMPT"] == "0", "not by hand"
     assert newest_attempt_from(artifact) is None and own_variables(artifact, ["0"], {})["JOBC_RUN_DIR"] == ""
+
+
+def test_of_the_attempt_before_the_exit_codes_of_nodes_stay(run: Path) -> None:
+    before, other = RunFolder(run, 1), RunFolder(run, 0)
+    for path in (
+        before.rank_exit(2),
+        before.rank_exit(3),
+        before.rank_exit(4),
+        before.node_exit(1),
+        other.rank_exit(2),
+    ):
+        write_small(path, "75", {"reason": "x", "time_ns": 1})
+    os.close(claim(RunFolder(run, 2), 1, range(2, 4)))
+    assert files(run / "exit") == {"0/rank_02", "1/rank_04", "1/node_01"}

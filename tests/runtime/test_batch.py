@@ -184,7 +184,7 @@ def test_scancel_by_hand_requeues_nothing(bed: Bed) -> None:
 
 def test_in_the_allocation_of_a_user_only_the_step_is_signalled(bed: Bed) -> None:
     bed.client("scancel", f"touch {bed.folder}/told")
-    step = "echo 7.3 >$JOBC_RUN_DIR/state/step_0"
+    step = "printf 'attempt=0\nstep=7.3\n' >$JOBC_RUN_DIR/state/step"
     bed.tasks(f"{step}; touch $JOBC_RUN_DIR/up; until [ -e {bed.folder}/told ]; do sleep 0.05; done; exit 1")
     job = bed.start(str(bed.run), "0", "here", SLURM_RESTART_COUNT="3")
     bed.wait_for("up")

@@ -23,9 +23,13 @@ class Refused(Exception):
 def claim(run_folder: RunFolder, node: int, ranks: range) -> int:
     """Lock the node, delete the exit and state files of its ranks, and return the descriptor of the lock.
 
+    Of the attempt before only the exit codes of nodes stay, because the number of files in a run folder may be limited.
     The lock is held until every process that has it open has ended. Raises Refused, OSError.
     """
     held = _lock(run_folder, node)
+    before = RunFolder(run_folder.path, run_folder.attempt - 1)
+    for rank in ranks:
+        before.rank_exit(rank).unlink(missing_ok=True)
     for rank in [*ranks, *unplanned(run_folder, node, ranks)]:
         run_folder.rank_exit(rank).unlink(missing_ok=True)
         run_folder.rank_state(rank).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """Translate Slurm's variables of a task into those of jobc. Called by `jobctl node` and `jobctl container`; Python 3.8.
 
 In   environment of a task of srun, and what batch.py or trial.py have set in it (they override Slurm's)
-Out  JOBC_ variables of the node; LOCAL_RANK with launcher=srun; RUN/state/step_ATTEMPT, for jobctl stop
+Out  JOBC_ variables of the node; LOCAL_RANK with launcher=srun; RUN/state/step, for jobctl stop
 Source Slurm manual page srun, OUTPUT ENVIRONMENT VARIABLES; 22.05 to 25.11
 """
 
