@@ -173,7 +173,7 @@ def test_by_hand_the_newest_attempt_of_a_copy_starts(run: Path, artifact: Path) 
     assert newest_attempt_from(artifact) is None and own_variables(artifact, ["0"], {})["JOBC_RUN_DIR"] == ""
 
 
-def test_of_the_attempt_before_the_exit_codes_of_nodes_stay(run: Path) -> None:
+def test_of_the_attempt_before_exit_codes_of_nodes_and_the_first_failure_stay(run: Path) -> None:
     before, other = RunFolder(run, 1), RunFolder(run, 0)
     for path in (
         before.rank_exit(2),
@@ -183,5 +183,10 @@ def test_of_the_attempt_before_the_exit_codes_of_nodes_stay(run: Path) -> None:
         other.rank_exit(2),
     ):
         write_small(path, "75", {"reason": "x", "time_ns": 1})
+    for path in (before.first_failure, before.first_stop, before.mpi_daemon, before.restart(1) / "go"):
+        write_small(path, "69")
     os.close(claim(RunFolder(run, 2), 1, range(2, 4)))
-    assert files(run / "exit") == {"0/rank_02", "1/rank_04", "1/node_01"}
+    of_node_0 = {"1/rank_04", "1/stop", "1/mpi_daemon", "1/restart_1/go"}
+    assert files(run / "exit") == {"0/rank_02", "1/node_01", "1/first", *of_node_0}
+    os.close(claim(RunFolder(run, 2), 0, range(2)))
+    assert files(run / "exit") == {"0/rank_02", "1/node_01", "1/first", "1/rank_04"}
