@@ -1,4 +1,5 @@
-"""Print what an artifact costs its reader and its cluster: files, lines, bytes, and the time to the first line.
+"""Print what an artifact costs its reader and its cluster: files, lines, bytes, files that a resume adds to the run
+folder, and the time to the first line.
 
     python bench/artifact.py [--pairs 11]      0 pairs: without the times
 
@@ -48,15 +49,17 @@ def main() -> int:
         files = sum(1 for file in sweep(project).rglob("*") if file.is_file())
         print(f"\nfiles of a sweep of {POINTS} points on Slurm: {files}")
         print(f"lines of bash and of shell templates in the product: {shell_lines()}")
+        added, changed = files_added_by_resumes(project)
+        print(f"files that a resume adds to the run folder: {added}; with a changed artifact: {changed}")
         if pairs:
             print_times(project, pairs)
     return 0
 
 
-def compiled(project: Path, *words: str, environ: Mapping[str, str] = os.environ) -> Path:
+def compiled(project: Path, *words: str, environ: Mapping[str, str] = os.environ, script: str = "train.py") -> Path:
     """Compile the script and return the artifact. words: the backend, then overrides"""
     backend, *overrides = words
-    job = ["backend=" + backend, "name=mine", *overrides, "--", "train.py"]
+    job = ["backend=" + backend, "name=mine", *overrides, "--", script]
     subprocess.run([sys.executable, "-m", "jobc", *job], cwd=project, check=True, capture_output=True, env=environ)
     return project / "artifacts/mine" / backend
 
@@ -83,6 +86,23 @@ def shell_lines() -> int:
     listed = subprocess.run(["git", "ls-files", "*.sh", "*.j2"], cwd=ROOT, check=True, capture_output=True, text=True)
     files = [name for name in listed.stdout.split() if not name.startswith(("tests/", "docs/"))]
     return sum(len((ROOT / name).read_text().splitlines()) for name in files)
+
+
+def files_added_by_resumes(project: Path) -> tuple[int, int]:
+    """Return how many files and links a resume of a job of two ranks adds to the run folder, with the same artifact and
+    with a changed one. The job ends early each time, as before a requeue.
+    """
+    (project / "stop.py").write_text("raise SystemExit(75)\n")
+    counts = []
+    for option, *overrides in (("--run-id",), ("--resume",), ("--resume", "time=1h")):
+        artifact = compiled(project, "local", "procs=2", "launcher=spawn", *overrides, script="stop.py")
+        done = subprocess.run(
+            [artifact / "jobctl", "submit", option, "counted"], cwd=project, check=False, capture_output=True
+        )
+        assert done.returncode == 75, done
+        paths = (project / "runs/mine/counted").rglob("*")
+        counts.append(sum(path.is_symlink() or path.is_file() for path in paths))
+    return counts[1] - counts[0], counts[2] - counts[1]
 
 
 def print_times(project: Path, pairs: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,9 @@ def test_the_notice_of_the_limit_requeues_at_most_so_often(cluster: Cluster, tmp
     assert "stopped early (exit 75)" in job("status")[1]
     assert read(job.run / "logs" / f"slurm-{number}.log").count("exit 75: stopped early") >= 2  # one log, appended
     assert done(job)[-1][0] == 1
+    assert os.readlink(job.run / "artifact/1") == "0", "a requeue copies nothing"
+    assert sorted(path.name for path in (job.run / "exit/0").iterdir()) == ["node_00", "node_01"]
+    assert sorted(path.name for path in job.run.glob("state/*_[0-9]")) == ["job_0", "job_1"]
 
 
 def test_the_limit_of_the_partition_gives_notice_too(make_cluster: MakeCluster, tmp_path: Path) -> None:

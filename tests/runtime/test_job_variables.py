@@ -99,9 +99,9 @@ def test_tasks_that_slurm_has_spread_otherwise_are_refused(tmp_path: Path) -> No
         job_variables({**wanted, "SLURM_STEP_TASKS_PER_NODE": "3,1"}, artifact, "0")
     job_variables({**TASK, "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}, artifact, "0")  # of a trial: one for each node
     job_variables(wanted, artifact, "0")
-    assert not (tmp_path / "a/state/step_4").exists()
+    assert not (tmp_path / "a/state/step").exists()
     job_variables({**wanted, "SLURM_PROCID": "0"}, artifact, "0")
-    assert (tmp_path / "a/state/step_4").read_text() == "17.2\n"
+    assert (tmp_path / "a/state/step").read_text() == "attempt=4\nstep=17.2\n"
 
 
 PYXIS = ("container=pyxis", "image=nvcr.io#nvidia/pytorch:24.10-py3", "container.options=[--container-writable]")

@@ -115,6 +115,28 @@ def test_resume_is_the_next_attempt_of_the_same_run(job):
     assert not (demo.only_run / "control/STOP").exists()
 
 
+def test_a_resume_with_the_same_artifact_adds_three_files_at_most(job):
+    demo = job()
+    demo.plan.command += ("record",)
+    demo.write_artifact()
+    demo.run("submit")
+    run = demo.only_run
+    for attempt in (1, 2):
+        before, last = files_and_links(run), run / f"artifact/{attempt - 1}"
+        assert demo.run(str(last / "jobctl"), "submit", "--resume", run.name)[0] == 0
+        assert len(files_and_links(run)) - len(before) <= 3, files_and_links(run) - before
+        assert os.readlink(run / f"artifact/{attempt}") == "0"
+        assert f"JOBC_ATTEMPT={attempt}" in demo.mark("record.0").split("\0")
+        assert f"demo, attempt {attempt}: done" in demo.run(str(last / "jobctl"), "status")[1]
+    (demo.marks / "record.0").unlink()
+    assert demo.run(str(run / "artifact/2/launch.sh"))[0] == 0
+    assert "JOBC_ATTEMPT=2" in demo.mark("record.0").split("\0"), "by hand"
+
+
+def files_and_links(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_symlink() or path.is_file()}
+
+
 def test_resume_with_another_identity_is_refused_with_both_values(job):
     demo = job()
     demo.run("submit")

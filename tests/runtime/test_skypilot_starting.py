@@ -118,7 +118,8 @@ def test_a_resume_whose_launch_failed_can_be_sent_again(project: Callable[..., P
                 demo.start(new)
         else:
             demo.start(new)
-    assert new.attempt == 1 and (new.run.path / "sent/a/artifact/1/jobctl").is_file()
+    assert new.attempt == 1 and (new.run.path / "sent/a/artifact/0/jobctl").is_file()
+    assert [path.name for path in (new.run.path / "sent/a/artifact").iterdir()] == ["0"], "the same files are sent once"
     assert (new.run.path / "state/job_1").is_file()
 
 

@@ -328,17 +328,18 @@ def slurm(demo: Stop, states: dict[str, str], ends_at: str = "--signal=TERM", **
         ("RUNNING None", "", "", ["scancel --signal=TERM 7"]),
         ("PENDING Priority", "", "", ["scancel 7"]),
         ("NEW_STATE None", "", "", ["scancel --signal=TERM 7"]),
-        ("RUNNING None", "here=yes\n", "7.3\n", ["scancel --signal=TERM 7.3"]),
-        ("PENDING None", "here=yes\n", "7.3\n", ["scancel --signal=TERM 7.3"]),
+        ("RUNNING None", "here=yes\n", "attempt=0\nstep=7.3\n", ["scancel --signal=TERM 7.3"]),
+        ("PENDING None", "here=yes\n", "attempt=0\nstep=7.3\n", ["scancel --signal=TERM 7.3"]),
         ("RUNNING None", "here=yes\n", "", []),
-        ("RUNNING None", "here=yes\n", "--me\n", []),
+        ("RUNNING None", "here=yes\n", "attempt=1\nstep=7.3\n", []),
+        ("RUNNING None", "here=yes\n", "attempt=0\nstep=--me\n", []),
     ],
 )
 def test_slurm_signals_steps_and_cancels_what_waits(
     demo: Stop, state: str, record: str, step: str, commands: list[str]
 ) -> None:
     slurm(demo, {"7": state}, ends_at="7")
-    run = demo.run(state__job_0=f"job_id=7\n{record}", **({"state__step_0": step} if step else {}))
+    run = demo.run(state__job_0=f"job_id=7\n{record}", **({"state__step": step} if step else {}))
     secrets_of(run.path).mkdir(parents=True)
     demo()
     assert demo.signals("scancel")[: len(commands) or None] == commands
@@ -351,7 +352,7 @@ def test_a_kill_removes_the_job_but_not_an_allocation(demo: Stop) -> None:
     assert demo("--now")[0] == 0 and demo.signals("scancel") == ["scancel --signal=QUIT 7", "scancel 7"]
     demo.calls.clear()
     slurm(demo, {"7": "RUNNING None"}, ends_at="KILL 7.1")
-    demo.run("here", state__job_0="job_id=7\nhere=yes\n", state__step_0="7.1")
+    demo.run("here", state__job_0="job_id=7\nhere=yes\n", state__step="attempt=0\nstep=7.1\n")
     assert demo("--run", "here", "--now")[0] == 0
     assert demo.signals("scancel") == ["scancel --signal=QUIT 7.1", "scancel --signal=KILL 7.1"]
 

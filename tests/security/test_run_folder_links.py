@@ -70,6 +70,19 @@ def test_resume_refuses_a_run_that_would_be_written_through(
     assert outside.read_text() == f"{SECRET}\n"
 
 
+@pytest.mark.parametrize("target", ["0", "/", "../../other/artifact/0", "../artifact/0", "1", "7"])
+@pytest.mark.parametrize("attempt", ["1", "2"])
+def test_resume_refuses_links_to_artifacts_elsewhere(
+    scripts: Scripts, tmp_path: Path, attempt: str, target: str
+) -> None:
+    run = forge(tmp_path.joinpath(*ROOT))
+    (run / "artifact" / attempt).symlink_to(target)
+    output = scripts.run("submit", "--resume", "r")
+    refusal = f"error: artifact/{attempt} in run r is not a regular file\n  hint: "
+    assert output.startswith(refusal) == (target != "0"), output
+    assert (run / "artifact" / attempt).is_symlink() and (run / "artifact/0/.jobc/job.json").exists()
+
+
 def test_a_file_outside_the_run_is_not_printed_through_a_link(scripts: Scripts, tmp_path: Path, outside: Path) -> None:
     run = forge(tmp_path.joinpath(*ROOT))
     for path in ("logs/node_00.log", "artifact/0/.jobc/job.json"):

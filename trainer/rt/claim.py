@@ -8,6 +8,7 @@ import fcntl
 import os
 import time
 
+from .removal import remove_folder
 from .run_folder import RunFolder, read_small
 from .verdict import unplanned
 
@@ -21,16 +22,31 @@ class Refused(Exception):
 
 
 def claim(run_folder: RunFolder, node: int, ranks: range) -> int:
-    """Lock the node, delete the exit and state files of its ranks, and return the descriptor of the lock.
+    """Lock the node, delete the files of earlier starts, and return the descriptor of the lock.
 
     The lock is held until every process that has it open has ended. Raises Refused, OSError.
     """
     held = _lock(run_folder, node)
+    _reduce(RunFolder(run_folder.path, run_folder.attempt - 1), node, ranks)
     for rank in [*ranks, *unplanned(run_folder, node, ranks)]:
         run_folder.rank_exit(rank).unlink(missing_ok=True)
         run_folder.rank_state(rank).unlink(missing_ok=True)
     run_folder.node_exit(node).unlink(missing_ok=True)
     return held
+
+
+def _reduce(before: RunFolder, node: int, ranks: range) -> None:
+    """Delete what only the supervisors of the attempt before read, because sites limit the number of files. The exit
+    codes of nodes and the first failure stay.
+    """
+    for rank in ranks:
+        before.rank_exit(rank).unlink(missing_ok=True)
+    if node == 0:
+        before.first_stop.unlink(missing_ok=True)
+        before.mpi_daemon.unlink(missing_ok=True)
+        for restart in before.first_stop.parent.glob("restart_*"):
+            with contextlib.suppress(OSError):
+                remove_folder(restart)
 
 
 def _lock(run_folder: RunFolder, node: int) -> int:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from . import exit_codes
+from .artifact_copies import copy_of, link_unchanged
 from .engines.run import SILENT_S, Node, Run
 from .engines.values import number, read_keys, read_text
 from .node_failure import NodeFailure, record_failure
@@ -263,15 +264,15 @@ def _is_silent(run: Path, node: Node) -> bool:
 
 def prepare_attempt(run: Path, attempt: int, artifact: Path, init_from: str, job: str, project: str) -> None:
     """Make the folder a run, if it is not one, and copy the artifact, from which all nodes start, to
-    RUN/artifact/ATTEMPT, unless it is there.
+    RUN/artifact/ATTEMPT, unless it is there. That is a link if the attempt before has the same files.
 
     init_from: path of the run whose checkpoint a new run begins with, or "". Raises StartFailure.
     """
     if not (run / "state/run").is_file():
         describe_run(run, init_from, job, project)
-    copy = run / "artifact" / str(attempt)
-    if copy.is_dir():
+    if copy_of(run, attempt) is not None or link_unchanged(run, attempt, artifact):
         return
+    copy = run / "artifact" / str(attempt)
     unfinished = copy.with_name(f".{attempt}")
     attempt_to(f"copy the artifact to {unfinished}", copy_afresh, artifact, unfinished)
     attempt_to(f"move it to {copy}", unfinished.rename, copy)

@@ -2,8 +2,8 @@
 the program ends.
 
 In   a Place; for the next attempt also a Run, which continued_run() has checked
-Out  RUN/artifact/ATTEMPT (a read-only copy of the artifact), RUN/state/run, RUN/logs, RUN/control; or Failure, with
-     nothing created
+Out  RUN/artifact/ATTEMPT (a read-only copy of the artifact, or a link to an earlier one), RUN/state/run, RUN/logs,
+     RUN/control; or Failure, with nothing created
 
 While RUN/.making is there, the process that it names is creating the run, or was killed before it had finished.
 """
@@ -23,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
+from .artifact_copies import link_unchanged, numbers_of_copies
 from .engines.engine import Engine, Failure
 from .engines.run import Process, Run, is_mine, machine, shell_word
 from .engines.values import settings
@@ -80,9 +81,13 @@ class NewRun:
 
     def discard(self) -> None:
         """Remove what has been created, unless keep() was called."""
-        folder, self._unfinished = self._unfinished, None
-        if folder is not None and folder.is_dir():
-            remove_folder(folder)
+        created, self._unfinished = self._unfinished, None
+        if created is None:
+            return
+        if created.is_symlink():
+            created.unlink()
+        elif created.is_dir():
+            remove_folder(created)
 
     def describe(self, init_from: str) -> None:
         """Make the folder a run: the last step. init_from: path of the run with whose checkpoint it begins, or "" """
@@ -120,18 +125,21 @@ class NewRun:
         self._unfinished = self.run.path
 
     def copy_artifact(self) -> None:
-        """Copy this artifact, read-only, as that of the attempt."""
+        """Copy this artifact, read-only, as that of the attempt; link it if the attempt before has the same files."""
         _create_folder(self.artifact.parent)
+        if link_unchanged(self.run.path, self.attempt, self.place.artifact):
+            self._unfinished = self._unfinished or self.artifact
+            return
         part = self.artifact.parent / f".{self.attempt}.{os.getpid()}"  # after a kill, no half one has the final name
         _try(f"create the folder {part}", part.mkdir)
         self._unfinished = self._unfinished or part
         _try(f"copy the artifact to {part}", lambda: _copy_read_only(self.place.artifact, part))
         try:
-            if self.artifact.exists():
+            if os.path.lexists(self.artifact):
                 raise FileExistsError
             part.rename(self.artifact)
         except OSError as error:
-            if self.artifact.exists():
+            if os.path.lexists(self.artifact):
                 why = f"attempt {self.attempt} of run {self.run.id} is being started by another"
                 raise Failure(why) from error
             raise _failure(f"create the folder {self.artifact}", error) from error
@@ -261,8 +269,12 @@ def _record(artifact: Path, name: str) -> list[str]:
 def _irregular(run: Path) -> str:
     """Return the path, relative to the run, of something that the next attempt writes to and that is neither a file nor
     a folder; "" if there is none. A named pipe would make it wait; a symbolic link would have it write to any file of
-    this user.
+    this user. Of links in artifact/, only those of jobc are as good as a folder.
     """
+    copies = {f"artifact/{attempt}" for attempt in numbers_of_copies(run)}
+    for path, mode in _entries(run / "artifact", "artifact", 1):
+        if path not in copies and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            return path
     for name in WRITTEN:
         for path, mode in _entries(run / name, name, 2):
             if not path.startswith(f"{TORCHRUN_LOGS}/") and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):

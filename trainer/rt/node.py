@@ -14,6 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
+from .artifact_copies import newest_attempt_from
 from .engines.run import Run
 from .engines.values import number, read_keys, settings
 from .exit_codes import CRASHED
@@ -58,7 +59,7 @@ def own_variables(artifact: Path, words: Sequence[str], environ: Mapping[str, st
     if payload not in PAYLOADS:
         raise NodeFailure(2, f"unknown payload: {payload}", "train, smoke, check, preflight or shell")
     known = dict(environ)
-    if not known.get("JOBC_RUN_DIR") and payload == "train" and is_copy(artifact):  # by hand
+    if not known.get("JOBC_RUN_DIR") and payload == "train":  # by hand
         known.update(run_variables(artifact))
     by_engine = host_variables(artifact, rank, known) if (artifact / "hosts.txt").is_file() else {}
     by_engine.update(_of_engine(artifact, rank, {**known, **by_engine}))
@@ -98,17 +99,13 @@ def _of_engine(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[st
     return find(environ, artifact, rank)
 
 
-def is_copy(artifact: Path) -> bool:
-    """Return whether this is the copy of an artifact in a run folder: RUN/artifact/ATTEMPT."""
-    is_attempt = number(artifact.name) is not None and artifact.parent.name == "artifact"
-    return is_attempt and (artifact.parent.parent / "state/run").is_file()
-
-
 def run_variables(artifact: Path) -> dict[str, str]:
-    """Return the variables of the run in which this copy of the artifact is."""
-    run = artifact.parent.parent
+    """Return the variables of the newest attempt that starts from this copy of the artifact; {} if no run has it."""
+    run, attempt = artifact.parent.parent, newest_attempt_from(artifact)
+    if attempt is None:
+        return {}
     variables = {"JOBC_RUN_DIR": str(run), "JOBC_RUN_ID": run.name, "JOBC_JOB_ID": run.name}
-    variables["JOBC_ATTEMPT"] = artifact.name
+    variables["JOBC_ATTEMPT"] = str(attempt)
     variables["JOBC_INIT_FROM"] = read_keys(run / "state/run").get("init_from", "")
     return variables
 

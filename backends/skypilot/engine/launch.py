@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ....trainer.rt.artifact_copies import numbers_of_copies
 from ....trainer.rt.engines.engine import Failure
 from ....trainer.rt.engines.run import Run
 from ....trainer.rt.exit_codes import DATA_BROKEN
@@ -26,8 +27,9 @@ class Launch(NamedTuple):
 
     @property
     def artifact(self) -> str:
-        """Return the artifact's path, relative to the folder that is sent."""
-        return f"{self.run_id}/artifact/{self.attempt}"
+        """Return the artifact's path, relative to the folder that is sent: an unchanged one is sent once."""
+        number = numbers_of_copies(self.run.path).get(self.attempt, self.attempt)
+        return f"{self.run_id}/artifact/{number}"
 
 
 def require_sent(settings: Mapping[str, Any]) -> None:
@@ -49,9 +51,9 @@ def stage(launch: Launch) -> Path:
     run, sent = launch.run.path, launch.run.path / "sent"
     to = sent / launch.run_id
     artifact = sent / launch.artifact
-    if artifact.is_dir():  # of a launch that failed
+    if artifact.is_dir():  # of an earlier launch, which may have been killed
         remove_folder(artifact)
-    _link(f"link the artifact to {to}", run / f"artifact/{launch.attempt}", artifact)
+    _link(f"link the artifact to {to}", run / "artifact" / artifact.name, artifact)
     if (run / "code").is_dir() and not (to / "code").is_dir():
         _link(f"link the code to {to}", run / "code", to / "code")
     (sent / ".skyignore").write_bytes(b"")  # else SkyPilot leaves out what a .gitignore in the code names

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import MutableMapping
 from pathlib import Path
 
+from ....trainer.rt.artifact_copies import copy_of
 from ....trainer.rt.engines.values import number
 from ....trainer.rt.exit_codes import CRASHED, DATA_BROKEN
 from ....trainer.rt.job_secrets import secrets
@@ -111,7 +112,7 @@ class SkypilotNode:
         if self.settings.nodes > 1 and not self.settings.rendezvous_port:  # node 0 cannot publish one
             self.environ["JOBC_HEAD_PORT"] = str(derived_port(self.task_id))
         self._copy_code()
-        if self.rank == 0 or not (self.run / f"artifact/{attempt}").is_dir():
+        if self.rank == 0 or copy_of(self.run, attempt) is None:
             self._prepare(attempt)
         return attempt
 

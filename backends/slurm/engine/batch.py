@@ -2,8 +2,7 @@
 
 Usage  jobctl batch [RUN_DIR [ATTEMPT [here]]] -- srun OPTION… bash launch.sh
        without RUN_DIR (sbatch by hand) it creates the run; here: in the user's allocation, which is never requeued
-Out    RUN/artifact/ATTEMPT, copied again when Slurm restarts the job; RUN/state/job_ATTEMPT; the worst exit code of the
-       nodes
+Out    RUN/artifact/ATTEMPT, a link when Slurm restarts the job; RUN/state/job_ATTEMPT; the worst exit code of the nodes
 Source Slurm manual pages sbatch, srun, scancel, scontrol; 22.05 to 25.11
 """
 
@@ -19,6 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ....trainer.rt.artifact_copies import link_attempt, numbers_of_copies
 from ....trainer.rt.engines.engine import Engine, Failure
 from ....trainer.rt.engines.run import Run, worst_code
 from ....trainer.rt.engines.values import number, read_keys
@@ -61,19 +61,22 @@ def batch(argv: list[str]) -> int:
     first_attempt = int(arguments[1]) if len(arguments) > 1 else 0
     is_here = len(arguments) > 2
     restarts = 0 if is_here else number(os.environ.get("SLURM_RESTART_COUNT", "")) or 0
-    artifact = copied_artifact(run, first_attempt, first_attempt + restarts)
-    return Batch(Place(artifact), job_id, restarts, is_here, signals).run_attempt(srun)
+    attempt = first_attempt + restarts
+    place = Place(artifact_of(run, first_attempt, attempt))
+    return Batch(place, attempt, job_id, restarts, is_here, signals).run_attempt(srun)
 
 
 class Batch:
     """One attempt of a run, as a batch job or as a step of the user's allocation (--here)."""
 
-    def __init__(self, place: Place, job_id: str, restarts: int, is_here: bool, signals: SignalQueue) -> None:
+    def __init__(
+        self, place: Place, attempt: int, job_id: str, restarts: int, is_here: bool, signals: SignalQueue
+    ) -> None:
         """restarts: how often Slurm has started this job again"""
         assert place.own_run is not None, "the artifact is a copy in the run folder"
         self.place, self.run, self.artifact = place, place.own_run, place.artifact
         self.engine = Engine(place.job)
-        self.attempt, self.job_id = int(place.artifact.name), job_id
+        self.attempt, self.job_id = attempt, job_id
         self.restarts, self.is_here = restarts, is_here
         self.most_restarts = int(place.settings["max_requeues"])
         self.asked = ""  # time: the time limit is near; term: scancel or preemption
@@ -237,14 +240,16 @@ def created_run(job_id: str) -> Path:
     return Path(os.fsdecode(submit.stdout).rstrip("\n"))
 
 
-def copied_artifact(run: Path, first_attempt: int, attempt: int) -> Path:
-    """Return the artifact of an attempt, copied from that of the first attempt of this job if it is missing."""
-    artifact = run / f"artifact/{attempt}"
-    if not artifact.is_dir():
-        unfinished = artifact.with_name(f".{attempt}.{os.getpid()}")
-        shutil.copytree(run / f"artifact/{first_attempt}", unfinished, symlinks=True)
-        unfinished.rename(artifact)
-    return artifact
+def artifact_of(run: Path, first_attempt: int, attempt: int) -> Path:
+    """Return the artifact of an attempt; if it is missing, that of the first attempt of this job, to which a link is
+    made, or a copy where there are no links.
+    """
+    numbers = numbers_of_copies(run)
+    if attempt not in numbers and not link_attempt(run, attempt, numbers[first_attempt]):
+        unfinished = run / f"artifact/.{attempt}.{os.getpid()}"
+        shutil.copytree(run / f"artifact/{numbers[first_attempt]}", unfinished, symlinks=True)
+        unfinished.rename(run / f"artifact/{attempt}")
+    return run / f"artifact/{numbers_of_copies(run)[attempt]}"
 
 
 def task_environment(environ: Mapping[str, str]) -> dict[str, str]:

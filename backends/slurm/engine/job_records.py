@@ -1,7 +1,7 @@
 """Record in a run folder which Slurm job runs an attempt, and how it ended. Packed into jobctl; Python 3.8.
 
 RUN/state/job_ATTEMPT   job_id; exit and reason at the end; here=yes if the job is the user's allocation (--here)
-RUN/state/step_ATTEMPT  JOB.STEP of the tasks: with --here only this step belongs to the run
+RUN/state/step          JOB.STEP of the tasks, and the attempt: with --here only this step belongs to the run
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ....trainer.rt.engines.values import read_text
+from ....trainer.rt.engines.values import read_keys
 from ....trainer.rt.run_folder import write_small
 
 _STEP_ID = re.compile(r"[0-9]{1,18}[.][0-9]{1,18}")
@@ -41,10 +41,12 @@ def record_job(run: Path, attempt: int, job_id: str, code: int | None, reason: s
 def record_step(run: Path, attempt: str, environ: Mapping[str, str]) -> None:
     """Record the step of the tasks. environ: that of one of its tasks"""
     with contextlib.suppress(OSError):
-        write_small(run / f"state/step_{attempt}", f"{environ['SLURM_JOB_ID']}.{environ['SLURM_STEP_ID']}")
+        step = f"{environ['SLURM_JOB_ID']}.{environ['SLURM_STEP_ID']}"
+        write_small(run / "state/step", keys={"attempt": attempt, "step": step})
 
 
 def step_id(run: Path, attempt: int) -> str:
     """Return the recorded step; "" until it runs."""
-    text = read_text(run / f"state/step_{attempt}").strip()
-    return text if _STEP_ID.fullmatch(text) else ""
+    keys = read_keys(run / "state/step")
+    step = keys.get("step", "")
+    return step if keys.get("attempt") == str(attempt) and _STEP_ID.fullmatch(step) else ""

@@ -1,7 +1,7 @@
 """Translate Slurm's variables of a task into those of jobc. Called by `jobctl node` and `jobctl container`; Python 3.8.
 
 In   environment of a task of srun, and what batch.py or trial.py have set in it (they override Slurm's)
-Out  JOBC_ variables of the node; LOCAL_RANK with launcher=srun; RUN/state/step_ATTEMPT, for jobctl stop
+Out  JOBC_ variables of the node; LOCAL_RANK with launcher=srun; RUN/state/step, for jobctl stop
 Source Slurm manual page srun, OUTPUT ENVIRONMENT VARIABLES; 22.05 to 25.11
 """
 
@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from ....trainer.rt.artifact_copies import newest_attempt_from
 from ....trainer.rt.engines.values import read_keys
 from ....trainer.rt.exit_codes import DATA_BROKEN
 from ....trainer.rt.node_failure import NodeFailure
@@ -30,13 +31,14 @@ def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict
     if not environ.get("SLURM_NODEID") or not environ.get("SLURM_STEP_ID"):
         return {}
     job = NodeSettings.read(artifact)
-    run = artifact.parent.parent if (artifact.parent.parent / "state/run").is_file() else None
+    attempt = newest_attempt_from(artifact)
+    run = None if attempt is None else artifact.parent.parent
     nodes = environ.get("SLURM_STEP_NODELIST", "")
     folder = environ.get("JOBC_RUN_DIR", "" if run is None else str(run))
     variables = {
         "JOBC_RUN_DIR": folder,
         "JOBC_RUN_ID": os.path.basename(folder),
-        "JOBC_ATTEMPT": "0" if run is None else artifact.name,
+        "JOBC_ATTEMPT": str(attempt or 0),
         "JOBC_JOB_ID": full_job_id(environ),
         "JOBC_TIME_LIMIT_S": "0",  # Slurm enforces it
         "JOBC_NODE_RANK": environ["SLURM_NODEID"],

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+from ..artifact_copies import copy_of
 from ..exit_codes import DATA_BROKEN
 from ..run_secrets import forget_secrets, secrets_of
 from . import host_commands
@@ -25,6 +26,7 @@ from .values import read_text
 
 _MOST_BYTES = 1 << 16  # of an answer
 _MARK = "state/mirror"
+_ARTIFACT = "artifact/"
 _POLYNOMIAL = 0x04C11DB7  # of cksum
 _CHECKPOINT_HOSTS = "state/checkpoint_hosts"
 # As the client skips to what a command prints; rsync gets the rest of the connection
@@ -43,7 +45,7 @@ class HostCopies:
         run, has_code = self.run.path, (self.run.path / "code").is_dir()
         (run / _MARK).touch()
         self.is_sent = True
-        paths = [f"artifact/{attempt}", "state/run"]
+        paths = [f"{_ARTIFACT}{attempt}", "state/run"]
         code = self.send([*paths, "code"] if has_code and code_kind != "rsync" else paths, self.hosts)
         if not code and has_code and code_kind == "rsync":
             code = self.client.each(self.hosts, self._send_code, to_stderr)
@@ -149,11 +151,14 @@ def _checkpoint_hosts(run: Run) -> list[str]:
 
 
 def _write_archive(folder: Path, names: Sequence[str], file: BinaryIO) -> None:
-    """Write a tar archive; in it, the owner may write to everything."""
+    """Write a tar archive; in it, the owner may write to everything. Each attempt has its own copy of the artifact,
+    because a host may lack those of earlier attempts.
+    """
     form = tarfile.GNU_FORMAT
     with contextlib.suppress(BrokenPipeError), tarfile.open(fileobj=file, mode="w|", format=form) as archive:
         for name in names:
-            archive.add(str(folder / name), name, filter=_writable)
+            copy = copy_of(folder, int(name[len(_ARTIFACT) :])) if name.startswith(_ARTIFACT) else None
+            archive.add(str(copy or folder / name), name, filter=_writable)
 
 
 def _writable(member: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -18,12 +18,13 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
+from ..artifact_copies import numbers_of_copies
 from ..exit_codes import PRIORITY
 from ..machine import identity
 from ..processes import is_running
 from ..untrusted_files import Unreadable, open_regular
 from ..verbs.text import one_line
-from .values import number, numbered, read_keys, read_text
+from .values import number, read_keys, read_text
 
 SILENT_S = 90  # a supervisor that has not touched its file for this long is dead or has lost its storage
 QUIET_S = 30  # status reports a supervisor that has not touched its file for this long
@@ -130,7 +131,7 @@ class Run:
     @property
     def attempt(self) -> int | None:
         """Number of the newest attempt; None if there is none."""
-        return max(numbered(f"{self.path}/artifact", folders=True), default=None)
+        return max(numbers_of_copies(self.path), default=None)
 
     @property
     def is_stopped(self) -> bool:

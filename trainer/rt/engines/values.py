@@ -53,15 +53,15 @@ def settings(path: Path) -> dict[str, Any]:
     return tree if isinstance(tree, dict) else {}
 
 
-def numbered(folder: str | os.PathLike[str], prefix: str = "", folders: bool = False) -> list[int]:
-    """Return, in ascending order, the numbers N of the files (or folders) named PREFIX + N without leading zeros."""
+def numbered(folder: str | os.PathLike[str], prefix: str) -> list[int]:
+    """Return, in ascending order, the numbers N of the files named PREFIX + N without leading zeros."""
     pattern = re.compile(re.escape(prefix) + "(0|[1-9][0-9]{0,17})")
     numbers = []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 match = pattern.fullmatch(entry.name)
-                if match and (entry.is_dir if folders else entry.is_file)(follow_symlinks=False):
+                if match and entry.is_file(follow_symlinks=False):
                     numbers.append(int(match.group(1)))
     except OSError:
         return []
