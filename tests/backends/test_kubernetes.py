@@ -256,7 +256,7 @@ def test_what_a_machine_of_aws_has_and_the_bound_of_shared_memory_need_not_be_ty
 def test_code_on_a_volume_is_shared_code_by_another_name() -> None:
     volume, shared = (compile_files(f"code={word}", "code.root=/shared/a") for word in ("volume", "shared"))
     differ = [path for path, text in volume.items() if text != shared[path]]
-    assert differ == [".jobc/job.json"], "which says what was typed"
+    assert differ == [".jobc/job.json"], "only job.json records the overrides as typed"
 
 
 def test_items_by_their_names_become_a_list_and_numbers_text_where_the_api_has_text() -> None:
