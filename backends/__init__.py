@@ -1,1 +1,1 @@
-"""Backends: one folder each, found by looking. Nothing here or elsewhere lists them."""
+"""Backends: one folder each, found by listing this folder. They are not registered anywhere."""

@@ -1,1 +1,1 @@
-"""The compiler: Hydra overrides in, one directory of launch files out. It knows no backend by name."""
+"""The compiler: Hydra overrides in, one directory of launch files out. It does not know backends by name."""

@@ -1,6 +1,6 @@
-"""The door for backend plugins: `from jobc.compiler.api import …` is all that the code of a backend imports from jobc.
+"""The public API for backend plugins: `from jobc.compiler.api import …` is all that backend code imports from jobc.
 
-These names keep their meaning from release to release; everything else in jobc may move. The tests of a plugin import
+These names keep their meaning from release to release; everything else in jobc may change. The tests of a plugin import
 from jobc.compiler.testing.suite. Read docs/extending/backend.md first.
 """
 

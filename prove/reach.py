@@ -73,7 +73,7 @@ def reach(module: str, folder: Path) -> list[Reach]:
 
 
 def _traced(script: str, trace: Path) -> str:
-    """Trace a test; without a writable file there is no trace. Slurm starts a copy of a script by another name."""
+    """Trace a test; does nothing if the file is not writable. Slurm starts a copy of a script under another name."""
     how = f"BASH_XTRACEFD=$jobc_fd PS4='+{script}:$LINENO: ' && set -x"
     return f"{{ exec {{jobc_fd}}>>{trace}; }} 2>/dev/null && {how}"
 

@@ -2,7 +2,8 @@
 
 Recall must be 100 %: a changed line that `why` does not attribute would be a lie by silence. Precision at least 91 %:
 an attributed line that stays the same is noise (`global = 32` whether accumulation is 1 by default or by hand).
-A digest of the plan, such as the end of an object's name on Kubernetes, is taken for one word: every key changes it.
+A digest of the plan, such as the end of an object's name on Kubernetes, counts as a single word, because every key
+changes it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ BASES = {
 @dataclass
 class Measured:
     """leaves: keys that could be changed. exact: (leaf, line) pairs changed and attributed. missed: changed but not
-    attributed. noise: attributed but not changed. The last two as text `key: path:line …`."""
+    attributed. noise: attributed but not changed. The last two as text `key: path:line …`.
+    """
 
     leaves: list[str] = field(default_factory=list)
     exact: int = 0

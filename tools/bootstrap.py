@@ -3,8 +3,8 @@
     python3 tools/bootstrap.py demo      jobc and the trainer
     python3 tools/bootstrap.py dev       the same, and what lints and tests it
 
-Needs Python >= 3.10 with ensurepip, and nothing else. Says what it will download and how big that is; when
-all is there already it returns at once. The place is .venv in the checkout, or $JOBC_VENV.
+Needs Python >= 3.10 with ensurepip, and nothing else. Prints what it will download and how large that is; returns at
+once if everything is installed. The place is .venv in the checkout, or $JOBC_VENV.
 Exit 0: ready. 1: one message that says what to do. 130: interrupted; the next call starts afresh.
 """
 
@@ -55,7 +55,7 @@ class Package:
 
 
 class Refusal(Exception):
-    """Something the user has to do first; the text says what."""
+    """Raised if the user has to do something first; the text describes it."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -88,7 +88,7 @@ def locked() -> Iterator[None]:
 
 
 def ensure(venv: Path, wanted: str) -> None:
-    """Bring venv to hold the set `wanted`; the record that says so is written last."""
+    """Install the set `wanted` into venv; the record of it is written last."""
     record_path = venv / "jobc-bootstrap.json"
     record = read_record(record_path)
     key = record_key(venv)
@@ -238,7 +238,7 @@ def pin_of(pins: Mapping[str, Mapping[str, str]], package: Package) -> str:
 
 
 def install_pins(python: Path, pins: Sequence[str], *options: str) -> None:
-    """Install artifacts with these hashes and no others; no package brings another."""
+    """Install only artifacts with these hashes, without further dependencies."""
     if pins:
         hashed = ["--require-hashes", "--no-deps", "--no-build-isolation", "-r", "/dev/stdin"]
         run_or_refuse(pip(python, *hashed, *options), "".join(pins))
@@ -256,7 +256,8 @@ def run_or_refuse(command: Sequence[str], stdin: str = "") -> None:
 
 
 def resolve(python: Path, *arguments: str, index: str = "") -> list[Package] | None:
-    """The packages that pip would add; none are downloaded or built for it. None: pip failed, and said why on stderr.
+    """The packages that pip would add; none are downloaded or built for it. None: pip failed, and printed why on
+    stderr.
 
     index: ask this one only, once and not for long, and keep quiet when it does not answer
     """
@@ -321,7 +322,7 @@ def is_big(size: int | None) -> bool:
 
 
 def download_bytes(package: Package) -> int | None:
-    """Size of the file that pip would fetch: 0 when it lies on this machine, None when nobody says."""
+    """Size of the file that pip would fetch: 0 if it is on this machine, None if unknown."""
     if package.url.startswith("file:"):
         return 0
     request = urllib.request.Request(package.url, method="HEAD", headers={"User-Agent": "jobc-bootstrap"})

@@ -1,6 +1,6 @@
-"""The second half of `make demo`: compile a job, train it on 2 processes, say where everything lies.
+"""The second half of `make demo`: compile a job, train it on 2 processes, print where everything is.
 
-Prints and runs what a user would type. Exit status: that of the commands, or 1 if the loss did not fall.
+Prints and runs what a user would type. Exit status: the status of the commands, or 1 if the loss did not fall.
 """
 
 from __future__ import annotations

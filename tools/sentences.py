@@ -5,7 +5,7 @@ usage: python tools/sentences.py SEED [COUNT]
   COUNT  50 without it
 
 Pages: README.md, CONTRIBUTING.md, docs/ without the pages of codes, decisions and proof, and the READMEs of backends.
-Prints FILE: SENTENCE, one a line. Rows of tables are sentences of their own, from five words on.
+Prints FILE: SENTENCE, one a line. Rows of tables with five or more words count as sentences.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 usage: mkdocs build   (mkdocs.yml names this file; `make site`)
 
 Adds README.md, CONTRIBUTING.md and the README of each backend to the pages of docs/, points links at the pages of the
-site, and replaces a link to any other file of the repository by its path. Writes site/llms.txt and, beside each page
+site, and replaces a link to any other file of the repository by its path. Writes site/llms.txt and, next to each page
 X.html, its Markdown X.md.
 """
 
@@ -69,7 +69,7 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 
 def site_markdown(markdown: str, name: str) -> str:
-    """The Markdown of page `name` with the links of the site. Fenced blocks stay as they are."""
+    """The Markdown of page `name` with the links of the site. Fenced blocks are not changed."""
     lines, fence = [], ""
     for line in markdown.split("\n"):
         mark = re.match(r"\s*(`{3,})", line)

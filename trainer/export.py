@@ -3,7 +3,7 @@
     final/weights.pt   a state_dict on the CPU, for torch.load(…, weights_only=True)
     final/model.json   configuration of the module
 
-`load` rebuilds the module from both files. weights.pt alone loads into any module with the same parameter names.
+`load` rebuilds the module from both files. weights.pt can be loaded into any module with the same parameter names.
 """
 
 import json

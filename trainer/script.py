@@ -11,7 +11,7 @@
         if stop or rt.save_asked or (step + 1) % 100 == 0:
             rt.save(step + 1, {"model": model.state_dict(), "optimizer": optimizer.state_dict()}, wait=stop)
         if stop:
-            rt.leave()                         # 75, to be resumed; 0 after jobctl stop
+            rt.leave()                         # 75, resumable; 0 after jobctl stop
     rt.finish()
 
 See docs/your-script.md. A script runs without this API too; the API adds features of the bundled trainer.

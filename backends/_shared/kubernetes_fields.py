@@ -107,7 +107,7 @@ def _is_named(shape: Any) -> bool:
 
 
 def is_list(at: At) -> bool:
-    """Return whether a mapping there stands for a list with named items. at: below `extra`, with the kind"""
+    """Return whether a mapping there represents a list with named items. at: below `extra`, with the kind"""
     shape: Any = KINDS
     for part in at:
         shape = shape[0] if isinstance(shape, list) else shape.get(part, shape.get("*"))

@@ -17,7 +17,8 @@ from . import hosts
 @dataclass(frozen=True)
 class SshOptions:
     """Options of the ssh client. fanout: simultaneous connections; connect_timeout: seconds; host_keys: known | new;
-    user, port: user name and port on the hosts; options: further ssh options, one word each."""
+    user, port: user name and port on the hosts; options: further ssh options, one word each.
+    """
 
     fanout: Count
     connect_timeout: Duration
@@ -28,7 +29,9 @@ class SshOptions:
 
 
 def ssh_command() -> list[str | Leaf]:
-    """Return ssh that asks for no password, waits for no lost host, and accepts no unknown host key unless allowed."""
+    """Return an ssh command that never asks for a password, does not wait for lost hosts, and accepts unknown host
+    keys only if allowed.
+    """
     words: list[str | Leaf] = [
         "BatchMode=yes",
         lambda v: f"ConnectTimeout={v.options.connect_timeout}",

@@ -60,8 +60,10 @@ class LocalBackend:
         """Yield nodes=1 for a GPU job unless the command line sets nodes, because nodes here would share the GPUs."""
         origin = values["nodes"].origin
         if spec.gpus and spec.nodes > 1 and (origin is None or origin.root != COMMAND_LINE):
-            because = f"backend local starts on this machine, whose GPUs {spec.nodes} nodes would have to share"
-            title = f"nodes={spec.nodes} is one node here"
+            because = (
+                f"backend local starts all ranks on this machine, so {spec.nodes} nodes would have to share its GPUs"
+            )
+            title = f"nodes={spec.nodes} is a single node here"
             note = Diagnostic("JC2023", title, because, "nodes=1", key="nodes", severity=Severity.NOTE)
             yield Filled("nodes", 1, ("backend",), note)
 

@@ -1,7 +1,7 @@
-"""The `config:` section of a task: infrastructure settings for which SkyPilot tasks have no key of their own.
+"""The `config:` section of a task: infrastructure settings for which SkyPilot tasks have no key.
 
 Out    keys of ~/.sky/config.yaml for this task: sbatch options, the Kueue queue, host folders, and the size of /dev/shm
-       in its pods and containers; `backend.config` is merged on top
+       in its pods and containers; `backend.config` is merged last
 Source SkyPilot 0.14.1: OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py; merge_k8s_configs in
        sky/utils/config_utils.py, which merges volumes by name, mounts by path, and an unnamed container into SkyPilot's
        own; `dshm` in sky/templates/kubernetes-ray.yml.j2; docker_start_cmds in sky/provision/docker_utils.py

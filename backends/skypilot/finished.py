@@ -1,4 +1,4 @@
-"""The task as it will be written, for the checks, which so cover job keys and `backend.extra` alike.
+"""The task as it will be written, so that the checks cover both job keys and `backend.extra`.
 
 In   plan, options
 Out  Finished: the task as plain data, its acceptable machines, and the key that set the value at each place

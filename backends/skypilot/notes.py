@@ -10,9 +10,9 @@ from . import task
 
 USAGE = """\
 task.sky.yaml: job {name} on SkyPilot; `run` starts once on each node.
-usage: {verb} task.sky.yaml{secrets}     in this folder, or in the one that holds artifacts/
-Fits the schema of SkyPilot 0.14.1. Prices, clusters, contexts, partitions and files are known to
-SkyPilot alone: ./jobctl preflight --queue-only asks it."""
+usage: {verb} task.sky.yaml{secrets}     in this folder, or in the one that contains artifacts/
+Fits the schema of SkyPilot 0.14.1. Only SkyPilot knows prices, clusters, contexts, partitions and
+files: ./jobctl preflight --queue-only asks it."""
 COLLECTION = """
 SkyPilot sends its developers facts about a task, unless SKYPILOT_DISABLE_USAGE_COLLECTION=1 is exported,
 as jobctl submit does."""
@@ -43,5 +43,5 @@ NOTES: Mapping[tuple[str | int, ...], str | Leaf] = {
     (0, "name"): usage,
     (0, "resources", "autostop"): idle_note,
     (0, "resources", "job_recovery"): restart_note,
-    (0, "envs"): "jobctl submit fills the empty ones; without it they stay empty",
+    (0, "envs"): "jobctl submit fills in the empty ones; without it they stay empty",
 }

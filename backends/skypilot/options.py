@@ -66,7 +66,9 @@ class SkypilotOptions:
 
     @property
     def cloud(self) -> str:
-        """Return the one cloud of all alternatives, in SkyPilot's spelling; "" if they differ or SkyPilot chooses."""
+        """Return the cloud that all alternatives share, in SkyPilot's spelling; "" if they differ or SkyPilot
+        chooses.
+        """
         clouds = {cloud_of(alternative.infra or self.infra) for alternative in (*self.any_of, *self.ordered)} or {
             cloud_of(self.infra)
         }

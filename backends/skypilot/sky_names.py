@@ -2,7 +2,7 @@
 
 GPU names are in backends/_shared/gpus.py.
 Sources: OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py; sky/provision/slurm/instance.py for the sbatch
-options that SkyPilot drops with a warning.
+options that SkyPilot ignores with a warning.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Slurm: one batch job that starts launch.sh once per node, or once per rank with launcher=srun.
 
-Emits  job.sbatch, whose srun command the program batch in jobctl runs
+Emits  job.sbatch, whose srun command `jobctl batch` runs
 Launch ./jobctl submit, or sbatch job.sbatch
 Source Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.11 (slurm.schedmd.com/archive)
 """

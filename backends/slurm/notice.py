@@ -8,5 +8,5 @@ EARLY_S = 60  # --signal: "may be sent up to 60 seconds earlier than specified" 
 
 
 def notice_s(plan: LaunchPlan) -> int:
-    """Return the seconds before the limit at which the signal may come at the earliest."""
+    """Return the maximum time in seconds before the limit at which the signal may arrive."""
     return plan.lifecycle.kill_after_s + EARLY_S

@@ -1,4 +1,4 @@
-"""The options of srun, as a difference to sbatch, for `backend.srun_extra`.
+"""The options of srun that differ from sbatch, for `backend.srun_extra`.
 
 Source: src/common/slurm_opt.c of the releases XX.YY.0 from 22.05 to 25.11 (github.com/SchedMD/slurm), those with a
 set_func or set_func_srun, without those with a set_func_sbatch.

@@ -22,8 +22,8 @@ def parses(script: str) -> bool:
 def statements(script: str) -> list[str] | None:
     """Return the commands of a script as `declare -f` prints them, without comments; None if bash cannot parse it.
 
-    The script becomes the body of a function that is printed and never called. It must be complete by itself, so that
-    no `}` in it can end that body.
+    The script becomes the body of a function that is printed and never called. It must be complete, so that no `}` in
+    it can end that body.
     """
     if not parses(script):
         return None

@@ -2,7 +2,7 @@
 
 In   the path of a file, and its text
 Out  the leaves of data, the statements of Python, bash's layout of a script; the unchanged lines of any other file
-Removed are comments, the order of keys, spaces without meaning, and the unit of an amount, such as 200Gi and
+Removed are comments, the order of keys, insignificant spaces, and the unit of an amount, such as 200Gi and
 204800Mi; in scripts also the quotes of assigned values.
 """
 

@@ -1,6 +1,6 @@
-"""Compare what a plan requests with what a backend honours, so that nothing is dropped silently.
+"""Compare what a plan requests with what a backend honours, so that nothing is ignored silently.
 
-A must that the backend does not honour is an error with alternatives; such a wish is a note.
+A must that the backend does not honour is an error with alternatives; a wish is a note.
 Also here: the generic scope check of runtime variables.
 """
 
@@ -27,7 +27,7 @@ def container_of_engine(spec: JobSpec, backend: Backend, is_chosen: bool) -> tup
     """Return the spec with container=pod if the backend runs images itself; JC4517 if that replaces a runtime.
 
     So one job can use `container=apptainer`, or only an image, on machines and run the same image in pods. Options of
-    the runtime, container.options, stay and are rejected by check_honours.
+    the runtime, container.options, are kept and rejected by check_honours.
     is_chosen: the job sets `container` itself, even to `none`
     """
     named = spec.container.kind
@@ -49,7 +49,7 @@ def runs_pods(backend: Backend) -> bool:
 
 
 def is_container_open(spec: JobSpec, backend: Backend, is_chosen: bool) -> bool:
-    """Return whether `image` alone decides that the job runs in a pod. is_chosen: as in container_of_engine()"""
+    """Return whether the job runs in a pod only because `image` is set. is_chosen: as in container_of_engine()"""
     return runs_pods(backend) and spec.container.kind == "none" and not is_chosen
 
 

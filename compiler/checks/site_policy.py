@@ -1,7 +1,7 @@
 """Site policies: installed packages with their own rules, found through the entry point group `jobc.policies`.
 
 An entry point is an object with a `name` and a function `check(spec, plan)` that yields Diagnostics. Their codes have
-letters of its own, and their pages are in `codes/` beside the module. `Policy` is a ready-made one that only needs
+their own prefix, and their pages are in `codes/` next to the module. `Policy` is a ready-made one that only needs
 values. A policy that cannot be loaded or run is an error (JC3093), because ignoring it would allow everything.
 """
 
@@ -37,7 +37,7 @@ class Policy:
 
     images:      shell patterns such as `registry.lab.org/*`; a job's image must match one, ignoring `docker://`
     most_time_s: maximum time limit in seconds; a job without a time limit is also rejected
-    labels:      names of required labels, such as who pays
+    labels:      names of required labels, such as the team that pays
     severity:    severity of findings; a warning is shown, and can be allowed by `# jobc: allow`
     rules:       additional rule functions with the signature of check()
     """

@@ -4,9 +4,9 @@ In   the text of the files that a compile read, and the findings of a stage, wit
 Out  the findings, allowed ones marked with the reason; in a CompileError if an error remains
 
 A comment allows a code, as a code (JC3011) or a name (taken-port), for the value on its own line, or on the next line
-of the file if it stands alone. Several comments may share a line. The value is everything behind a key, including a
+of the file if it stands alone. Several comments may share a line. The value is everything after a key, including a
 list or several lines. A finding about a mapping can be allowed at any value directly in it. Warnings and notes can be
-allowed, and errors that are a judgment, but not errors that would make the artifact wrong (JC3082).
+allowed, and errors that are guesses (judgment), but not errors that would make the artifact wrong (JC3082).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Allowance:
 
     word: the code or name as written
     code: the code, "" if no code has that name
-    line: line that it is about; lines: lines of the values there; origin: position of the comment
+    line: line to which it applies; lines: lines of the values there; origin: position of the comment
     """
 
     word: str
@@ -175,7 +175,7 @@ def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def _value_line(lines: list[str], number: int) -> int:
-    """Return the line that the comment in line `number` is about, both counted from 1."""
+    """Return the line to which the comment in line `number` applies, both counted from 1."""
     if not _EMPTY.match(lines[number - 1]):
         return number
     return next((n for n in range(number + 1, len(lines) + 1) if not _EMPTY.match(lines[n - 1])), number)

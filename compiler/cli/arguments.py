@@ -34,7 +34,7 @@ COMMANDS = {
     "clean": "",
     "ls": "list the runs of all jobs, newest first: jobc ls --state failed --limit 20",
     "watch": "show live progress of a run, with DIR/jobctl logs: jobc watch DIR",
-    "init": "write a cluster profile from what it detects and your answers: jobc init lab",
+    "init": "write a cluster profile from detected facts and your answers: jobc init lab",
     "completion": 'print shell completion: eval "$(jobc completion bash)"',
     "help": "",
     "_complete": "",
@@ -261,7 +261,7 @@ class _Parser(argparse.ArgumentParser):
         elif key := _key_like(name):
             after = [*self.words, name][[*self.words, name].index(name) + 1 :]
             hint = f"{key}={value or (after[0] if after and '=' not in after[0] else 'VALUE')}"
-        because = "this is not an option of jobc; options of your own program go after --"
+        because = "this is not an option of jobc; options for your own program go after --"
         raise CompileError([Diagnostic("JC1110", f"unknown option {word}", because, hint)])
 
 

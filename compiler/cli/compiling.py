@@ -50,7 +50,7 @@ def compile_command(arguments: Arguments) -> int:
 
 
 def table(written: Sequence[tuple[Compiled | SweepFolder, Path]]) -> list[str]:
-    """Return one line for each directory of a sweep. ranks: of the whole job; GPUs: per node."""
+    """Return one line for each directory of a sweep. ranks: in the whole job; GPUs: per node."""
     rows = [("backend", "nodes", "ranks", "GPUs", "files", "start with")]
     for folder, target in written:
         size = ("start all points", "", "")
@@ -96,7 +96,7 @@ def _of_sizes(compiled: Sequence[Compiled]) -> list[Diagnostic]:
 def check_output_folder(compiled: Compiled, out: Path) -> list[Diagnostic]:
     """Return JC5008, a note about the run folders, if the output folder is not in the current directory.
 
-    Raises CompileError if a default of the job refers to a file in the current directory. Values that are set stay.
+    Raises CompileError if a default of the job refers to a file in the current directory. Values that are set are kept.
     """
     out, current = out.resolve(), Path.cwd()
     project = out.parent

@@ -28,7 +28,7 @@ def too_large(error: MemoryError | RecursionError) -> Diagnostic:
     """Return JC1001 for input that exceeds memory or the stack."""
     is_deep = isinstance(error, RecursionError)
     because = "its values are nested too deeply" if is_deep else "this process cannot allocate more memory"
-    hint = "remove files and overrides until it works; the last one removed is the cause"
+    hint = "remove files and overrides until it works; the last one you removed is the cause"
     return Diagnostic("JC1001", "the input is too large", because, hint)
 
 

@@ -1,6 +1,6 @@
 """Commands about runs: run and watch follow one with a live line; the other verbs call the artifact's jobctl.
 
-The artifact contains everything that a run needs; these commands are only shorter to type.
+The artifact contains everything that a run needs; these commands are only shortcuts.
 """
 
 from __future__ import annotations

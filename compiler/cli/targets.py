@@ -35,7 +35,7 @@ def _artifact_of(command: str, word: str) -> Path:
     if not (directory / JOB).is_file() and command in BY_NAME:
         run = _run_called(command, word)
         if run is None and not directory.exists():
-            because = "no folder, no job, and no run of yours in the run root has that name"
+            because = "no folder, job or run of yours in the run root has that name"
             raise CompileError([Diagnostic("JC5004", f"{word} is neither a run nor an artifact", because, "jobc ls")])
         directory = _newest_copy(run or directory)
     if not (directory / JOB).is_file():

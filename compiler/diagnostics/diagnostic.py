@@ -2,11 +2,11 @@
 
 A user's mistake is a `Diagnostic`, collected and reported together; `CompileError` carries them to the command line.
 Code ranges: JC1xxx reading and types, JC2xxx an inconsistent job, JC30xx a consistent job that would still fail, JC4xxx
-backend, JC5xxx writing and artifacts, JC9xxx bugs in jobc. Plugins use their own letters.
+backend, JC5xxx writing and artifacts, JC9xxx bugs in jobc. Plugins use their own prefix.
 
-An error means that the artifact would be wrong, or that a site forbids the job, so nothing suppresses it, unless it is
-a judgment. A warning is about a job that probably fails or wastes GPUs, a note about something ignored; both may be
-allowed (suppressions.py).
+An error means that the artifact would be wrong, or that a site forbids the job, so nothing suppresses it, unless it
+is a guess (judgment). A warning is about a job that probably fails or wastes GPUs, a note about something ignored;
+both may be allowed (suppressions.py).
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def _joined(d: Diagnostic, more: Diagnostic, otherwise: Iterable[str]) -> Diagnostic:
-    """Return d with the points of `more` added. otherwise: those of them with other numbers"""
+    """Return d with the points of `more` added. otherwise: the added points with other numbers"""
     points = tuple(dict.fromkeys((*d.points, *more.points)))
     return replace(d, points=points, otherwise=tuple(dict.fromkeys((*d.otherwise, *otherwise))))
 

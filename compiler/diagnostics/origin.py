@@ -47,7 +47,7 @@ COMMAND_LINE = "command line"
 def one_line(text: str, keep: str = "") -> str:
     """Return the text on one line, with newlines and other unprintable characters as Python escapes.
 
-    keep: characters that stay unchanged
+    keep: characters that are not escaped
     """
     return text if text.isprintable() else "".join(c if c.isprintable() or c in keep else repr(c)[1:-1] for c in text)
 

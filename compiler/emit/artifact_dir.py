@@ -1,6 +1,6 @@
 """Write an artifact directory atomically, and verify it later.
 
-A new directory is created beside the old one, synced, and exchanged with it in one step (renameat2, Linux 3.15; two
+A new directory is created next to the old one, synced, and exchanged with it in one step (renameat2, Linux 3.15; two
 renames elsewhere), so a crash or a full disk leaves the old one unchanged. Only directories that jobc wrote and nobody
 edited are replaced; `.jobc/job.json` records what jobc wrote.
 """
@@ -189,7 +189,8 @@ def checksum_of_job(file: Path) -> str:
 def _changed_settings(file: Path, text: str, checksum: str) -> tuple[int, ...]:
     """Return the edited lines of a job.json before its seal.
 
-    text: what jobc writes there now; checksum: of the original; if it is another one, the lines are unknown
+    text: what jobc writes there now; checksum: checksum of the original; if `text` has another one, the lines are
+    unknown
     """
     if not text or job_json.checksum(parsed(JOB, text)) != checksum:
         return ()

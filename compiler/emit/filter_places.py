@@ -94,7 +94,7 @@ class _Checker:
         fitting = _FITTING[context]
         used = piece.name if isinstance(piece, nodes.Filter) else None
         if used not in PLACES:
-            self.refuse(piece, f"a value is printed through none of the filters {', '.join(PLACES)}", fitting)
+            self.refuse(piece, f"a value is printed without any of the filters {', '.join(PLACES)}", fitting)
         if used not in fitting:
             self.refuse(piece, f"| {used} does not fit in {_WORDS[context]}", fitting)
         if used == "directive":

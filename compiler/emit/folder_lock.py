@@ -17,7 +17,7 @@ LOCK_WAIT_S = 60.0
 
 @contextmanager
 def locked(target: Path) -> Iterator[None]:
-    """Hold a lock on `target`, so that only one compile writes it. The lock file is beside it and removed afterwards.
+    """Hold a lock on `target`, so that only one compile writes it. The lock file is next to it and removed afterwards.
 
     It is a regular file, because NFS cannot lock directories. Raises CompileError JC5003 if another compile holds it
     for LOCK_WAIT_S, OSError if the lock file cannot be created.

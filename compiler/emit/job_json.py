@@ -20,7 +20,7 @@ _REQUEST = {"words", "command", "config_name", "strict"}
 
 
 def to_text(tree: Mapping[str, Any]) -> str:
-    """Return the only valid text of the file: other white space or order counts as an edit."""
+    """Return the only valid text of the file: different whitespace or order counts as an edit."""
     return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
 
 

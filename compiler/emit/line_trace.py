@@ -11,7 +11,9 @@ from .artifact import LineRange
 
 @dataclass(frozen=True)
 class Refused:
-    """Text that cannot be expressed in its context. keys: plan keys it came from; place: such as `#SBATCH line`."""
+    """Text that cannot be expressed in its context. keys: plan keys that it came from; place: such as `#SBATCH
+    line`.
+    """
 
     keys: tuple[str, ...]
     text: str

@@ -163,7 +163,7 @@ class Render:
     def json(self, document: Any, path: str, expand_lists: bool = False) -> Artifact:
         """Render one JSON document with an indent of two spaces, in the given order. Leaves are as in yaml().
 
-        expand_lists: write each item of a list on a line of its own
+        expand_lists: write each item of a list on a separate line
         """
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = self._evaluate(document, (), keys)

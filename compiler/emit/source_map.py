@@ -43,7 +43,7 @@ class SourceMap:
     """Origins of all lines of an artifact.
 
     files: path -> one (keys, template) per line; table: plan key -> spec keys;
-    chosen: path -> plan keys that decide about the file as a whole, if there are any;
+    chosen: path -> plan keys that decide whether or which file is emitted, if there are any;
     rules: plan key -> description of how it was derived, unless it is a copy;
     options: config group -> (its option, position of the choice; None: in a defaults list).
     """

@@ -12,7 +12,7 @@ from .schedule import Schedule
 
 
 def max_checkpoints(how: CheckpointConfig, length: Schedule) -> int:
-    """Return the number of the newest, current, best and permanent checkpoints. length: of the training"""
+    """Return the number of the newest, current, best and permanent checkpoints. length: length of the training"""
     most, every = how.keep + 1 + 1, how.interval(length.steps_of_epoch)
     if length.steps is None or not every:
         return most

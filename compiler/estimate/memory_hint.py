@@ -50,7 +50,7 @@ def memory_hint(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
 
 
 def _tries(spec: JobSpec, plan: LaunchPlan, most: int) -> Iterator[tuple[Change, ...]]:
-    """Yield changes alone, then combined; those for the largest part first."""
+    """Yield single changes, then combinations; those for the largest part first."""
     smaller, again, shared = _smaller_batches(spec, plan), _computed_again(plan), _shared(plan)
     now = _needs(spec, plan)
     ways = [smaller, again, shared] if (now.activations or 0) > now.states else [shared, smaller, again]

@@ -36,8 +36,8 @@ class Modules:
 
 @dataclass(frozen=True)
 class ModelSize:
-    """Size of a model. parameters: of the whole model; largest_unit: parameters of the largest part that FSDP and
-    ZeRO 3 gather at once, None = unknown
+    """Size of a model. parameters: number in the whole model; largest_unit: parameters of the largest part that FSDP
+    and ZeRO 3 gather at once, None = unknown
     saved_per_sample: bytes that autograd keeps per sample; None = unknown
     tokens_per_sample: 1 if a sample has one target
     modules: None if the model is not built in

@@ -2,7 +2,7 @@
 
 In:  the search path, a config name, canonical overrides.   Out: `Composed`: the resolved tree, the position of each
 leaf, the chosen option of each group. Reports all of Hydra's exceptions for one command line as diagnostics at once.
-Hydra keeps its state in process-wide singletons, which force the global variable of this file.
+Hydra keeps its state in process-wide singletons, which is why this file has a global variable.
 """
 
 from __future__ import annotations
@@ -153,7 +153,8 @@ class OverridesRefused(CompileError):
 def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> Composed:
     """Compose one job. Raises CompileError, or OverridesRefused if the remaining overrides can be composed.
 
-    known: returns the dotted keys of the spec, for did-you-mean hints"""
+    known: returns the dotted keys of the spec, for did-you-mean hints
+    """
     again = is_repeated(_folders(), config_name, overrides)
     config, _ = compose_config(loader, config_name, overrides, known, again)
     return _read(config, tuple(overrides))
@@ -272,7 +273,7 @@ def _why_unresolved(error: Exception, leaf: str, keys: Iterable[str], key: str) 
     """Return (because, hint) for an interpolation that OmegaConf 2.3 cannot resolve."""
     message = str(error)
     if isinstance(error, RecursionError) or "ecursive" in message:
-        return "the interpolation refers back to itself", f"give {key} a value of its own"
+        return "the interpolation refers back to itself", f"give {key} its own value"
     missing_key = re.search(r"Interpolation key '([^']*)' not found", message)
     if missing_key:
         close = nearest(missing_key[1], keys)

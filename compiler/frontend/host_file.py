@@ -2,7 +2,8 @@
 
 In:  a composed tree whose host lists may be `@FILE`.   Out: the tree with the hosts, file digests, diagnostics.
 A relative FILE starts from the folder of the config file that names it, or on the command line from the current one.
-One entry a line: `node1`, `a,b`, `node[1-4]`, `user@node1`, `node1 slots=8`; `#` starts a comment. The first is node 0.
+One entry per line: `node1`, `a,b`, `node[1-4]`, `user@node1`, `node1 slots=8`; `#` starts a comment. The first is node
+0.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def _read(
         text = read_text(path, MOST_BYTES).removeprefix("\ufeff")
     except OutsideProject as error:
         because = f"{error}; a config file can name host files in its own folder and in the current directory"
-        hint = f"{key}=@{shlex.quote(typed)} on the command line, or copy the file beside the config file"
+        hint = f"{key}=@{shlex.quote(typed)} on the command line, or copy the file next to the config file"
         files.diagnostics.append(Diagnostic("JC1115", f"cannot read hosts from {typed!r}", because, hint, by, key))
         return []
     except Unreadable as error:

@@ -235,7 +235,7 @@ def _likeness(key: str, typed: str) -> float:
 
 def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
     """Return `key=value` for the intended key: in brackets for a list, with a name for a mapping, and with a valid
-    value in place of one that the key's type rejects. Without a typed value, return the key alone.
+    value in place of one that the key's type rejects. Without a typed value, return only the key.
 
     named: what was typed below the key, such as the name of an item
     """
@@ -376,7 +376,7 @@ def _missing_config(
     if not group:
         names = [n for n in loader.get_group_options("", ObjectType.CONFIG) if not n.startswith("_")]
         close = nearest(option, names)
-        hint = f"did you mean --config-name {close[0]}?" if close else f"known: {', '.join(names)}"
+        hint = f"did you mean --config-name {close[0]}?" if close else f"known configs: {', '.join(names)}"
         return Diagnostic(
             "JC1108", f"no config named {option or config_name}", "no config folder contains it", hint
         ), None

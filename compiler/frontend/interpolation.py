@@ -65,27 +65,27 @@ class _Budget:
         origin = _any_origin(config)
         self.loads -= 1
         if self.loads < 0:
-            raise TooMuch(f"its defaults lists load more than {MOST_LOADS:,} files, repeated ones counted", origin)
+            raise TooMuch(f"its defaults lists load more than {MOST_LOADS:,} files, counting repeated ones", origin)
         if path not in self.values_of:
             self.values_of[path] = sum(1 for _ in _sizes(config))
         self.values -= self.values_of[path]
         if self.values < 0:
-            raise TooMuch(f"its files give more than {MOST_VALUES:,} values, repeated ones counted", origin)
+            raise TooMuch(f"its files contain more than {MOST_VALUES:,} values, counting repeated ones", origin)
 
     def take_text(self, count: int, origin: Origin | None) -> None:
         self.text -= count
         if self.text < 0:
-            raise TooMuch(f"its files have more than {MOST_TEXT // MIB} MiB", origin)
+            raise TooMuch(f"its files have more than {MOST_TEXT // MIB} MiB of text", origin)
 
     def take_interpolations(self, count: int, origin: Origin | None, key: str = "") -> None:
         self.interpolations -= count
         if self.interpolations < 0:
-            raise TooMuch(f"it takes more than {MOST_INTERPOLATIONS:,} interpolations", origin, key)
+            raise TooMuch(f"it needs more than {MOST_INTERPOLATIONS:,} interpolations", origin, key)
 
     def take_characters(self, count: int, origin: Origin | None, key: str = "") -> None:
         self.characters -= count
         if self.characters < 0:
-            raise TooMuch(f"its interpolations give more than {MOST_CHARACTERS:,} characters", origin, key)
+            raise TooMuch(f"its interpolations expand to more than {MOST_CHARACTERS:,} characters", origin, key)
 
 
 _budget = _Budget()  # of the current config; global because OmegaConf's containers cannot be given it
@@ -107,7 +107,7 @@ def limit_interpolation() -> Iterator[None]:
 
     def bounded_decode(root: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: tuple[str, ...]) -> Any:
         if any(len(arg) > MOST_DECODED for arg in args if isinstance(arg, str)):
-            raise TooMuch(f"oc.decode gets more than {MOST_DECODED:,} characters", _origin(node))
+            raise TooMuch(f"oc.decode is given more than {MOST_DECODED:,} characters", _origin(node))
         return decode(root, parent, node, args, texts)
 
     def bounded_resolve(self: Any, parse_tree: Any, node: Any, memo: Any = None, key: Any = None) -> Any:

@@ -1,10 +1,10 @@
 """Parse command-line overrides without changing the text that the user typed.
 
 In:  the words of the command line.   Out: `Override`s, whose canonical form Hydra parses to exactly that text.
-Hydra 1.3's grammar decides what is a list, a mapping or an interpolation; numbers, words and flags stay text (`24.10`,
-`0755`, `on`). A value that Hydra cannot parse and that starts no `[`, `{` or quote is taken as typed (`node[1-4]`,
-`^lo`, `~/x`, `a=b`). Without -m, commas and function calls are also text; the key's type interprets them later. With
--m, a comma outside quotes separates values, and a value that Hydra cannot parse is an error.
+Hydra 1.3's grammar decides what is a list, a mapping or an interpolation; numbers, words and flags remain text
+(`24.10`, `0755`, `on`). A value that Hydra cannot parse and that starts no `[`, `{` or quote is taken as typed
+(`node[1-4]`, `^lo`, `~/x`, `a=b`). Without -m, commas and function calls are also text; the key's type interprets them
+later. With -m, a comma outside quotes separates values, and a value that Hydra cannot parse is an error.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> 
     try:
         word.encode()
     except UnicodeEncodeError:
-        raise _Unreadable("it is not valid UTF-8", "type the value in UTF-8") from None
+        raise _Unreadable("it is not valid UTF-8", "enter the value in UTF-8") from None
     key, package = _head(head)
     sets_mapping = key in open_keys and right[:1] == "{"
     if not operator and (sets_mapping or any(key.startswith(f"{prefix}.") for prefix in open_keys)):
@@ -254,7 +254,7 @@ def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
 
     swept = parsed._value
     if isinstance(swept, IntervalSweep):
-        raise _Unreadable("an interval does not give a list of values", f"{key}=range(0,1,0.25)")
+        raise _Unreadable("an interval is not a list of values", f"{key}=range(0,1,0.25)")
     if isinstance(swept, RangeSweep):
         _check_range(swept, key)
     if isinstance(swept, Glob):  # Hydra compares the patterns with names, so they must not be quoted
@@ -263,7 +263,7 @@ def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
     points = [str(value) for value in parsed.sweep_string_iterator()]
     if isinstance(swept, Glob) and not points:
         options = loader.get_group_options(parsed.key_or_group) if loader else []
-        because = f"no option of the group {key} matches" if options else f"{key} is not a group, so it has no options"
+        because = f"no option in group {key} matches" if options else f"{key} is not a group, so it has no options"
         raise _Unreadable(because, f"{key}={','.join(options[:2])}" if options else f"{key}=…,… with explicit values")
     return points
 
@@ -272,7 +272,7 @@ def _check_range(swept: Any, key: str) -> None:
     """Raise _Unreadable for a range that is empty, infinite, or larger than any sweep. swept: a RangeSweep."""
     start, stop, step = numbers = (swept.start, swept.stop, swept.step)
     if not all(isinstance(number, int) or math.isfinite(number) for number in numbers):
-        raise _Unreadable("a range goes from one number to another", f"{key}=range(0,1,0.25)")
+        raise _Unreadable("a range must go from one number to another", f"{key}=range(0,1,0.25)")
     towards = abs(step or 1) if start < stop else -abs(step or 1)
     hint = f"{key}={start}" if start == stop else f"{key}=range({start},{stop},{towards})"
     if not step:

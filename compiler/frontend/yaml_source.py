@@ -1,4 +1,4 @@
-"""Give config files to Hydra with the text and position of every scalar kept.
+"""Pass config files to Hydra, keeping the text and position of every scalar.
 
 In:  a YAML file of a known root.   Out: nested dicts and lists whose scalars are `Text`.
 `JobcSource` is a Hydra ConfigSource (scheme `jobc:`), public plugin API of hydra-core 1.3; Hydra is not patched.
@@ -101,7 +101,7 @@ class JobcSource(ConfigSource):
         except ValueError:
             lines = list(enumerate(text.splitlines(), 1))
             number, line = next((n, ln) for n, ln in lines if re.match(r"\s*#\s*@", ln) and len(_words(ln)) != 2)
-        because = f"Hydra expects a name and one value, and finds {len(_words(line)) - 1} values"
+        because = f"Hydra expects a name and one value, but finds {len(_words(line)) - 1} values"
         hint = "# @package _global_"
         position = Origin(origin.root, origin.path, number, line.index("@") + 1)
         raise CompileError([Diagnostic("JC1002", f"{line.strip()!r} is not a valid header", because, hint, position)])
@@ -156,7 +156,7 @@ def _ask(question: str, path: str) -> Any:
 
 
 def files_unchanged(before: Mapping[tuple[str, str], Any]) -> bool:
-    """Return whether the file system would still give the recorded answers."""
+    """Return whether the file system still gives the recorded answers."""
     try:
         return all(_QUESTIONS[question](path) == answer for (question, path), answer in before.items())
     except (OSError, Unreadable):

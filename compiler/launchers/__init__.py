@@ -1,1 +1,1 @@
-"""Launchers that several backends share and that need files of their own."""
+"""Launchers that several backends share and that need additional files."""

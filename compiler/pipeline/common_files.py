@@ -61,7 +61,7 @@ def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
 # ---- spec.yaml ------------------------------------------------------------------------------------------------------
 
 _SPEC_HEADER = (
-    "# The job as it was compiled. Secrets are references; null is derived or the site's default. Nothing reads it.\n"
+    "# The job as compiled. Secrets are references; null is derived or the site's default. No program reads it.\n"
 )
 
 

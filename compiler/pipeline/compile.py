@@ -1,4 +1,4 @@
-"""The pipeline: words of a command line in, artifacts out. Used by the command line and by the tests.
+"""The pipeline: words of a command line in, artifacts out. Used by the command line and the tests.
 
     words -> overrides -> compose -> convert -> check -> lower -> check backend -> emit -> (write)
 
@@ -127,7 +127,9 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
 
 
 def _mistyped(composed: Composed, request: Request) -> list[Diagnostic]:
-    """Return type errors besides the rejected overrides. Missing keys are left out: those overrides may set them."""
+    """Return type errors besides the rejected overrides. Missing keys are omitted, because those overrides may set
+    them.
+    """
     try:
         to_typed_config(composed, request.command, dict(request.config_dirs), request.recorded)
     except CompileError as error:

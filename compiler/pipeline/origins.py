@@ -1,4 +1,4 @@
-"""Add to each diagnostic the position of the value that it is about."""
+"""Add to each diagnostic the position of the value that it concerns."""
 
 from __future__ import annotations
 

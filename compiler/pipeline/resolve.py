@@ -108,7 +108,7 @@ def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
 
 
 def _removed_group(composed: Composed) -> Origin | None:
-    """Return the `~env` that removed a section of a different name, although a key of that name exists."""
+    """Return the `~env` that removed a section of a different name, although a key with that name exists."""
     gone = (o.origin for o in composed.overrides if o.operator == "~" and o.key in groups_with_default())
     return next((origin for origin in gone if origin.path.lstrip("~") in composed.tree), None)
 

@@ -43,7 +43,7 @@ class Request:
 @dataclass(frozen=True)
 class Compiled:
     """One job compiled for one backend. artifacts: every file of the directory; place: NAME/BACKEND below the output
-    folder; origin_of, levels, unsaid, where: as in Planned; sweep: the request of the sweep that it is a point of.
+    folder; origin_of, levels, unsaid, where: as in Planned; sweep: the request of the sweep to which it belongs.
     """
 
     spec: JobSpec

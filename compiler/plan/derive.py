@@ -58,7 +58,7 @@ def threads(spec: JobSpec) -> int:
 
 
 def accumulation(spec: JobSpec) -> int:
-    """Forward passes per optimizer step; check() saw to it that global divides."""
+    """Forward passes per optimizer step; check() ensures that global is divisible."""
     if spec.batch.accumulation is not None:
         return spec.batch.accumulation
     if spec.batch.global_ is not None:
@@ -78,7 +78,7 @@ def shards(spec: JobSpec) -> int:
 
 
 def init_timeout(spec: JobSpec) -> int:
-    """Seconds for all ranks to meet: as given, else as long as all nodes have."""
+    """Seconds for all ranks to meet: as given, else the same as for all nodes."""
     requested = spec.process_group.init_timeout_s
     return requested if requested is not None else spec.rendezvous.timeout
 
@@ -92,7 +92,7 @@ def command(spec: JobSpec) -> tuple[str, ...]:
 
 
 def script(spec: JobSpec) -> str:
-    """The file that the command runs, where it can only be the user's: `train.py`, `python src/train.py`, `./run.sh`.
+    """The file that the command runs, if it can only be the user's: `train.py`, `python src/train.py`, `./run.sh`.
 
     "" for `-m MODULE`, for programs that are found on PATH, and for paths that are absolute or known at run time only.
     """
@@ -116,12 +116,12 @@ def brings_code(spec: JobSpec) -> bool:
 
 
 def code_kind(spec: JobSpec) -> str:
-    """Kind of the code when the job runs user code; otherwise "lib", only jobc's trainer."""
+    """Kind of the code if the job runs user code; otherwise "lib", only jobc's trainer."""
     return spec.code.kind if brings_code(spec) else "lib"
 
 
 def run_folder(spec: JobSpec) -> str:
-    """The name, and of one point of a sweep what makes it different from the others."""
+    """The name, and for one point of a sweep what distinguishes it from the others."""
     return spec.name if spec.point is None else f"{spec.name}+{spec.point}"
 
 
@@ -132,7 +132,7 @@ def module_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
 
 
 def activation(spec: JobSpec) -> tuple[ShellCode, ...]:
-    """Bash lines that make the Python environment active in a non-login shell."""
+    """Bash lines that activate the Python environment in a non-login shell."""
     python = spec.python
     if python.kind == "venv":
         return (ShellCode(f". {sh(f'{python.path}/bin/activate')}"),)
@@ -145,16 +145,16 @@ def activation(spec: JobSpec) -> tuple[ShellCode, ...]:
 
 
 def user_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
-    """The lines of `setup`, as typed; before them the command `module`, when one of them calls it."""
+    """The lines of `setup`, as typed; preceded by the command `module` if one of them calls it."""
     needs_modules = any(re.match(r"\s*(module|ml)\s", line) for line in spec.setup)
     return tuple(ShellCode(line) for line in ([_MODULE_COMMAND] if needs_modules else []) + list(spec.setup))
 
 
 def image(spec: JobSpec) -> str | None:
-    """`image` as its runtime spells it: docker's NAME:TAG is docker://NAME:TAG for Apptainer, HOST#NAME:TAG for Pyxis.
+    """`image` in the syntax of its runtime: NAME:TAG is docker://NAME:TAG for Apptainer, HOST#NAME:TAG for Pyxis.
 
-    None with container=none, which runs no image (JC2008). Paths (from / or ., or *.sif) and what has `://` or `#`
-    stay. Source: enroot 4.1, doc/cmd/import.md.
+    None with container=none, which runs no image (JC2008). Paths (from / or ., or *.sif) and images with `://` or `#`
+    are unchanged. Source: enroot 4.1, doc/cmd/import.md.
     """
     name, kind = spec.image, spec.container.kind
     if kind == "none":
@@ -169,7 +169,7 @@ def image(spec: JobSpec) -> str | None:
 
 
 def secret_kinds(spec: JobSpec) -> tuple[str, ...]:
-    """The kinds that occur, each once: not every engine can deliver each."""
+    """The distinct kinds: not every engine can deliver each."""
     return tuple(sorted({secret(spec.secrets[name]).kind for name in spec.secrets}))
 
 

@@ -1,8 +1,8 @@
 """LaunchPlan: which processes run where. Independent of backends; every derived number is here, once.
 
 The fields come from four hand-written artifacts (docs/decisions/0001-four-targets). A *must* changes what the job is:
-a backend that does not support it fails the compile. A *wish* is about queueing and comfort: if ignored, it is listed
-on screen and in `jobctl help`, and is an error with --strict. Neutral values need no support from a backend.
+a backend that does not support it fails the compile. A *wish* concerns queueing and convenience: if ignored, it is
+listed on screen and in `jobctl help`, and is an error with --strict. Neutral values need no support from a backend.
 New fields may be added freely: backends without the field in `honours` are rejected by the generic check in
 capabilities.py if the job uses it.
 """
@@ -44,7 +44,9 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class Topology:
-    """The nodes, in node rank order. Every backend supports it. There is one group, as all nodes are alike for now."""
+    """The nodes, in node rank order. Every backend supports it. There is one group, because all nodes are alike for
+    now.
+    """
 
     groups: tuple[NodeGroup, ...] = _given()
 
@@ -84,7 +86,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Rendezvous of nodes. backend: of torchrun; port: on node 0, 0 = chosen at run time; timeout_s: for all nodes."""
+    """Rendezvous of nodes. backend: torchrun's; port: on node 0, 0 = chosen at run time; timeout_s: for all nodes."""
 
     backend: Literal["static", "c10d"] = _given()
     port: int = _given()
@@ -126,7 +128,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Container:
-    """Container of the ranks. kind: none | docker | apptainer | pyxis | pod; image: as that runtime spells it;
+    """Container of the ranks. kind: none | docker | apptainer | pyxis | pod; image: in the syntax of that runtime;
     workdir: working directory inside; options: extra options of the runtime.
     """
 
@@ -196,7 +198,7 @@ class Network:
 class Lifecycle:
     """End of an attempt: ranks get SIGTERM and are killed after grace_s.
 
-    time_limit_s: of one attempt, 0 = none; keep_s: seconds that the engine keeps finished jobs, None: its default
+    time_limit_s: limit of one attempt, 0 = none; keep_s: seconds that the engine keeps finished jobs, None: its default
     """
 
     grace_s: int = _given()
@@ -230,7 +232,7 @@ class Queue:
 class Run:
     """The run folders of a job: ROOT/FOLDER/RUN_ID.
 
-    root: a relative path starts beside artifacts/; folder: the job's name, followed by the point of a sweep
+    root: relative paths start next to artifacts/; folder: the job's name, followed by the point of a sweep
     storage: shared | node | object; keep: number of finished runs kept; data: JOBC_DATA_DIR
     endpoint, region, scratch: for storage=object, where root is s3://BUCKET/PREFIX; scratch: folder on each node
     """

@@ -1,4 +1,4 @@
-"""Write a plan as `key = value` lines, the meaning of a job leaf by leaf, for `.jobc/job.json` and `jobc diff`.
+"""Write a plan as `key = value` lines, one line per value, for `.jobc/job.json` and `jobc diff`.
 
 Units are in the names: `grace_s`, `mem_bytes`.
 """

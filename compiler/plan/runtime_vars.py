@@ -28,8 +28,8 @@ class RuntimeVar(Enum):
     It is exported once as `JOBC_<NAME>`; inner scopes read only that variable.
     """
 
-    JOB_ID = "the engine's id of the job"
-    RUN_ID = "id of the run, folder name below RUN_ROOT/NAME"
+    JOB_ID = "the engine's ID of the job"
+    RUN_ID = "ID of the run, folder name below RUN_ROOT/NAME"
     RUN_DIR = "absolute path of the run's folder"
     ATTEMPT = "0 for the first start of a run, one more for each requeue or resume"
     NODE_RANK = "0 to nodes - 1"

@@ -86,13 +86,13 @@ class Point:
 
 @runtime_checkable
 class SweepingBackend(Backend, Protocol):
-    """A backend that can also start all points of a sweep at once, from an additional folder beside theirs."""
+    """A backend that can also start all points of a sweep at once, from an additional folder next to theirs."""
 
     def check_sweep(self, points: Sequence[Point]) -> Iterable[Diagnostic]:
         """Yield why these points cannot be started together; their own folders remain. Nothing = they can."""
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterable[Artifact]:
-        """Return the files of that folder; jobctl is added. render: of the first point"""
+        """Return the files of that folder; jobctl is added. render: renderer of the first point"""
 
 
 @runtime_checkable
@@ -110,7 +110,7 @@ class EngineBackend(Backend, Protocol):
 @runtime_checkable
 class NotifyingBackend(Backend, Protocol):
     """A backend whose engine includes the time to save in the limit: it asks the ranks to save before the limit.
-    With all others, the supervisor asks at the limit, and the time to save comes on top.
+    With all others, the supervisor asks at the limit, and the time to save comes after it.
     """
 
     def notice_s(self, plan: LaunchPlan) -> int:

@@ -30,7 +30,7 @@ PACKAGE = Path(__file__).parents[2]  # the folder of jobc itself
 class Plugin:
     """A backend that was found. root: `jobc` or `plugin:NAME`, as in origins; folder: contains templates and conf.
 
-    version: of its package, "" for jobc itself
+    version: version of its package, "" for jobc itself
     """
 
     name: str
@@ -72,7 +72,7 @@ class Plugin:
         return backend
 
     def check_defaults(self) -> None:
-        """Raise CompileError JC4004 if the file with its defaults is missing, without which it cannot be chosen."""
+        """Raise CompileError JC4004 if the file with its defaults is missing, without which it cannot be selected."""
         if not (self.conf / "backend" / f"{self.name}.yaml").is_file():
             raise self._no_backend(f"it has no conf/backend/{self.name}.yaml, the defaults of its options")
 
@@ -169,7 +169,9 @@ def plugin(name: str) -> Plugin:
 
 
 def check_defaults(names: Iterable[str]) -> None:
-    """CompileError JC4004 for a backend of these names that was found and that a compose could not choose."""
+    """Raise CompileError JC4004 for a backend with one of these names that was found but that composing could not
+    select.
+    """
     for name in names:
         if name in find_plugins():
             find_plugins()[name].check_defaults()

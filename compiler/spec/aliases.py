@@ -220,7 +220,7 @@ def in_words(typed: str) -> str:
 def not_supported(word: str) -> str:
     """Return what the bundled trainer lacks and the alternative; "" for any other word."""
     lacks = next((what for what, names in NOT_SUPPORTED.items() if _plain(word) in map(_plain, names)), "")
-    return f"the bundled trainer has no {lacks}; a program of your own may: -- train.py" if lacks else ""
+    return f"the bundled trainer has no {lacks}; your own program may: -- train.py" if lacks else ""
 
 
 def value_of(key: str, typed: str) -> str:

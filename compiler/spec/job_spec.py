@@ -216,10 +216,10 @@ class ProcessGroupSpec:
 class LifecycleSpec:
     """Shutdown, requeue and restart of an attempt.
 
-    grace:        time between the stop signal and the kill; saving must fit
+    grace:        time between the stop signal and the kill; must be enough to save
     keep:         how long an engine keeps finished jobs (pods, machines); null = its default
-    max_requeues: times an engine may start the job again after preemption
-    max_restarts: times all ranks restart in place after a crash or a lost peer
+    max_requeues: how often an engine may restart the job after preemption
+    max_restarts: how often all ranks restart in place after a crash or a lost peer
     """
 
     grace: Duration
@@ -260,8 +260,8 @@ class StorageSpec:
     run:  shared (all nodes see the run folder) | node (each node its own) | object (a bucket)
           | auto (shared if the backend's nodes share storage.root, else node; resolved before the spec is checked)
     root: folder of all runs; a relative path starts beside the folder `artifacts/`; s3://BUCKET/PREFIX for a bucket
-    data: folder of data sets on the nodes, which the ranks get as JOBC_DATA_DIR
-    endpoint, region: of the object store; scratch: folder on each node for its runs. All three with run=object
+    data: folder for data sets on the nodes, which the ranks get as JOBC_DATA_DIR
+    endpoint, region: for the object store; scratch: folder on each node for its runs. All three with run=object
     """
 
     run: Literal["auto", "shared", "node", "object"]
@@ -280,7 +280,7 @@ class CachesSpec:
     compiled:  folder for compiled kernels, preferably on the node's own disk
     offline:   whether the ranks make no requests to hubs on the internet
     prefetch:  what `jobctl prefetch` downloads: model:ORG/NAME, dataset:ORG/NAME@REVISION, run:COMMAND
-    In both folders `$UID` is the user's number on the node, and `~/` the home folder.
+    In both folders `$UID` is the user's ID on the node, and `~/` the home folder.
     """
 
     downloads: Path | None

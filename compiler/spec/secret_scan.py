@@ -69,7 +69,8 @@ _REFERENCES = re.compile(  # valid values of `secrets`: a reference, or a mappin
 
 def redacted(override: str) -> str:
     """Return an override as messages and logs may show it: `secrets.NAME=…` if `secrets`, or a section with a similar
-    name, is set to anything but references."""
+    name, is set to anything but references.
+    """
     head, equals, value = override.partition("=")
     section = re.split(r"[^\w-]", head.lstrip("+~"))[0]
     is_safe = not equals or not _like_secrets(section) or _REFERENCES.fullmatch(value)
@@ -87,12 +88,12 @@ def looks_like_token(text: str) -> bool:
 
 
 def names_secret(name: str) -> bool:
-    """Return whether the variable's name says that it holds a password or a token."""
+    """Return whether the variable's name suggests a password or a token."""
     return bool(_OF_VARIABLE.search(name.upper()))
 
 
 def is_no_secret(value: str) -> bool:
-    """Return whether a value is never a secret, whatever its name: `True`, `EMPTY`, `/run/token`."""
+    """Return whether a value is never a secret, under any name: `True`, `EMPTY`, `/run/token`."""
     return bool(_NO_SECRET.fullmatch(value))
 
 

@@ -1,6 +1,6 @@
 """Look up facts about the site's machines (section `site`, set by a profile in cluster/).
 
-Facts that a site leaves out are unknown and not checked. A job with several partitions (`queue.name=a,b`) must fit one.
+Facts that a site omits are unknown and not checked. A job with several partitions (`queue.name=a,b`) must fit one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from .job_spec import JobSpec
 
 
 def partitions(spec: JobSpec) -> tuple[str, ...]:
-    """Return the partitions that the job may run in, as far as the job or the site names them."""
+    """Return the partitions that the job may run in, if the job or the site names them."""
     names = spec.queue.name or spec.site.partition
     return tuple(names.split(",")) if names else ()
 
@@ -37,7 +37,7 @@ def site_limit(spec: JobSpec, name: str) -> Any:
 def share_of_cores(spec: JobSpec) -> int | None:
     """Return the job's share of a node's cores, in proportion to its GPUs, rounded down to a multiple of its processes.
 
-    None without GPUs, or if the site does not define both numbers for one kind of machine.
+    None without GPUs, or if the site does not define both numbers for one type of machine.
     """
     shares = []
     for partition in partitions(spec) or (None,):

@@ -2,7 +2,7 @@
 
 A case is a directory: CASE/overrides.txt (one override per line, then `--` and the command's words if any; `-m` in the
 first line makes it a sweep, whose own folder is compared); CASE/expected/… or, for a compile that must fail,
-CASE/expected.txt with its diagnostics; CASE/project/… for files beside artifacts/ when the case runs;
+CASE/expected.txt with its diagnostics; CASE/project/… for files next to artifacts/ when the case runs;
 CASE/files.txt, one path per line, if the case compares only these files.
 suite.py runs them.
 """
@@ -76,7 +76,7 @@ def _chosen(case: Path, files: dict[str, Artifact]) -> dict[str, Artifact]:
     if not (case / "files.txt").exists():
         return files
     paths = (case / "files.txt").read_text(encoding="utf-8").split()
-    assert files.keys() >= set(paths), f"{case}/files.txt names what is not emitted"
+    assert files.keys() >= set(paths), f"{case}/files.txt lists files that are not emitted"
     return {path: files[path] for path in paths}
 
 

@@ -1,6 +1,6 @@
 """The public conformance suite, which every backend must pass, built-in or not.
 
-In a plugin's tests/conftest.py, for the option --update-golden and asserts that explain themselves:
+In a plugin's tests/conftest.py, for the option --update-golden and detailed assertion messages:
 
     pytest_plugins = ["jobc.compiler.testing.suite"]
 
@@ -15,7 +15,7 @@ and in tests/test_acme.py:
 
 golden.py explains golden cases. Text equality is not enough: each case whose command is `record.py …` is also submitted
 (execute.py), and every rank must receive what the case specifies. behaviour.py checks what status and preflight print.
-The tests of a plugin import from this file alone, and its code from jobc.compiler.api.
+The tests of a plugin import only from this file, and its code only from jobc.compiler.api.
 """
 
 from __future__ import annotations
@@ -251,13 +251,13 @@ class BackendSuite:
         compiled = self.compile(command=("record.py",))
         honours, keys = compiled.backend.honours, honourable_keys(compiled.plan)
         unknown = set(honours) - {*keys, *(f"{key.split('.')[0]}.*" for key in keys if "." in key)}
-        assert not unknown, f"honours: {sorted(unknown)} are none of {keys}"
+        assert not unknown, f"honours: {sorted(unknown)} are not among {keys}"
         for key, words in honours.items():
             allowed = {w for k in compiled.source_map.table.get(key, ()) for w in choices(type_at(JobSpec, k))}
             if key == "secret_kinds":
                 allowed = set(choices(get_type_hints(Secret)["kind"]))
             wrong = [] if words == ANY else [word for word in words if allowed and word not in allowed]
-            assert not wrong, f"honours[{key!r}]: {wrong} are none of {sorted(allowed)}"
+            assert not wrong, f"honours[{key!r}]: {wrong} are not among {sorted(allowed)}"
 
     def test_found_by_name_and_complete(self) -> None:
         backend_plugin = plugin(self.backend)

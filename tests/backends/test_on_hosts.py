@@ -159,13 +159,13 @@ def test_slurm_names_the_nodes_that_do_not_see_the_run(cluster: Cluster, tmp_pat
 def test_slurm_says_why_a_job_waits_and_what_it_would_refuse(cluster: Cluster, tmp_path: Path) -> None:
     job = make(cluster, tmp_path / "big", "slurm", "nodes=9", command=("program.py", "-", "1"))
     code, said = job("preflight", "--queue-only")
-    assert code == 1 and "Slurm refuses the job" in said
+    assert code == 1 and "Slurm rejects the job" in said
     busy = cluster.login.popen("srun --nodes=4 --exclusive sleep 100")
     wait_for(lambda: "RUNNING" in cluster.login.run("squeue --noheader --format=%T").stdout, "the other job")
     job = make(cluster, tmp_path / "next", "slurm", "nodes=4", command=("program.py", "-", "1"))
     assert job("submit")[0] == 0
     wait_for(lambda: "waits for free nodes" in job("status")[1], "the reason")
-    assert "stopped by jobctl stop before it had started" in job("stop")[1]
+    assert "stopped by jobctl stop before it started" in job("stop")[1]
     busy.kill()
 
 

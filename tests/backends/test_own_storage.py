@@ -152,7 +152,7 @@ def test_resumed_it_ends_with_the_weights_of_an_undisturbed_run(rack: Cluster) -
     wait_for(lambda: "failed" in job("status")[1], "the end")
     refused = make(rack, "resumed", "ssh", *words, "hosts=node[2-3]")
     code, said = refused("submit", "--resume", job.run.name)
-    assert code == 1 and "may have checkpoints on node1, which is not a host of this start" in said, said
+    assert code == 1 and "may have checkpoints on node1, which is not one of the hosts" in said, said
     moved = make(rack, "resumed", "ssh", *words, "hosts=node3,node1")
     code, said = moved("submit", "--resume", job.run.name)
     assert code == 0 and re.search(r"checkpoints/step_\d+ of rank 1", said), said
@@ -166,7 +166,7 @@ def test_what_a_host_cannot_take_stays_on_none(rack: Cluster) -> None:
     foreign.mkdir(parents=True)
     (foreign / "thesis.txt").write_text("the only copy")
     code, said = job("submit", "--run-id", "mine")
-    assert code == 65 and "node2: FAIL" in said and "is here already, and is not of this run" in said, said
+    assert code == 65 and "node2: FAIL" in said and "already exists and belongs to another run" in said, said
     assert [file.name for file in foreign.iterdir()] == ["thesis.txt"]
     assert not [host for host in rack.hosts if host is not rack.nodes[1] and host.outside(job.runs / "mine").exists()]
 

@@ -100,7 +100,7 @@ def test_a_job_compiled_again_asks_for_the_object_that_its_run_has(make: Callabl
     code, said = job("submit", "--resume", "a")
     assert code == 1 and "run a is live" in said, said
     code, said = job("clean", "--keep", "0", "--yes")
-    assert code == 0 and f"run a stays: job.batch {kept['object']} is live" in said, said
+    assert code == 0 and f"run a is kept: job.batch {kept['object']} is live" in said, said
     assert job.run.is_dir() and kept == record(job, "a")
 
     code, said = job("stop")

@@ -247,13 +247,13 @@ def test_sky_launch_by_hand(folder: Path, where: str) -> None:
     if where == "elsewhere":
         assert "jobctl is missing in the files sent" in done.stdout and "[65]" in done.stdout, done.stdout
     else:
-        assert "ends with 0" in done.stdout and job.run.name.startswith("sky-"), done.stdout
+        assert "exits with 0" in done.stdout and job.run.name.startswith("sky-"), done.stdout
 
 
 @pytest.mark.parametrize(
     ("said", "by_hand", "refused"),
     [
-        ("num_nodes: 2", "num_nodes: 3", "SkyPilot gives this job 3 nodes, it was compiled for 2"),
+        ("num_nodes: 2", "num_nodes: 3", "SkyPilot gave this job 3 nodes, but it was compiled for 2"),
         ('"fake:2"', '"fake:1"', "SkyPilot gives this job 1 GPUs on each node, it was compiled for 2"),
         ('  accelerators: "fake:2"\n', "", "SkyPilot gives this job 0 GPUs on each node, it was compiled for 2"),
     ],

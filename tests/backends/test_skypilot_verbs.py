@@ -40,7 +40,7 @@ def test_logs_are_of_all_nodes_or_of_one_or_of_a_rank(talks: Callable[..., Job])
     assert code == 0 and "run a: job 1 of cluster " in said and "\n0: said by 0\n" in said, said
     for words in ((), ("--run", "a"), ("--follow",)):
         said = job("logs", *words)[1]
-        assert "0: said by 0\n" in said and "\n1: jobc: node 1 ends with 0: done\n" in said, said
+        assert "0: said by 0\n" in said and "\n1: jobc: node 1 exits with 0: done\n" in said, said
     lines = job("logs", "--node", "01")[1].splitlines()
     assert "1: jobc: exit 0: done" in lines and all(line.startswith("1: ") for line in lines), lines
     assert job("logs", "--rank", "01") == (0, (job.run / "logs/rank_01.log").read_text())
@@ -62,7 +62,7 @@ def test_logs_of_a_live_run_go_on_until_it_ends_only_when_asked(talks: Callable[
     )
     (folder / "go").touch()
     said, code = follower.communicate(timeout=60)[0], follower.returncode
-    assert code == 0 and "0: jobc: node 0 ends with 0" in said and "1: jobc: node 1 ends with 0" in said, said
+    assert code == 0 and "0: jobc: node 0 exits with 0" in said and "1: jobc: node 1 exits with 0" in said, said
     assert "done (exit 0)" in job("status")[1]
 
 
@@ -73,7 +73,7 @@ def test_clean_removes_old_records_when_told(talks: Callable[..., Job]) -> None:
         assert job("submit", "--run-id", name, "--wait")[0] == 0
         time.sleep(0.02)
     code, said = job("clean")
-    assert code == 0 and said.endswith("nothing was removed; --yes removes it\n"), said
+    assert code == 0 and said.endswith("nothing was removed; --yes removes these\n"), said
     assert re.findall(r"^(\w) ", said, re.MULTILINE) == ["b", "a"] and len([*records.iterdir()]) == 3, said
     assert job("clean", "--keep", "03", "--yes") == (0, "nothing to remove\n")
     code, said = job("clean", "--keep", "2", "--yes")

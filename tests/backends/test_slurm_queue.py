@@ -137,7 +137,7 @@ def test_what_sbatch_refuses_is_one_line_with_the_key_to_change() -> None:
     )
     with pytest.raises(Failure) as refused, Queue(Clients(sbatch=printed), {}).queued(["x"]):
         pass
-    assert refused.value.title == "Slurm does not take the job: invalid partition specified: x; Invalid name"
+    assert refused.value.title == "Slurm rejects the job: invalid partition specified: x; Invalid name"
     assert refused.value.hint == "queue.name; sinfo lists the partitions"
     assert refusal("Whatever").hint.startswith("jobctl preflight")
 

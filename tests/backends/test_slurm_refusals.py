@@ -46,7 +46,7 @@ def test_a_silent_controller_is_no_end_of_a_run(cluster: Cluster, tmp_path: Path
     down.touch()
     why = "Slurm does not answer: Unable to contact slurm controller (connect failure)"
     code, said = job("clean", "--keep", "0", "--yes", PATH=path)
-    assert code == 0 and f"run {job.run.name} stays: {why}" in said, said
+    assert code == 0 and f"run {job.run.name} is kept: {why}" in said, said
     for verb, *words in (["submit", "--resume", job.run.name], ["stop"], ["logs", "--follow"]):
         code, said = job(verb, *words, PATH=path, T="abc")
         assert code == 1 and said.startswith(f"error: {why}\n"), said
@@ -54,7 +54,7 @@ def test_a_silent_controller_is_no_end_of_a_run(cluster: Cluster, tmp_path: Path
     assert not (job.run / "control" / "STOP").exists() and len(cluster.jobs()) == 1
     assert list(cluster.login.home.glob(".jobc/secrets/*"))
     code, said = job("stop")
-    assert code == 0 and "stopped by jobctl stop before it had started" in said, said
+    assert code == 0 and "stopped by jobctl stop before it started" in said, said
     assert not list(cluster.login.home.glob(".jobc/secrets/*"))
 
 
@@ -97,7 +97,7 @@ def test_a_mistake_is_one_clear_line_and_nothing_stays(cluster: Cluster, tmp_pat
     code, said = job("submit", T="abc")
     copied, error, hint = said.splitlines()
     assert code == 1 and REFUSED[words] in said and hint.startswith("  hint: "), said
-    assert copied.startswith("code: ") and error.startswith("error: Slurm does not take the job: ")
+    assert copied.startswith("code: ") and error.startswith("error: Slurm rejects the job: ")
     assert not list(job.project.glob("runs/job/*")) and not cluster.jobs()
     assert not list(cluster.login.home.glob(".jobc/secrets/*"))
 

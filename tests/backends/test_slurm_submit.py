@@ -93,7 +93,7 @@ def test_a_submit_that_fails_or_is_ended_leaves_nothing(
     ended, said = project(request.getfixturevalue(kind))
     assert ended == code and project.left() == [], said
     if code == 1:
-        assert "error: Slurm does not take the job: Invalid account\n  hint: queue.account" in said
+        assert "error: Slurm rejects the job: Invalid account\n  hint: queue.account" in said
 
 
 def test_the_folder_for_a_job_that_was_queued_by_hand_is_printed_alone(project: Project, artifact: Path) -> None:
@@ -103,7 +103,7 @@ def test_the_folder_for_a_job_that_was_queued_by_hand_is_printed_alone(project: 
     again = project(artifact, *prepare, SLURM_RESTART_COUNT="1")
     assert again == (0, f"{project.folder}/runs/job/slurm-17\n")
     code, said = project(artifact, *prepare)
-    assert code == 1 and "run slurm-17 exists already" in said
+    assert code == 1 and "run slurm-17 already exists" in said
 
 
 def test_here_needs_an_allocation_and_runs_the_job_itself(project: Project, artifact: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_sweep_shows_what_its_points_print_and_is_cleaned_with_their_runs(clus
     foreign = job.project / f"runs/job+sweep/{sweeps[1]}/points/2"  # a link to a run of another sweep
     foreign.symlink_to(os.readlink(foreign.parents[2] / sweeps[2] / "points/0"))
     code, said = job("clean", "--keep", "1", "--yes")
-    assert code == 0 and said.startswith(f"run {sweeps[0]} stays: another one began with its checkpoint\n"), said
+    assert code == 0 and said.startswith(f"run {sweeps[0]} is kept: another run began from its checkpoint\n"), said
     assert said.count("2 points, 1 of them not done") == 1 and f"\nremoved job+sweep/{sweeps[1]}\n" not in said, said
     left = {f"{sweep}-{element}" for sweep in (sweeps[0], sweeps[2]) for element in (0, 1)} | {"fork"}
     assert {run.name for run in job.project.glob("runs/job+env*/*")} == left

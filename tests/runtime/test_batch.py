@@ -62,7 +62,7 @@ class Bed:
         (self.bin / name).chmod(0o755)
 
     def tasks(self, lines: str, check: str = "") -> None:
-        """What srun does with the tasks, and in the check whether nodes see the run folder."""
+        """Fake of srun: how the tasks exit, and which nodes cannot read the run folder."""
         self.client("srun", f'if [[ $* == *"bash -c"* ]]; then\n:\n{check}\nexit\nfi\n{lines}')
 
     def start(self, *words: str, **env: str) -> subprocess.Popen[str]:
@@ -134,7 +134,7 @@ def test_the_exit_code_is_the_worst_of_the_nodes(bed: Bed, codes: str, status: i
     [
         ("0", "", True, 0, "stopped by jobctl stop before it started"),
         ("1", "0", False, 0, "done before Slurm started it again"),
-        ("2", "75", False, 1, "started again 2 times: lifecycle.max_requeues is 1"),
+        ("2", "75", False, 1, "already restarted 2 times: lifecycle.max_requeues is 1"),
     ],
 )
 def test_some_jobs_do_not_run_when_slurm_starts_them(
@@ -167,7 +167,7 @@ def test_the_signal_before_the_time_limit_goes_to_the_tasks_and_the_job_is_reque
     job.send_signal(signal.SIGUSR2)
     assert job.wait(20) == 75
     assert bed.asked()[2:] == ["scancel --signal=TERM 7", "scontrol show job 7", "scontrol requeue 7"]
-    assert bed.recorded() == ("", "exit 75: stopped early; in the queue again")
+    assert bed.recorded() == ("", "exit 75: stopped early; requeued")
 
 
 def test_scancel_by_hand_requeues_nothing(bed: Bed) -> None:
@@ -204,7 +204,7 @@ def test_tasks_that_a_lost_node_leaves_behind_are_ended(bed: Bed) -> None:
 def test_a_node_that_cannot_read_the_run_folder_is_named(bed: Bed) -> None:
     bed.tasks("exit 9", check="echo 1 n8; echo 0 n7; echo srun: noise >&2")
     assert bed()[0] == 65
-    why = f"n7,n8 cannot read {bed.run}/artifact/0: storage.root must be a folder that all nodes see"
+    why = f"n7,n8 cannot read {bed.run}/artifact/0: storage.root must be a folder that all nodes can read"
     assert bed.recorded() == ("65", why) and (bed.run / "exit/0/first").read_text() == f"65\nnode=0\nreason={why}\n"
     assert blind_nodes("10 b\n9 a\nx\nsrun: error\n") == {9: "a", 10: "b"}
 

@@ -81,8 +81,8 @@ def test_it_lists_and_removes_nothing_until_told(old: Old) -> None:
     code, output = old.clean("--keep", "2")
     assert code == 0 and old.names() == [*FOUR], output
     line = r" +0 min old +\d+K  done \(exit 0\)\n"
-    assert re.match(rf"b{line}a{line}together [\d.]+[KM]\n", output), output
-    assert output.endswith("nothing was removed; --yes removes it\n")
+    assert re.match(rf"b{line}a{line}total [\d.]+[KM]\n", output), output
+    assert output.endswith("nothing was removed; --yes removes these\n")
     code, output = old.clean("--keep", "2", "--yes")
     assert code == 0 and output.endswith("removed b\nremoved a\n") and old.names() == ["c", "d"]
     assert old.clean("--keep", "2", "--yes") == (0, "nothing to remove\n")
@@ -96,7 +96,7 @@ def test_the_spec_says_how_many_stay(old: Old) -> None:
 
 def test_how_many_stay_must_be_said(old: Old) -> None:
     code, output = old.clean("--yes")
-    assert code == 2 and output.startswith("error: how many runs shall stay?\n  hint: --keep 5, or keep_runs=5")
+    assert code == 2 and output.startswith("error: how many runs should be kept?\n  hint: --keep 5, or keep_runs=5")
     assert old.clean("--keep", "-1", "--yes") == (2, "error: --keep takes a number, not -1\n")
     assert old.clean("--keep") == (2, "error: --keep needs a value\n  hint: jobctl clean --help\n")
     assert old.clean("--kept", "1") == (2, "error: unknown option: --kept 1\n  hint: jobctl clean --help\n")
@@ -115,7 +115,7 @@ def test_at_a_terminal_it_asks_and_then_spares_a_run_that_was_started_again(
     )  # fmt: skip
     os.close(slave)
     said = b""
-    while not said.endswith(b"remove this for good? [y/N] "):
+    while not said.endswith(b"remove these permanently? [y/N] "):
         said += os.read(master, 1000)
     (old.runs / "a/state/node_1").write_text(
         node()
@@ -123,7 +123,7 @@ def test_at_a_terminal_it_asks_and_then_spares_a_run_that_was_started_again(
     os.write(master, answer)
     assert process.wait(60) == 0 and old.names() == left
     said = os.read(master, 10_000)
-    assert (b"run a stays: it has been started again\r\n" in said) == (b"removed b" in said) == (answer == b"y\n")
+    assert (b"run a is kept: it was started again\r\n" in said) == (b"removed b" in said) == (answer == b"y\n")
     os.close(master)
 
 
@@ -131,8 +131,8 @@ def test_a_live_run_stays(old: Old) -> None:
     old.add("live", ended="", exit="")
     old.add("new", attempt=7)
     code, output = old.clean("--keep", "0", "--yes")
-    assert code == 0 and "run live stays: it is live\n" in output
-    assert "run new stays: attempt 0 of it is being started, or never was\n" in output
+    assert code == 0 and "run live is kept: it is live\n" in output
+    assert "run new is kept: attempt 0 is being started, or was never started\n" in output
     assert old.names() == ["live", "new"]
     (old.runs / "new/control").mkdir()
     (old.runs / "new/control/STOP").touch()
@@ -145,8 +145,8 @@ def test_a_run_whose_nodes_may_live_elsewhere_stays(old: Old) -> None:
         old.add(name, **away)
     os.utime(old.runs / "silent/state/node_00", (1, 1))  # it may have lost its link only
     code, output = old.clean("--keep", "0", "--yes")
-    assert code == 0 and "run quiet stays: it is live, node 00 on another-host\n" in output
-    assert "run silent stays: node 00 on another-host has left no word that it ended, and may be running" in output
+    assert code == 0 and "run quiet is kept: it is live, node 00 on another-host\n" in output
+    assert "run silent is kept: node 00 on another-host has not recorded its end, and may still be running" in output
     assert old.names() == ["quiet", "silent"]
 
 
@@ -162,7 +162,7 @@ def test_a_run_of_another_boot_goes_after_a_day_of_silence(old: Old, age_s: floa
 
 def test_two_state_files_of_one_node_are_both_believed(old: Old) -> None:
     (old.runs / "a/state/node_0").write_text(node(attempt=0))
-    assert "run a stays: it is live\n" in old.clean("--keep", "0", "--yes")[1] and old.names() == ["a"]
+    assert "run a is kept: it is live\n" in old.clean("--keep", "0", "--yes")[1] and old.names() == ["a"]
 
 
 def test_what_is_no_run_of_this_job_stays(old: Old, tmp_path: Path) -> None:
@@ -181,13 +181,13 @@ def test_a_run_that_another_one_began_from_stays_while_that_stays(old: Old, keep
     old.add("e", init_from=str(old.runs / "a"))
     code, output = old.clean("--keep", keep, "--yes")
     assert code == 0 and old.names() == left
-    assert ("run a stays: another one began with its checkpoint\n" in output) == bool(left)
+    assert ("run a is kept: another run began from its checkpoint\n" in output) == bool(left)
 
 
 def test_the_run_that_the_artifact_lies_in_stays(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(old.artifact / ".jobc", old.runs / "a/artifact/0/.jobc")
     monkeypatch.setattr(sys, "argv", [str(old.runs / "a/artifact/0/jobctl")])
-    assert old.clean("--keep", "0", "--yes")[1].startswith("run a stays: this script lies in it\n")
+    assert old.clean("--keep", "0", "--yes")[1].startswith("run a is kept: this jobctl is in it\n")
     assert old.names() == ["a"]
 
 
@@ -198,7 +198,7 @@ def test_what_a_killed_clean_left_is_removed_by_the_next(old: Old) -> None:
     (old.runs / "a").rename(old.runs / ".a.removed")
     (old.runs / ".not a run.removed").mkdir()
     old.add("a", age=200)  # made anew under the same name
-    assert old.clean("--keep", "4", "--yes") == (0, f"together {size_of(old)}\nremoved .a.removed\n")
+    assert old.clean("--keep", "4", "--yes") == (0, f"total {size_of(old)}\nremoved .a.removed\n")
     assert old.names() == [".not a run.removed", *FOUR]
 
 
@@ -304,11 +304,11 @@ def test_a_checkpoint_that_the_disk_does_not_give_stays(old: Old) -> None:
     damaged.unlink()
     (folder / "step_00000002/weights.pt").unlink()
     code, output = thin(old)
-    assert code == 0 and "step_00000005 cannot be read, and stays\n" in output
+    assert code == 0 and "step_00000005 cannot be read, so it is kept\n" in output
     assert left_in(folder) == ["best", "step_00000003", "step_00000005"]
     unread.unlink()
     unread.symlink_to("/not/mounted/weights.pt")
-    assert "step_00000005 cannot be read, and stays\n" in thin(old)[1] and (folder / "step_00000005").exists()
+    assert "step_00000005 cannot be read, so it is kept\n" in thin(old)[1] and (folder / "step_00000005").exists()
 
 
 def test_a_disk_is_asked_twice(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,10 +361,10 @@ def find(old: Old, engine: Engine) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize(
     ("printed", "record", "why"),
     [
-        ("7 RUNNING None\n", "job_0", "Slurm has its job 7"),
-        ("7 A_NEW_STATE None\n", "job_0", "Slurm has its job 7"),
-        ("7_0 FAILED None\n7_1 PENDING None\n", "job_0", "Slurm has its job 7"),
-        ("7 COMPLETED None\n", "job_1", "attempt 0 of it has not been queued yet"),
+        ("7 RUNNING None\n", "job_0", "its job 7 is still in Slurm"),
+        ("7 A_NEW_STATE None\n", "job_0", "its job 7 is still in Slurm"),
+        ("7_0 FAILED None\n7_1 PENDING None\n", "job_0", "its job 7 is still in Slurm"),
+        ("7 COMPLETED None\n", "job_1", "attempt 0 has not been queued yet"),
         ("7 COMPLETED None\n", "job_0", ""),
         ("7_0 FAILED None\n7_1 CANCELLED by 0\n", "job_0", ""),
         ("", "job_0", ""),
@@ -397,7 +397,7 @@ def test_what_a_run_has_elsewhere_is_asked_for_and_its_secrets_go(
     monkeypatch.setenv("JOBC_SECRETS_ROOT", str(tmp_path / "secrets"))
     secrets_of(old.runs / "b").mkdir(parents=True)
     code, output = old.clean("--keep", "1", "--yes")
-    assert code == 0 and "run c stays: it is live\n" in output and old.names() == ["c", "d"]
+    assert code == 0 and "run c is kept: it is live\n" in output and old.names() == ["c", "d"]
     assert calls[0] == ("state", "cba") and [call for call in calls if call[0] == "secrets"] == [("secrets", "b")]
     assert not list((tmp_path / "secrets").iterdir())
 
@@ -414,7 +414,7 @@ def test_a_run_whose_engine_cannot_be_asked_stays(old: Old) -> None:
     engine = kubernetes(old.folder)
     engine.ask = lambda words, **_: Answer(1, "", "no route")  # type: ignore[method-assign, assignment, misc]
     removable, spared = find(old, engine)
-    assert removable == ["d", "c", "b"] and spared == ["run a stays: its state cannot be read"]
+    assert removable == ["d", "c", "b"] and spared == ["run a is kept: its state cannot be read"]
     assert "error: cannot query namespace ns: no route\n" in old.capsys.readouterr().err
 
 
@@ -431,7 +431,7 @@ def test_a_run_in_a_bucket_stays_when_it_cannot_be_removed_there(tmp_path: Path)
 def test_what_the_nodes_wrote_on_their_storage_is_theirs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = Job("demo", tmp_path, tmp_path / "runs/demo", {"storage": "shared", "storage_root": "/nodes"})
     assert SkypilotEngine(job).remove_stored(make_run(tmp_path))
-    assert capsys.readouterr().out == "  on the storage of the nodes /nodes/demo/r stays\n"
+    assert capsys.readouterr().out == "  /nodes/demo/r on the storage of the nodes is kept\n"
 
 
 def test_records_have_no_checkpoints_to_keep(old: Old) -> None:

@@ -164,7 +164,7 @@ def test_a_missing_image_is_pulled_but_not_by_a_check(tmp_path: Path) -> None:
     node = Node(tmp_path)
     assert node.enter("check", FAILS="inspect") == (0, "")
     code, output = node.enter(FAILS="inspect")
-    assert code == 0 and "pulls the image image:1" in output and "pull --quiet image:1" in node.calls()
+    assert code == 0 and "is pulling the image image:1" in output and "pull --quiet image:1" in node.calls()
 
 
 def test_a_second_container_of_the_node_is_refused_without_a_record(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_a_node_that_does_not_start_stops_all_others(demo: Submit, codes: dict[s
     (demo.folder / "ended").write_text(node(attempt=0))
     result, said = demo("--run-id", "r")
     assert result == code and "b: no GPU\n" in said, said
-    assert "error: not all of the 3 nodes could be started, so none goes on\n  hint: jobctl preflight" in said
+    assert "error: not all of the 3 nodes could be started, so all were stopped\n  hint: jobctl preflight" in said
     assert (demo.runs / "r/control/STOP").exists()
     assert sorted(demo.calls)[1::2] == ["a start", "b start", "c start"] and "c signal QUIT" in demo.calls
 
@@ -251,7 +251,7 @@ def test_a_shell_is_on_a_host_of_todays_artifact_or_of_the_run(demo: Submit, bec
         code, said = demo(text, verb=shell)
         assert (code, said.split("\n")[:2]) == (
             2,
-            [f"error: there is no node {text}", "  hint: nodes are 0 to 1; a command comes after --"],
+            [f"error: node {text} does not exist", "  hint: nodes are 0 to 1; put the command after --"],
         )
 
 
@@ -285,8 +285,8 @@ def test_a_host_that_does_not_take_the_run_leaves_none_anywhere(apart: Submit) -
     mine.parent.mkdir(parents=True)
     mine.write_text("the only copy")
     code, said = apart("--run-id", "r")
-    assert code == 65 and f"b: FAIL  {apart.copy('b')} is here already, and is not of this run" in said
-    assert "error: not all of the 3 hosts took the run, so it is started on none\n" in said and not apart.calls
+    assert code == 65 and f"b: FAIL  {apart.copy('b')} already exists and belongs to another run" in said
+    assert "error: not all of the 3 hosts received the run, so it was not started\n" in said and not apart.calls
     assert mine.read_text() == "the only copy" and not apart.copy("a").exists() and not apart.copy("c").exists()
     assert not list(apart.runs.iterdir())
 
@@ -294,7 +294,7 @@ def test_a_host_that_does_not_take_the_run_leaves_none_anywhere(apart: Submit) -
 def test_a_node_0_that_does_not_start_starts_no_other(apart: Submit) -> None:
     apart.behave("a", "[[ $payload != start ]] || { echo no GPU; exit 65; }")
     code, said = apart("--run-id", "r")
-    assert code == 65 and "a: no GPU\n" in said and "so none goes on" in said
+    assert code == 65 and "a: no GPU\n" in said and "so all were stopped" in said
     assert [call for call in apart.calls if "start" in call] == ["a start"]
     assert all(apart.copy(host, "control/STOP").exists() for host in "abc")
 
@@ -318,7 +318,7 @@ def test_another_attempt_needs_the_host_that_has_the_checkpoints(apart: Submit) 
     apart.set("b\nc\n", storage="node", nodes=2)
     for words in (("--resume", "r"), ("--fork", "r", "--run-id", "new")):
         code, said = apart(*words)
-        assert code == 1 and "error: run r may have checkpoints on a, which is not a host of this start\n" in said, said
+        assert code == 1 and "error: run r may have checkpoints on a, which is not one of the hosts\n" in said, said
     assert not (apart.runs / "new").exists() and not (apart.runs / "r/artifact/2").exists()
 
 

@@ -86,7 +86,7 @@ def test_a_node_that_starts_again_ends_the_attempt_of_the_others_and_begins_the_
     first = tmp_path / "exit/0/first"
     while not first.exists():
         time.sleep(0.01)
-    assert first.read_text() == "69\nnode=1\nreason=node 1 was started again\n"
+    assert first.read_text() == "69\nnode=1\nreason=node 1 was restarted\n"
     assert join(tmp_path, 0, 2) == again.result(10) == 1
     assert sorted(os.listdir(first.parent)) == ["first"]
 
@@ -101,7 +101,7 @@ def test_a_recorded_first_failure_stays(tmp_path: Path) -> None:
 def test_a_node_is_not_started_again_beside_one_that_is_done(tmp_path: Path) -> None:
     join(tmp_path)
     end(tmp_path, 0, node_01=0)
-    with pytest.raises(JoinFailure, match="node 01 has ended well") as failure:
+    with pytest.raises(JoinFailure, match="node 01 has already finished") as failure:
         join(tmp_path)
     assert (failure.value.code, failure.value.attempt) == (1, 0)
 
@@ -119,7 +119,7 @@ def test_an_attempt_that_failed_for_good_is_not_followed_by_another(
 
 def test_restarts_are_limited_in_each_submission(tmp_path: Path) -> None:
     assert [join(tmp_path, most=1), join(tmp_path, most=1)] == [0, 1]
-    with pytest.raises(JoinFailure, match="started again 1 times, the limit is 1"):
+    with pytest.raises(JoinFailure, match="already restarted 1 times, which is the limit"):
         join(tmp_path, most=1)
     assert join(tmp_path, submission="b.c", most=1) == 2
     assert join(tmp_path, submission="b.c", most=1) == 3
@@ -144,10 +144,10 @@ def test_names_that_jobc_does_not_write_are_no_attempts(tmp_path: Path) -> None:
 
 
 def test_a_node_that_does_not_come_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(JoinFailure, match=r"these nodes have not come within 0\.1 s: 1 2") as failure:
+    with pytest.raises(JoinFailure, match=r"timeout: these nodes did not join within 0\.1 s: 1 2") as failure:
         join(tmp_path, 0, 3, timeout_s=0.1)
     assert failure.value.code == 71
-    assert capsys.readouterr().out == "jobc: node 0 is there, waiting for 1 2\n"
+    assert capsys.readouterr().out == "jobc: node 0 is ready, waiting for 1 2\n"
 
 
 def test_a_waiting_node_leaves_when_another_has_failed_or_the_run_is_stopped(
@@ -235,7 +235,7 @@ def test_only_a_failed_attempt_is_recorded(tmp_path: Path, capsys: pytest.Captur
     environ = {"JOBC_RUN_DIR": str(tmp_path), "JOBC_NODE_RANK": "1", "JOBC_NODES": "2"}
     assert report_end(Leave(69, "node 0: x"), environ, "train") == 69
     assert report_end(StartFailure(1, "no", "try"), environ, "train") == 1
-    assert capsys.readouterr() == ("jobc: node 0: x: this node ends with 69\n", "error: no\n  hint: try\n")
+    assert capsys.readouterr() == ("jobc: node 0: x: this node exits with 69\n", "error: no\n  hint: try\n")
     assert not (tmp_path / "exit").exists()
     assert report_end(JoinFailure(3, 71, "late"), environ, "train") == 71
     assert (tmp_path / "exit/3/first").read_text().startswith("71\nnode=1\n")

@@ -123,7 +123,10 @@ def test_the_exit_code_is_that_of_launch_sh_and_a_replaced_pod_begins_the_next_a
     code, output = pods.call(CODE="69")
     assert (code, output.split("\n")[0]) == (69, f"launch {pods.artifact}/launch.sh 0 train")
     code, output = pods.call()
-    assert (code, output) == (1, "error: started again 1 times, the limit is 1\n  hint: lifecycle.max_requeues\n")
+    assert (code, output) == (
+        1,
+        "error: already restarted 1 times, which is the limit\n  hint: lifecycle.max_requeues\n",
+    )
     assert (pods.run / "exit/1/node_00").read_text().startswith("1\n")
 
 
@@ -160,7 +163,7 @@ def test_a_shell_opens_in_the_newest_attempt_or_without_a_run(pods: Pods) -> Non
 def test_pods_meet_on_the_volume(two_pods: Pods) -> None:
     first = two_pods.start(JOBC_NODE_RANK="1")
     assert first.stdout is not None
-    assert first.stdout.readline() == "jobc: node 1 is there, waiting for 0\n"
+    assert first.stdout.readline() == "jobc: node 1 is ready, waiting for 0\n"
     assert two_pods.call()[0] == 0
     assert first.communicate(timeout=20)[0].startswith(f"launch {two_pods.artifact}/launch.sh 1 train\n")
 

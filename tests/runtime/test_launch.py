@@ -188,8 +188,8 @@ def test_preflight_and_shells_record_nothing(tmp_path: Path) -> None:
         (("127", "python3.13"), "python not found: python3.13"),
         (("127", "/no/such/python"), "python not found: /no/such/python"),
         (("3", "false", "40"), "setup failed (exit 3): false"),
-        (("3", "exit"), "setup ended the start (exit 3)"),
-        (("65", "cd /w"), "no folder container.workdir in the container"),
+        (("3", "exit"), "setup exited with 3"),
+        (("65", "cd /w"), "container.workdir does not exist in the container"),
     ],
 )  # fmt: skip
 def test_the_line_of_launch_sh_that_failed_is_explained(

@@ -36,7 +36,7 @@ def test_a_torch_without_that_launcher_is_named(job: Callable[..., Job], monkeyp
     (later / "torch" / "__init__.py").write_text("")
     monkeypatch.setenv("PYTHONPATH", str(later))
     code, output = demo.run("submit")
-    assert code == 65 and f"the torch in {later}/torch has no torch.distributed.launch any more" in output, output
+    assert code == 65 and f"the torch in {later}/torch no longer has torch.distributed.launch" in output, output
     assert "launcher=torchrun" in output
 
 

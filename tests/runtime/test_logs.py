@@ -286,7 +286,7 @@ def test_a_log_that_does_not_exist_is_named(logs: Path, request_: LogRequest, na
         (["--rank", "٣"], "--rank takes a number"),
         (["--node", "9" * 20], "--node takes a number"),
         (["--tail", "0"], "--tail takes a number of lines"),
-        (["--node", "0", "--rank", "0"], "--node and --rank exclude each other"),
+        (["--node", "0", "--rank", "0"], "--node and --rank cannot be used together"),
         (["--fo"], "unknown option: --fo"),
         (["0"], "unknown option: 0"),
         (["--run"], "--run needs a value"),

@@ -102,7 +102,7 @@ def test_a_plugin_under_its_own_name_is_named(machine: Machine) -> None:
 
 def test_tcpx_uses_the_cards_beside_the_one_to_the_other_nodes(machine: Machine) -> None:
     machine.file("usr/local/lib/libnccl-net.so", b"\0GPUDirectTCPX_v7\0")
-    assert "no gVNIC beside eth0" in machine.refusal("tcpx")
+    assert "no gVNIC besides eth0" in machine.refusal("tcpx")
     for card in ("eth0", "eth1", "eth2"):
         machine.driver(f"sys/class/net/{card}/device", "gve")
     machine.driver("sys/class/net/docker0/device", "bridge")

@@ -61,7 +61,7 @@ def test_equal_nodes_are_one_row_and_the_worst_is_first() -> None:
 def test_of_numbers_the_least_is_shown() -> None:
     said = {f"n{i}": says(Check(True, "space", f"{i} GiB free", "", i)) for i in (9, 10, 11)}
     assert table(["n9", "n10", "n11"], said) == (
-        0, ["ok    n[9-11]  9 GiB free, the least: n9", "ready: 3 nodes"]
+        0, ["ok    n[9-11]  9 GiB free, the minimum is on n9", "ready: 3 nodes"]
     )  # fmt: skip
 
 
@@ -91,13 +91,13 @@ def test_an_end_by_node_sh_is_told_with_its_hint() -> None:
     said = [
         "module: loaded cuda",
         "error: python not found: python3.13",
-        "  hint: python.interpreter names another one",
+        "  hint: set python.interpreter names another one",
     ]
     code, lines = table(["10.0.0.7", "10.0.0.8"], {"10.0.0.7": said})
     assert code == 1
     assert lines[:2] == [
         "FAIL  10.0.0.7  no answer: python not found: python3.13",
-        "      hint: python.interpreter names another one",
+        "      hint: set python.interpreter names another one",
     ]
 
 
@@ -278,7 +278,7 @@ def test_the_parts_of_a_gpu_are_counted(tmp_path: Path, monkeypatch: pytest.Monk
 def test_too_few_gpus_lead_to_what_this_machine_can_do() -> None:
     assert gpus.too_few(None, 2) == gpus.too_few(2, 2) == ""
     title, hint = gpus.too_few(0, 2).split("\n")
-    assert title.endswith(" has no GPU that this shell may use, wanted: 2")
+    assert title.endswith(" has no GPU that this shell can use, wanted: 2")
     assert hint.startswith("gpus=0 procs=2 runs 2 processes on the CPU; ")
     title, hint = gpus.too_few(1, 4).split("\n")
     assert " has 1 GPU that " in title and hint.startswith("gpus=1; gpus=0 procs=4 ")

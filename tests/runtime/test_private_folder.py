@@ -85,6 +85,6 @@ def test_no_secret_is_saved_in_a_folder_of_another_user(folder: Path, monkeypatc
     monkeypatch.setenv("TOKEN", "one")
     secrets_of(folder / "a").mkdir(parents=True)
     os.chown(secrets_of(folder / "a"), OTHER, -1)
-    with pytest.raises(Failure, match="is not a folder of this user alone"):
+    with pytest.raises(Failure, match="is not a private folder of this user"):
         save_secret(folder / "a", "TOKEN")
     assert not list(secrets_of(folder / "a").iterdir())

@@ -95,7 +95,7 @@ def test_two_runs_at_once_do_not_meet_and_stop_refuses_to_choose(job):
     assert one.wait(30) == 0 and two.poll() is None
     assert demo.run("stop")[0] == 0
     assert two.wait(30) == 0
-    warning = "warning: job demo is live already, in run one; this is another run (jobctl stop --run ID ends one)\n"
+    warning = "warning: job demo already has a live run: one; this is another run (jobctl stop --run ID ends one)\n"
     assert "warning" not in one.stdout.read() and two.stdout.read().startswith(warning)
     assert demo.run("stop")[0] == 1
 
@@ -184,7 +184,7 @@ def test_the_code_of_a_git_checkout_is_snapshotted_and_what_git_ignores_is_linke
     assert {p.name for p in code.iterdir() if p.is_symlink()} == LINKED
     assert demo.mark("record.0").split("--\0")[1].split("\0")[0] == str(code)
     _, output = demo.run("submit", "--resume", demo.only_run.name)
-    assert f"the code is that of the first start, in {code}; --new-code copies it again" in output
+    assert f"using the code of the first start, in {code}; --new-code copies it again" in output
 
 
 def test_the_code_of_a_plain_folder_is_snapshotted_without_caches_and_runs(job, tmp_path):
@@ -323,7 +323,7 @@ def test_a_full_disk_leaves_no_half_run(job, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"setup_python": "/no/such/python"}, "python not found: /no/such/python\n  hint: python.interpreter "),
+        ({"setup_python": "/no/such/python"}, "python not found: /no/such/python\n  hint: set python.interpreter "),
         ({"setup_lines": (ShellCode("source /no/such/activate"),)}, "setting up the environment failed (exit 1)"),
         ({"setup_lines": (ShellCode(". .venv/bin/activate"),)}, "no .venv/bin/activate in /"),
         ({"code_kind": "shared", "code_root": "absent"}, "/absent on "),
@@ -429,5 +429,5 @@ def test_gpus_that_this_machine_lacks_are_an_error_before_a_run_exists(job, monk
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     demo = job(topology_gpus=2)
     code, output = demo.run("submit")
-    assert code == 65 and "has no GPU that this shell may use, wanted: 2\n  hint: gpus=0 procs=2" in output, output
+    assert code == 65 and "has no GPU that this shell can use, wanted: 2\n  hint: gpus=0 procs=2" in output, output
     assert not list(demo.runs.glob("demo/*"))

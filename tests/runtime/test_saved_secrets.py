@@ -46,6 +46,6 @@ def test_a_folder_behind_a_link_is_refused(run: Path, tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir()
     (tmp_path / ".jobc").mkdir()
     (tmp_path / ".jobc/secrets").symlink_to(tmp_path / "theirs")
-    with pytest.raises(Failure, match="is not a folder of this user alone"), saved_secrets(run, ["MINE"]):
+    with pytest.raises(Failure, match="is not a private folder of this user"), saved_secrets(run, ["MINE"]):
         pass
     assert not list((tmp_path / "theirs").rglob("MINE"))

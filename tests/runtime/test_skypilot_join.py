@@ -124,7 +124,7 @@ def test_node_0_exits_with_the_worst_code_and_the_others_with_0(
     ends = job.ends()
     assert tuple(code for code, _ in ends) == exits, ends
     for rank, (_, output) in enumerate(ends):
-        assert output.splitlines()[-1].startswith(f"jobc: node {rank} ends with {said[rank]}"), output
+        assert output.splitlines()[-1].startswith(f"jobc: node {rank} exits with {said[rank]}"), output
         assert "train on stderr\n" in output
     assert (job.run / "code/train.py").is_file() and (job.run / "artifact/0/launch.sh").is_file()
 
@@ -159,8 +159,8 @@ def test_nodes_without_shared_storage_take_the_attempt_of_submit_and_derive_a_po
 @pytest.mark.parametrize(
     ("change", "title"),
     [
-        ({"nodes": 3}, "SkyPilot gives this job 3 nodes, it was compiled for 2"),
-        ({"SKYPILOT_NUM_GPUS_PER_NODE": "1"}, "SkyPilot gives this job 1 GPUs on each node, it was compiled for 0"),
+        ({"nodes": 3}, "SkyPilot gave this job 3 nodes, but it was compiled for 2"),
+        ({"SKYPILOT_NUM_GPUS_PER_NODE": "1"}, "SkyPilot gave this job 1 GPUs per node, but it was compiled for 0"),
         ({"SKYPILOT_NODE_IPS": ""}, "SKYPILOT_NODE_IPS is not set"),
     ],
 )
@@ -178,7 +178,7 @@ def test_sigterm_while_it_waits_for_the_others_does_not_recover_a_managed_job(no
     job.wait_for(f"starts/0.{TASK}/0")
     job.started[0].send_signal(signal.SIGTERM)
     ((code, output),) = job.ends()
-    assert code == 143 and output.endswith("jobc: node 0 ends with 75: stopped early\n"), output
+    assert code == 143 and output.endswith("jobc: node 0 exits with 75: stopped early\n"), output
 
 
 def test_sigterm_reaches_launch_sh_and_the_nodes_agree(nodes: Any) -> None:
@@ -190,7 +190,7 @@ def test_sigterm_reaches_launch_sh_and_the_nodes_agree(nodes: Any) -> None:
         job.started[rank].send_signal(signal.SIGTERM)
     ends = job.ends()
     assert [code for code, _ in ends] == [75, 0], ends
-    assert all(output.endswith("ends with 75: stopped early\n") for _, output in ends)
+    assert all(output.endswith("exits with 75: stopped early\n") for _, output in ends)
 
 
 def test_a_recovered_job_begins_the_next_attempt_until_the_limit(nodes: Any) -> None:
@@ -199,7 +199,7 @@ def test_a_recovered_job_begins_the_next_attempt_until_the_limit(nodes: Any) -> 
         job.start(0, nodes=1).wait(60)
     ends = job.ends()
     assert [code for code, _ in ends] == [75, 75, 1], ends
-    assert "error: started again 1 times, the limit is 1" in ends[-1][1]
+    assert "error: already restarted 1 times, which is the limit" in ends[-1][1]
     assert sorted(path.name for path in (job.run / "artifact").iterdir()) == ["0", "1"]
 
 

@@ -96,7 +96,7 @@ def test_the_artifact_and_the_code_are_sent_under_the_name_of_the_run(
     )
 
 
-@pytest.mark.parametrize(("code", "text", "said"), [(1, SUBMITTED, "does not take the job"), (0, "?", "the number")])
+@pytest.mark.parametrize(("code", "text", "said"), [(1, SUBMITTED, "rejects the job"), (0, "?", "the job ID")])
 def test_a_launch_that_fails_leaves_no_run(project: Callable[..., Project], code: int, text: str, said: str) -> None:
     demo = project()
     demo.code, demo.text = code, text
@@ -147,11 +147,11 @@ def test_with_wait_the_exit_code_is_the_jobs(
     project: Callable[..., Project], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     demo = project()
-    printed = "(head, rank=0, pid=1) jobc: node 0 ends with 65: invalid\n"
+    printed = "(head, rank=0, pid=1) jobc: node 0 exits with 65: invalid\n"
     monkeypatch.setattr(SkypilotEngine, "ask_engine", lambda *_: "ended")
     monkeypatch.setattr(SkypilotEngine, "sky", lambda *_: printed)
     assert demo.start(demo.create(), wait=True) == 65
-    assert capsys.readouterr().out.endswith("jobctl stop\n0: jobc: node 0 ends with 65: invalid\n" + ENDED_LINE)
+    assert capsys.readouterr().out.endswith("jobctl stop\n0: jobc: node 0 exits with 65: invalid\n" + ENDED_LINE)
 
 
 ENDED_LINE = "run a: failed (exit 65: invalid data or configuration: a restart will not help)\n"
@@ -189,7 +189,7 @@ def test_the_nodes_keep_the_code_of_the_first_start(
     demo.start(new)
     capsys.readouterr()
     continue_run(demo.place, demo.engine, new.run, new_code=False).discard()
-    assert "the code is that of the first start" in (said := capsys.readouterr().out) and "--new-code" not in said
+    assert "using the code of the first start" in (said := capsys.readouterr().out) and "--new-code" not in said
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ LINES = (
     b"\x1b[36m(head, rank=0, pid=1)\x1b[0m ok\tnet\tit is there\n",
     b"(worker1, rank=1, pid=2) end\n",
     b"(head, rank=0, pid=1) end\n",
-    b"(head, rank=0, pid=1) jobc: node 0 ends with 0: done\n",
+    b"(head, rank=0, pid=1) jobc: node 0 exits with 0: done\n",
     b"Job 8 finished\n",
 )
 
@@ -292,7 +292,7 @@ def test_preflight_says_what_skypilot_would_launch(
     assert capsys.readouterr().out == "ok    SkyPilot would launch the job\n        AWS (us-east-1)   p4d   24\n"
     demo.code, demo.text = 1, "a\nb\n\x1b[31mno H100\nin any\ncloud\n"
     assert demo.engine.preflight(demo.place, argparse.Namespace(queue_only=False)) == 1
-    assert capsys.readouterr().out == "FAIL  SkyPilot refuses the job: no H100 in any cloud\n"
+    assert capsys.readouterr().out == "FAIL  SkyPilot rejects the job: no H100 in any cloud\n"
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def test_everything_is_copied_but_runs_artifacts_environments_caches_and_secrets
     said = capsys.readouterr().err.splitlines()
     why = f"because {project} is not in a git repository"
     assert re.fullmatch(rf"code: copying 5 files \(\S+ \S*B\), {re.escape(why)}", said[0])
-    assert said[1].startswith("code: not copied, because the names are those of secrets: .env a/id_rsa;")
+    assert said[1].startswith("code: not copied, because the names look like secrets: .env a/id_rsa;")
 
 
 def test_names_that_are_no_text_and_modes_and_times_are_kept(project: Path, take: Take) -> None:
@@ -115,7 +115,7 @@ def test_a_second_snapshot_writes_through_no_link(project: Path, take: Take) -> 
     ("prepare", "words", "code", "why"),
     [
         (lambda folder: (folder / "big").write_bytes(b"x" * (2 * MIB)), (), 65, "is 2 MiB, more than the 1 MiB of a"),
-        (lambda folder: None, ("--script", "tain.py"), 65, "there is no script tain.py in"),
+        (lambda folder: None, ("--script", "tain.py"), 65, "no script tain.py in"),
         (lambda folder: (folder / ".jobcignore").write_text("train.py"), ("--script", "train.py"), 65, "is not in the"),
     ],
     ids=["too large", "no such script", "an ignored script"],

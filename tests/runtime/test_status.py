@@ -70,9 +70,9 @@ def test_a_live_node_is_up_with_its_last_step(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rank", "note"),
     [
-        (None, "rank 0 has not started: its launcher may wait for other nodes"),
-        ("attempt=7\nbegan=1\n", "rank 0 has not started: its launcher may wait for other nodes"),
-        ("attempt=0\nbegan=61\n", "rank 0 started at 1970-01-01 00:01:01 UTC; it has printed nothing yet"),
+        (None, "rank 0 has not started: its launcher may be waiting for other nodes"),
+        ("attempt=7\nbegan=1\n", "rank 0 has not started: its launcher may be waiting for other nodes"),
+        ("attempt=0\nbegan=61\n", "rank 0 started at 1970-01-01 00:01:01 UTC; no output yet"),
         (
             "attempt=0\nbegan=61\nfirst_output=70\n",
             "rank 0 started at 1970-01-01 00:01:01 UTC; its first output came 9 s later",
@@ -94,10 +94,10 @@ def test_ranks_that_may_hang_are_named_when_those_of_all_nodes_are_idle(tmp_path
     assert not any("may hang" in line for line in lines(Engine(job), run))
     (run.path / "state/node_00").write_text(node(**{**idle, "idle_since": 61, "idle_ranks": "1", "left_ranks": "0"}))
     line = "  ranks 1 2 3 may hang: no output and no CPU time since 1970-01-01 00:01:01 UTC; rank 0 exited with 0: "
-    assert any(found == f"{line}the others may wait for it" for found in lines(Engine(job), Run(run.path)))
+    assert any(found == f"{line}the others may be waiting for it" for found in lines(Engine(job), Run(run.path)))
     (run.path / "state/node_00").write_text(node(attempt=0, ended=70, exit=0))
     found = lines(Engine(job), Run(run.path))
-    assert any(line.endswith("; node 0 exited with 0: the others may wait for it") for line in found)
+    assert any(line.endswith("; node 0 exited with 0: the others may be waiting for it") for line in found)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def slurm(tmp_path: Path, printed: str = "", errors: str = "", code: int = 0, **
 @pytest.mark.parametrize(
     ("printed", "record", "more", "text"),
     [
-        ("7 PENDING Resources\n", "", {}, "queued as job 7: it is next and waits for free nodes"),
+        ("7 PENDING Resources\n", "", {}, "queued as job 7: next in line, waiting for free nodes"),
         ("7 RUNNING None\n", "", {}, "live, job 7"),
         ("7 RUNNING None\n", "", {"control__STOP": ""}, "stopping, job 7"),
         ("7 SUSPENDED None\n", "", {}, "job 7 is SUSPENDED"),
@@ -212,10 +212,10 @@ def slurm(tmp_path: Path, printed: str = "", errors: str = "", code: int = 0, **
             "7 CANCELLED None\n",
             "exit=75\n",
             {},
-            "job 7 was cancelled by hand, after it saved; resume with jobctl submit --resume r",
+            "job 7 was cancelled by hand after it saved; resume with jobctl submit --resume r",
         ),
         ("", "exit=1\n", {}, "failed (exit 1: crashed)"),
-        ("", "", {"control__STOP": ""}, "stopped by jobctl stop before it had started, job 7"),
+        ("", "", {"control__STOP": ""}, "stopped by jobctl stop before it started, job 7"),
         (
             "7 NODE_FAIL None\n",
             "",
@@ -250,7 +250,7 @@ def test_squeue_gets_no_option_from_a_record(tmp_path: Path, forged: str) -> Non
 
 
 def test_reasons_of_squeue_are_explained() -> None:
-    assert pending("ReqNodeNotAvail, UnavailableNodes:n1").startswith("nodes it asks for are down")
+    assert pending("ReqNodeNotAvail, UnavailableNodes:n1").startswith("it requests nodes that are down")
     assert pending("QOSMaxJobsPerUserLimit").endswith("(QOSMaxJobsPerUserLimit)")
     assert pending("Brand-New") == "Brand-New"
 
@@ -340,8 +340,8 @@ def skypilot(tmp_path: Path, said: str, log: str = "") -> SkypilotEngine:
 def test_a_skypilot_job_is_one_of_these(tmp_path: Path, said: str, text: str) -> None:
     log = (
         "\x1b[36m(head, rank=0, pid=9) \x1b[0mjobc: node 1 failed first: rank 3: bad data (exit 65)\n"
-        "(worker1, rank=1, pid=9, ip=10.0.0.2) jobc: node 1 ends with 65: data\n"
-        "(head, rank=0, pid=9) jobc: node 0 ends with 143: ended\n"
+        "(worker1, rank=1, pid=9, ip=10.0.0.2) jobc: node 1 exits with 65: data\n"
+        "(head, rank=0, pid=9) jobc: node 0 exits with 143: ended\n"
     )
     run, engine = (
         make_run(tmp_path, state__job_0="kind=\ncluster=c\nid=3\nexit=\nreason=\n"),

@@ -146,7 +146,7 @@ def test_a_run_of_another_user_is_refused_by_name_and_else_ignored(demo: Stop) -
     demo.run("theirs", state__node_00=node())
     demo.monkeypatch.setattr(Run, "is_mine", property(lambda run: run.id == "mine"))
     code, output = demo("--run", "theirs")
-    assert code == 1 and "belongs to" in output and "only its owner starts, stops or removes it" in output
+    assert code == 1 and "belongs to" in output and "only its owner can start, stop or remove it" in output
     assert demo()[0] == 0 and engine.sent == [("mine", "TERM")]
 
 
@@ -175,7 +175,7 @@ def test_a_run_that_does_not_end_is_asked_then_killed_and_then_that_is_an_error(
     code, output = demo()
     assert code == 1 and [name for _, name in engine.sent] == ["TERM", "QUIT", "KILL"]
     assert output == (
-        "stopping run r: it has 30 s to save\nit has not ended after 40 s\nkilling run r\nerror: run r does not end\n"
+        "stopping run r: it has 30 s to save\nstill running after 40 s\nkilling run r\nerror: run r is still running\n"
         "  hint: jobctl status shows where its nodes are; ps -o pid,stat,wchan:30,args there\n"
     )
     assert 70 <= demo.clock.now < 71
@@ -193,7 +193,7 @@ def test_now_does_not_ask(demo: Stop, ends_at: str, ended_s: float) -> None:
 def test_a_run_whose_files_go_to_a_bucket_has_twice_the_grace(demo: Stop) -> None:
     demo.set(recorded(), storage="object")
     demo.run(state__node_00=node())
-    assert "it has 60 s to save\nit has not ended after 70 s" in demo()[1]
+    assert "it has 60 s to save\nstill running after 70 s" in demo()[1]
 
 
 def test_an_artifact_without_a_grace_is_damaged(demo: Stop) -> None:
@@ -369,7 +369,7 @@ def test_a_controller_that_is_silent_is_an_error_first_and_then_waited_for(demo:
     slurm(demo, states)
     run = demo.run(state__job_0="job_id=7\n")
     why = "Slurm does not answer: Unable to contact slurm controller"
-    assert demo() == (1, f"error: {why}\n  hint: try again when it answers\n")
+    assert demo() == (1, f"error: {why}\n  hint: try again when the engine answers\n")
     assert not (run.path / "control").exists() and not demo.signals("scancel")
     states.update({"7": "RUNNING None"})
     del states["silent"]
@@ -419,13 +419,13 @@ def test_all_points_of_a_sweep_are_marked_first_and_then_stopped(demo: Stop) -> 
     assert code == 0 and demo.signals("scancel") == ["scancel --signal=TERM 9_0", "scancel 9_1"]
     assert [(point.path / "control/STOP").exists() for point in points] == [True, True, False]
     assert output.startswith("sweep s: SIGTERM to all points that have not ended\nsweep s, job array 9\n")
-    assert output.count("stopped by jobctl stop before it had started") == 2 and output.count("done (exit 0)") == 1
+    assert output.count("stopped by jobctl stop before it started") == 2 and output.count("done (exit 0)") == 1
 
 
 def test_points_that_do_not_end_are_killed_and_then_an_error(demo: Stop) -> None:
     sweep(demo, {"9_0": "RUNNING None", "9_1": "COMPLETED None"}, ends_at="never")
     code, output = demo("--now")
-    assert code == 1 and "error: some points do not end\n" in output and "SIGTERM" not in output
+    assert code == 1 and "error: some points are still running\n" in output and "SIGTERM" not in output
     assert demo.signals("scancel") == ["scancel --signal=QUIT 9_0", "scancel 9_0"] and 30 <= demo.clock.now < 34
 
 
@@ -555,7 +555,7 @@ def test_a_job_that_does_not_run_yet_or_does_not_end_is_cancelled(demo: Stop) ->
     demo.calls.clear()
     skypilot(demo, "RUNNING", ends_at=" cancel ")
     demo.run("b", state__job_0=SKY_RECORD.format(""))
-    assert "it has not ended after 70 s\nkilling run b\n" in demo()[1] and cancels(demo) == ["sky cancel --yes c 3"]
+    assert "still running after 70 s\nkilling run b\n" in demo()[1] and cancels(demo) == ["sky cancel --yes c 3"]
 
 
 def test_a_node_that_cannot_be_reached_is_named(demo: Stop) -> None:
@@ -620,7 +620,9 @@ def test_a_job_that_does_not_end_is_an_error_unless_its_machines_go(demo: Stop) 
     skypilot(demo, ends_at="never")
     demo.run(state__job_0=SKY_RECORD.format(""))
     code, output = demo("--now")
-    assert code == 1 and output.endswith("error: run r does not end\n  hint: jobctl stop --down ends its machines\n")
+    assert code == 1 and output.endswith(
+        "error: run r is still running\n  hint: jobctl stop --down deletes its machines\n"
+    )
     assert demo.clock.now >= 60 and demo("--now", "--down")[0] == 0
 
 

@@ -157,7 +157,7 @@ def test_new_code_needs_a_run_to_continue(job, repository):
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ("trian.py", "there is no script trian.py in"),
+        ("trian.py", "no script trian.py in"),
         ("src/ignored.py", "the script src/ignored.py is not in the copy of"),
     ],
 )

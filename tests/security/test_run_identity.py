@@ -79,7 +79,7 @@ def test_a_run_in_another_pid_namespace_is_live_and_stays(in_container: SharedJo
     set_age(in_container.runs / "a", 3600)  # it is locked, so its silence does not matter
     assert statuses(in_container)["a"] == "live"
     done = in_container.call("clean", "--keep", "0", "--yes")
-    assert done.code == 0 and "run a stays: it is live, node 00 in another container on" in done.output
+    assert done.code == 0 and "run a is kept: it is live, node 00 in another container on" in done.output
     assert in_container.names() == ["a"]
 
 
@@ -94,7 +94,7 @@ def test_a_run_outside_is_live_in_a_container(shared_job: SharedJob) -> None:
     process = shared_job.start("submit", "--run-id", "a")
     wait_until_up(shared_job, "a")
     done = shared_job.call_in_container("clean", "--keep", "0", "--yes")
-    assert done.code == 0 and "run a stays: it is live" in done.output
+    assert done.code == 0 and "run a is kept: it is live" in done.output
     (shared_job.folder / "wait").unlink()
     assert process.communicate(timeout=TIMEOUT_S) and process.returncode == 0
 
@@ -121,7 +121,7 @@ def test_a_run_of_another_boot_is_live_while_its_heart_beats(finished: SharedJob
     edit_state(finished.runs / "a", boot=OTHER_BOOT, ended="")
     set_age(finished.runs / "a", 0)
     done = finished.call("clean", "--keep", "0", "--yes")
-    assert "run a stays: it is live, node 00 on another machine named" in done.output
+    assert "run a is kept: it is live, node 00 on another machine named" in done.output
     assert finished.call("submit", "--resume", "a").code == 1
 
 

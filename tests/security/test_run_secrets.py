@@ -73,7 +73,7 @@ def test_a_place_for_secrets_that_is_not_the_users_is_refused(job: SharedJob, is
     else:
         theirs.rename(secrets(job))
     done = job.call("submit", "--only-prepare", "--run-id", "a", MY_TOKEN="value")
-    assert done.code == 1 and "is not a folder of this user alone" in done.output
+    assert done.code == 1 and "is not a private folder of this user" in done.output
     assert not any(path.is_file() for folder in (theirs, secrets(job)) for path in folder.rglob("*"))
     assert job.names() == []
 

@@ -27,7 +27,7 @@ def contents(folder: Path) -> list[tuple[str, int]]:
 
 def test_clean_spares_and_reports_the_runs_of_another_user(both_users: SharedJob) -> None:
     done = both_users.call("clean", "--keep", "0", "--yes")
-    assert done.code == 0 and f"run theirs stays: it belongs to uid {NEIGHBOUR}" in done.output
+    assert done.code == 0 and f"run theirs is kept: it belongs to uid {NEIGHBOUR}" in done.output
     assert both_users.names() == ["theirs"]
 
 
@@ -264,7 +264,7 @@ def test_a_run_of_a_neighbour_is_not_removed_where_the_root_cannot_be_written(bo
     [
         (("stop", "--run", "theirs"), 1, f"run theirs belongs to uid {NEIGHBOUR}"),
         (("submit", "--resume", "theirs"), 1, f"run theirs belongs to uid {NEIGHBOUR}"),
-        (("clean", "--keep", "0", "--yes"), 0, f"run theirs stays: it belongs to uid {NEIGHBOUR}"),
+        (("clean", "--keep", "0", "--yes"), 0, f"run theirs is kept: it belongs to uid {NEIGHBOUR}"),
         (("status", "--all"), 0, f"belongs to uid {NEIGHBOUR}"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",

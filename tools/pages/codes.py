@@ -1,4 +1,4 @@
-"""codes.md and codes/JCNN.md: the diagnostics, out of the page of each code."""
+"""codes.md and codes/JCNN.md: the diagnostics, from the page of each code."""
 
 from __future__ import annotations
 

@@ -14,17 +14,17 @@ def page() -> str:
     spelt = [(f"`{variable.variable}`", variable.value) for variable in RuntimeVar]
     out = ["# Environment of a rank\n", GENERATED, SETTERS]
     out.append(table(("variable", "set by", "kind", "meaning"), *rows))
-    out += ["## Of other launchers\n", OTHER_LAUNCHERS, table(("variable", "set by", "meaning", "read as"), *alike)]
-    out.append("## Known only where the job runs\n")
+    out += ["## Other launchers\n", OTHER_LAUNCHERS, table(("variable", "set by", "meaning", "read as"), *alike)]
+    out.append("## Only known where the job runs\n")
     out.append(
-        "Each backend says where it learns these and how they are spelt there; what comes after reads the variable.\n"
+        "Each backend defines where these become known and how they are written there; later steps read the variable.\n"
     )
     out.append(table(("variable", "meaning"), *spelt))
     return "\n".join(out)
 
 
 SETTERS = """\
-Variables that every rank can read, also in your own program. They are set by the *launcher* (torchrun or another),
+Variables that every rank can read, including your own program. They are set by the *launcher* (torchrun or another),
 the *backend* that started the job, *jobctl* of the artifact, or the *user*. An *index* is 0 or more, a *count* 1 or
 more, a *flag* True or False. Those of torchrun are set only under torchrun, those of the user only if you set them.
 """
@@ -39,5 +39,6 @@ Without any of them there is one process.
 Two launchers that both number ranks must agree, or the run exits with 65 and names both: a `RANK` left over from
 an earlier shell would train the same shard several times. Nested launchers are allowed: `srun
 torchrun`, where srun counts agents, or mpirun in a batch job. `JOBC_LAUNCHER=srun` (`torchrun`, `mpirun`, `PMI`,
-`mvapich`, `skypilot`) uses only that launcher; an unknown name, or one that has not set a rank, exits with 65.
+`mvapich`, `skypilot`) uses only that launcher; if the name is unknown or that launcher has not
+set a rank, the rank exits with 65.
 """

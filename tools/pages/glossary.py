@@ -47,7 +47,7 @@ def page() -> str:
         rows = [(name, term["meaning"], _elsewhere(term)) for name, term in terms.items()]
         parts.append(f"\n## {heading}\n\n{table(('term', 'meaning', 'elsewhere'), *rows)}")
     sources = table(("tool", "source"), *glossary["sources"].items())
-    return "".join([*parts, f"\n## Where the words of other tools are from\n\n{sources}"])
+    return "".join([*parts, f"\n## Sources for the terms of other tools\n\n{sources}"])
 
 
 def _elsewhere(term: Term) -> str:

@@ -26,8 +26,8 @@ class Key:
 
 
 PRESETS = {  # they set keys of other sections: how one is chosen, and what for
-    "task": ("", "Presets; a key that is set elsewhere wins."),
-    "experiment": ("+", "Whole jobs of real teams, to start from; a key that is typed wins."),
+    "task": ("", "Presets; keys that are set elsewhere win."),
+    "experiment": ("+", "Complete jobs of real teams, as a starting point; keys on the command line win."),
 }
 
 

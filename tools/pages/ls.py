@@ -1,4 +1,4 @@
-"""reference/ls.md: the options of `jobc ls`, its JSON and the states, out of trainer/rt/verbs."""
+"""reference/ls.md: the options of `jobc ls`, its JSON and the states, from trainer/rt/verbs."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ handles each.
   compiles.
 - **out of reach** ({out}): jobc cannot know it.
 
-The column *fails by hand* says how the failure is reproduced, for {shown} of them; {not_run} need devices that the
+The column *fails by hand* shows how the failure is reproduced, for {shown} of them; {not_run} need devices that the
 tests do not have. *snippet*: with torch, accelerate, DeepSpeed or bash, from [pains.yaml](pains.yaml). *Slurm and ssh*:
 on the hosts of the test bed. *pod runner*: a model of Kubernetes. *Pyxis, a stand-in*: a program that follows its
 manual.

@@ -28,20 +28,20 @@ CODE = {"git": ("code.repository=https://host/name", f"code.commit={'0' * 40}")}
 LOWERED = {  # storage.run, code.kind: what becomes of them, where a backend takes them
     ("shared", "snapshot"): "`jobctl submit` copies it to `code/` of the run folder, which all nodes see",
     ("node", "snapshot"): "the same, and the copy goes to each host by tar over ssh, to each pod in a ConfigMap",
-    ("node", "rsync"): "the same, by rsync: what the last run on that host has too is copied, not sent",
+    ("node", "rsync"): "the same, by rsync: files that the last run on that host also has are not sent again",
     ("shared", "shared"): "`launch.sh` goes to `code.root`, which every node must see",
     ("node", "shared"): "`launch.sh` goes to `code.root`, which every host must have at that path",
     ("shared", "none"): "nothing is copied; the command must exist on the node",
     ("node", "none"): "nothing is copied; the command must exist on the node",
     ("shared", "image"): "it is in the image",
-    ("shared", "git"): "the first node checks the commit out to `code/` of the run; SkyPilot brings it to each",
+    ("shared", "git"): "the first node checks the commit out to `code/` of the run; SkyPilot copies it to each",
     ("node", "image"): "it is in the image",
-    ("node", "git"): "each pod checks the commit out; SkyPilot brings it to each node",
-    ("object", "snapshot"): "SkyPilot sends the copy to each node; a ConfigMap takes it to each pod",
+    ("node", "git"): "each pod checks the commit out; SkyPilot copies it to each node",
+    ("object", "snapshot"): "SkyPilot sends the copy to each node; a ConfigMap delivers it to each pod",
     ("object", "shared"): "`launch.sh` goes to `code.root`, which every node must have at that path",
     ("object", "none"): "nothing is copied; the command must exist on the node",
     ("object", "image"): "it is in the image",
-    ("object", "git"): "each pod checks the commit out; SkyPilot brings it to each node",
+    ("object", "git"): "each pod checks the commit out; SkyPilot copies it to each node",
 }
 BUCKET = {"object": ("storage.root=s3://my-bucket/runs",)}  # storage.run: what it needs
 
@@ -85,8 +85,9 @@ def fate(backend: str, *words: str) -> str:
 
 
 PLACEMENT = """\
-Three questions about a job on other machines: how your code gets there, which Python runs it, and whether the run
-folder is one or many. *yes*: supported; otherwise the diagnostic that the compiler reports. With `storage.run=node`
+Three questions about a job on other machines: how your code gets there, which Python runs it, and whether there is
+one run folder or one per node. *yes*: supported; otherwise the diagnostic that the compiler reports. With
+`storage.run=node`
 each host keeps its own part of a run, and the host of rank 0 the checkpoints: [runs.md](runs.md#no-shared-storage).
 `storage.run=auto`, the default, is `node` where pods or machines of a cloud share no storage, else `shared`.
 """

@@ -3,7 +3,7 @@
 In   train.json (config), the environment contract, the group of all ranks
 Out  a Training for loop/loop.py
 
-checks.py checks the parts that users bring, data_checks.py the data; warm_up.py runs the first pass.
+checks.py checks the parts that users provide, data_checks.py the data; warm_up.py runs the first pass.
 """
 
 import dataclasses
@@ -173,7 +173,8 @@ def build_model(recipe: Recipe, source: DataSource) -> nn.Module:
 
 def cast_to_float32(model: nn.Module) -> str:
     """Cast 16-bit parameters and buffers, which from_pretrained() may return, to float32; small updates would be lost,
-    and optimizer moments have the same dtype. Return a line for the log, or "" if nothing was cast."""
+    and optimizer moments have the same dtype. Return a line for the log, or "" if nothing was cast.
+    """
     tensors = [
         tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.dtype in (torch.bfloat16, torch.float16)
     ]

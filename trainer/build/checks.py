@@ -1,7 +1,7 @@
-"""Checks of the parts that users bring: data set, model, loss, score and counts, before the first step.
+"""Checks of the parts that users provide: data set, model, loss, score and counts, before the first step.
 
 In   what a method of the recipe returned
-Out  the same value if it is valid, else BrokenInput with one line that says what is wrong, and a hint
+Out  the same value if it is valid, else BrokenInput with one line that describes the problem, and a hint
 parallel/interface.py checks the optimizer, and recipe/user_loss.py the parameters and buffers of a loss.
 """
 

@@ -114,7 +114,7 @@ class Saver:
             under_way[1].exception()  # look() prints it
 
     def close(self) -> None:
-        """Finish the current save before the run ends, for whatever reason. Sends nothing to other ranks."""
+        """Finish the current save before the run ends, for any reason. Sends nothing to other ranks."""
         self.finish()
         self._thread.shutdown(wait=True)
         self.look()

@@ -18,7 +18,7 @@ class Snapshot:
         self._memory: dict[str, Tensor] = {}
 
     def take(self, tree: Any) -> Any:
-        """Return a tree of mappings, lists, tuples and tensors with its tensors copied; tied tensors stay tied."""
+        """Return a tree of mappings, lists, tuples and tensors with its tensors copied; tied tensors remain tied."""
         copies: dict[object, Tensor] = {}
         copied = self._take(tree, "", copies)
         if torch.cuda.is_available() and any(memory.is_pinned() for memory in copies.values()):

@@ -6,7 +6,7 @@
 
 A save writes a hidden temporary folder, flushes every file to disk, writes the manifest with sizes and hashes
 last, and only then gives the folder its name. A reader trusts only what the manifest confirms. A checkpoint that cannot
-be read (I/O error) may be sound, so it is neither skipped nor removed.
+be read (I/O error) may be intact, so it is neither skipped nor removed.
 Standard library only; contents.py defines what the files contain.
 """
 
@@ -43,7 +43,7 @@ def folder_name(step: int) -> str:
 
 
 class NewerFormat(Exception):
-    """A sound checkpoint was written by a later version of the trainer: it is neither read nor skipped."""
+    """An intact checkpoint was written by a later version of the trainer: it is neither read nor skipped."""
 
 
 def save(
@@ -61,7 +61,7 @@ def save(
     keep, keep_every_steps: kept are the newest `keep`, the best, and multiples of `keep_every_steps`
     val_loss: validation loss of these weights; None if not measured
     damaged: folders known to be damaged, which do not count
-    replaces: whether a sound checkpoint of `step` may have another state and is replaced; otherwise it is kept,
+    replaces: whether an intact checkpoint of `step` may have another state and is replaced; otherwise it is kept,
         unless its loss was measured only now
     Raises OSError if the disk cannot be written or read; then older checkpoints are untouched and nothing new is
     visible.
@@ -129,7 +129,7 @@ def _seal(tree: Mapping[str, object]) -> str:
 
 
 def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collection[str]) -> None:
-    """Remove checkpoints that are not among the newest, the best or permanent. Unreadable ones stay."""
+    """Remove checkpoints that are not among the newest, the best or permanent. Unreadable ones are kept."""
     folders = newest_first(root)
     sound = [folder for folder in folders if folder.name not in damaged]
     losses, unread = _losses(sound)
@@ -147,7 +147,7 @@ def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collect
 def best(root: Path, damaged: Collection[str] = ()) -> Path | None:
     """Return the checkpoint with the lowest validation loss (the newest of equal ones); None if none was measured.
 
-    It reads the manifests and not the link, which may be stale after a kill.
+    It reads the manifests instead of the link, which may be stale after a kill.
     damaged: names of checkpoints that do not count
     """
     return _lowest(_losses([folder for folder in newest_first(root) if folder.name not in damaged])[0])
@@ -200,7 +200,7 @@ def _remove(folder: Path) -> None:
 def remove_leftovers(root: Path) -> None:
     """Delete what killed saves and removals left behind. Only the single writer of a run may call this.
 
-    Raises OSError, and deletes nothing, if a sound checkpoint cannot be moved back into place.
+    Raises OSError, and deletes nothing, if an intact checkpoint cannot be moved back into place.
     """
     for path in root.glob(f"{TEMPORARY}*{REPLACED}"):
         _bring_back(root / folder_name(step_of(path)))

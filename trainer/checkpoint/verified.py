@@ -91,7 +91,7 @@ class VerifiedCheckpoint:
 
 
 def newest_verified(root: Path, group: Group) -> VerifiedCheckpoint | None:
-    """Return the newest sound checkpoint that any rank sees, verified by the lowest such rank; None if there is none.
+    """Return the newest intact checkpoint that any rank sees, verified by the lowest such rank; None if there is none.
 
     Raises BrokenInput if all checkpoints are damaged, or a newer one was written by a later version of the trainer;
     StorageLost, on all ranks, if one rank cannot read an existing file.

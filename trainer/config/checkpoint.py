@@ -1,4 +1,4 @@
-"""Section `checkpoint` of train.json. Apart from schema.py because script.py saves too, without a train.json."""
+"""Section `checkpoint` of train.json. Separate from schema.py because script.py also saves, without a train.json."""
 
 from dataclasses import dataclass
 

@@ -105,7 +105,7 @@ def broken_limits(tree: object) -> list[str]:
 
 
 def contradictions(config: TrainConfig) -> list[str]:
-    """Return values that are valid alone and wrong together."""
+    """Return values that are valid individually but contradict each other."""
     problems = []
     batch, model, loop = config.batch, config.model, config.loop
     product = batch.micro * batch.accumulation * config.world_size
@@ -182,7 +182,7 @@ def _is_length(value: object) -> bool:
 
 
 def _of_targets(config: TrainConfig) -> Iterator[str]:
-    """Check the trainer's own keys beside a `_target_`."""
+    """Check the trainer's own keys next to a `_target_`."""
     if config.recipe is not None and not target.DOTTED.fullmatch(config.recipe):
         yield f"recipe: expected a dotted name such as my_pkg.MyRecipe, found {config.recipe!r}"
     if isinstance(config.data, Target):

@@ -56,7 +56,7 @@ def problems(tree: object, path: str) -> Iterator[str]:
         yield f"{path}.{KEY}: expected a dotted name such as my_pkg.Net, found {shown[:60]}"
     for key, value in tree.items():
         if KEY in tree and key.startswith("_") and key != KEY:
-            yield f"{path}.{key}: keys beside {KEY} must not start with _, because they are passed as keyword arguments"
+            yield f"{path}.{key}: keys next to {KEY} must not start with _, because they are keyword arguments"
         yield from problems(value, f"{path}.{key}")
 
 

@@ -80,7 +80,8 @@ def read_extra_batches(
     split: Split, wanted: Sequence[Slots], config: LoaderConfig, device: torch.device
 ) -> list[MicroBatch]:
     """Read a few batches outside of training. If workers will read the data, a worker reads these too: a file that the
-    data set opens on first use here would be shared by all workers, with one file position."""
+    data set opens on first use here would be shared by all workers, with one file position.
+    """
     if not config.workers:
         return [MicroBatch(*fetch(split, slots)) for slots in wanted]
     batches = iter(_workers(split, wanted, replace(config, workers=1), device))
@@ -126,7 +127,8 @@ class Loader:
 
     def ahead(self) -> None:
         """Read the next step and start to copy its first batch while a GPU computes. Does nothing on a CPU, which is
-        busy; there, workers read ahead."""
+        busy; there, workers read ahead.
+        """
         if self._to.stream is not None:
             self._next = self._next or self._read()
             self._to.start(self._next[0].batch)
@@ -187,7 +189,8 @@ def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device:
 
 class _Plain:
     """Slots without tensors, as a rank sends them to its workers. A tensor would be sent as a file served by a thread,
-    and a process forked beside such a thread may deadlock on a lock that the thread held."""
+    and a process forked while such a thread runs may deadlock on a lock that the thread held.
+    """
 
     def __init__(self, slots: Iterable[Slots]) -> None:
         self._slots = slots

@@ -1,7 +1,7 @@
 """Interface of a data source.
 
 A source has two splits. A split maps sample indices to (inputs, targets); it has no position and no randomness,
-so order.py alone decides the order of samples, and a resume needs one integer.
+so only order.py determines the order of samples, and a resume needs one integer.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """NCCL's flight recorder for ranks that no launch.sh has started: when a collective hangs, each writes its last ones.
 
-launch.sh sets the same variables in jobs with GPUs; variables that are set stay. Names as of torch 2.9 to 2.13, which
+launch.sh sets the same variables in jobs with GPUs; variables that are already set are not changed. Names as of torch 2.9 to 2.13, which
 reads them when a process group is made; torchtitan sets them in the same place (distributed/utils.py, init_distributed).
 """
 

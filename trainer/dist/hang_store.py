@@ -134,7 +134,7 @@ class StatusBoard:
 
 
 def describe_culprit(statuses: Sequence[RankStatus | None], names: Sequence[str]) -> str:
-    """Describe which rank holds up the others. statuses: by rank; None = not responding"""
+    """Describe which rank holds up the others. statuses: status of each rank; None = not responding"""
     failed = [name for name, status in zip(names, statuses, strict=True) if status and status.phase == "failed"]
     if failed:
         return f"{_listed(failed)} failed; see logs/rank_NN.log"

@@ -105,7 +105,9 @@ class Hooks:
         return ValidationOutcome(result, is_interrupted=result is None)
 
     def checkpoint(self, done: int, requests: Requests, validation: ValidationOutcome) -> None:
-        """Save at the configured interval, on request, and before exit. requests: of any rank, before the step"""
+        """Save at the configured interval, on request, and before exit. requests: requests of any rank, before the
+        step
+        """
         is_end = done == self.training.total_steps or requests.stop or validation.ends_run
         if requests.give_up and not is_end:
             self.fail_unsaved(done)

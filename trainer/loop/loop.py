@@ -71,7 +71,7 @@ def train(training: Training, hooks: Hooks, watch: HangWatchdog) -> int:
 
 
 def train_step(training: Training, step: int, requests: Requests) -> StepResult:
-    """Run optimizer step `step`, counted from 0. requests: of this rank
+    """Run optimizer step `step`, counted from 0. requests: requests of this rank
 
     Raises Diverged for a NaN or Inf loss or gradient when loop.on_nan=stop. A skipped step changes neither weights nor
     buffers.

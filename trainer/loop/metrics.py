@@ -140,7 +140,7 @@ def _open(path: Path) -> int:
 
 
 def flush_interval(flush_s: float, ranks_of_node: int) -> float:
-    """Return the seconds between two writes of one rank that keep its node within WRITES_PER_S; 0 stays 0."""
+    """Return the seconds between two writes of one rank that keep its node within WRITES_PER_S; 0 for 0."""
     return max(flush_s, ranks_of_node / WRITES_PER_S) if flush_s else 0.0
 
 

@@ -32,8 +32,8 @@ def requests_of_rank(training: Training, signals: StopSignals, saver: Saver) -> 
 def stop_exit_code(training: Training, signals: StopSignals, done: int) -> int:
     """Return the exit code of a run that saved and stops early: DONE for control/STOP, else PREEMPTED.
 
-    All ranks call it and get the same code. They sum up who sees control/STOP, because nodes without a shared run
-    folder may see it at different times.
+    All ranks call it and get the same code. They count the nodes that see control/STOP, because nodes without a shared
+    run folder may see it at different times.
     """
     num_stop_files = training.group.start_sum([stop_file(training.run_dir).exists()])()[0]
     code = exit_codes.DONE if num_stop_files else exit_codes.PREEMPTED

@@ -34,7 +34,7 @@ class Stragglers:
         self._steps, self._sums = 0, [OwnWork(0.0, 0.0, 0.0)] * len(names)
 
     def after(self, steps: int, work: Sequence[OwnWork]) -> str:
-        """Return a line about a straggler, or "". work: by rank, of the last `steps` steps"""
+        """Return a line about a straggler, or "". work: work times of the last `steps` steps, by rank"""
         self._steps += steps
         self._sums = [OwnWork(*map(sum, zip(old, new, strict=True))) for old, new in zip(self._sums, work, strict=True)]
         if self._steps < STEPS:

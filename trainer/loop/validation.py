@@ -22,7 +22,7 @@ POLL_S = 1.0  # between two polls for stop requests
 
 
 class Failed(Exception):
-    """Validation error, raised on all ranks together so that they can save first. error: of this rank, or None"""
+    """Validation error, raised on all ranks together so that they can save first. error: this rank's error, or None"""
 
     def __init__(self, error: Exception | None) -> None:
         super().__init__("the validation failed" if error else "the validation failed on another rank")
@@ -31,7 +31,7 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Validation:
-    """Result of a validation. loss: per item, nats for cross-entropy; score: of the data source or the recipe"""
+    """Result of a validation. loss: per item, nats for cross-entropy; score: score of the data source or the recipe"""
 
     loss: float
     score: float

@@ -78,7 +78,7 @@ def recomputed(forward: Forward) -> Forward:
 
 
 def compiled(forward: Forward) -> Forward:
-    """Wrap `forward` in torch.compile: it compiles once for the first shape, and once more for all other shapes.
+    """Wrap `forward` in torch.compile: it compiles once for the first shape, and again for all other shapes.
 
     With dynamic=False torch 2.13 would compile eight shapes and run all others uncompiled.
     """

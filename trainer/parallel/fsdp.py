@@ -6,7 +6,7 @@ hsdp  a 2-D mesh: `shards` consecutive ranks share a copy, and the copies exchan
 
 Checkpoints are unsharded, as with DDP, so a run can resume with a different number of ranks or kind of parallelism.
 The cost is CPU memory for all weights and moments (12 bytes per parameter): on rank 0 during a save, and on every rank
-during a resume, plus the bytes of the file. On the device it is one tensor at a time.
+during a resume, plus the bytes of the file. On the device, one tensor at a time is gathered.
 Source torch 2.13, torch.distributed.fsdp.fully_shard; tested on CPUs with gloo.
 """
 
@@ -107,7 +107,8 @@ class Fsdp(Stepped):
 
     def _on_first(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Yield unsharded copies on the CPU of rank 0; other ranks only contribute their shards. Values that are not
-        tensors, such as the step of some optimizers, are yielded unchanged."""
+        tensors, such as the step of some optimizers, are yielded unchanged.
+        """
         for name, value in values.items():
             full = full_tensor(value)
             if self.group.is_first:

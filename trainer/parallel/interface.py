@@ -50,7 +50,9 @@ class Parallel(Protocol):
         """Run a backward pass without effect, before the first step. counted: count() returned the item count"""
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
-        """Return the context of one forward and backward pass. last: of the step, in which gradients are exchanged"""
+        """Return the context of one forward and backward pass. last: whether it is the last pass of the step, which
+        exchanges gradients
+        """
 
     def backward(self, loss: Tensor, last: bool) -> None:
         """Run the backward pass. The gradient exchange computes the mean over ranks."""
@@ -114,14 +116,15 @@ def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
         raise BrokenInput("recipe: the optimizer from build_optimizer() has none of the model's parameters", hint=hint)
     if left_out and group.is_first:
         count = f"{len(left_out)} of {len(trainable)} parameters"
-        line = f"warning: {count} are not in the optimizer and stay unchanged"
+        line = f"warning: {count} are not in the optimizer and will not be trained"
         print(f"{line}\n  {shown}", flush=True)
     return optimizer
 
 
 def refuse_another_rate(optimizer: Optimizer, recipe: Recipe, group: Group) -> None:
     """Raise BrokenInput if a recipe's own optimizer has a learning rate other than optim.lr, which the trainer sets.
-    If the rate is only the default of the optimizer's class, rank 0 prints a note instead."""
+    If the rate is only the default of the optimizer's class, rank 0 prints a note instead.
+    """
     lr = schedule_of(recipe.config.optim).lr
     largest = max(float(param_group["lr"]) for param_group in optimizer.param_groups)
     if type(recipe).build_optimizer is Recipe.build_optimizer or math.isclose(largest, lr, rel_tol=1e-6):

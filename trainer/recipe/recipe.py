@@ -58,18 +58,21 @@ class Recipe:
 
     def build_optimizer(self, model: nn.Module) -> Optimizer:
         """Return the optimizer. The largest learning rate of its groups must be optim.lr. Before each step the trainer
-        sets that rate from the schedule, and scales the rates of other groups in proportion."""
+        sets that rate from the schedule, and scales the rates of other groups in proportion.
+        """
         return build_optimizer(model, self.config.optim)
 
     def count(self, batch: Any) -> float | None:
         """Return the number of items in a batch, by which the loss is divided. It overrides the count of loss(); both
-        must agree for the first batch. None: only loss() can count them, and gradients are scaled later."""
+        must agree for the first batch. None: only loss() can count them, and gradients are scaled later.
+        """
         loss = type(self).loss is Recipe.loss and self.items_of is cross_entropy
         return int((inputs_and_targets(batch)[1] != IGNORE).sum()) if loss else None
 
     def loss(self, model: nn.Module, batch: Any) -> tuple[Sum, Count]:
         """Return the sum of the loss over the items of a batch, and their number. Do not return a mean, because the
-        divisor is the number of items on all ranks."""
+        divisor is the number of items on all ranks.
+        """
         inputs, targets = inputs_and_targets(batch)
         if self.items_of is cross_entropy:
             return cross_entropy(outputs(model, inputs), targets), None
@@ -90,7 +93,7 @@ class Recipe:
     def flops_per_sample(self, num_parameters: int) -> float | None:
         """Return the FLOPs of forward and backward for one sample, for the MFU; None if unknown.
 
-        num_parameters: of the whole model
+        num_parameters: number of parameters of the whole model
         """
         if type(self).build_model is not Recipe.build_model:  # config.model does not describe the model then
             return None
@@ -142,7 +145,7 @@ def cross_entropy(logits: Any, targets: Tensor) -> Sum:
         raise BrokenInput(
             f"model: outputs and targets do not match: {got} for {targets.dtype} targets {list(targets.shape)}",
             [f"cross-entropy needs outputs {[*targets.shape, 'classes']} and integer targets"],
-            hint="another model._target_, or a loss of your own: loss._target_",
+            hint="another model._target_, or your own loss: loss._target_",
         )
     try:
         return F.cross_entropy(logits.flatten(0, -2).float(), targets.flatten(), ignore_index=IGNORE, reduction="sum")
@@ -159,7 +162,7 @@ def loss_sum_and_count(
 ) -> tuple[Sum, Count]:
     """Return (sum, count) of a loss.
 
-    result: of the loss function: (sum, count), or one loss per item (0 for ignored targets)
+    result: result of the loss function: (sum, count), or one loss per item (0 for ignored targets)
     Raises BrokenInput for any other result.
     """
     name = config.loss.name if isinstance(config.loss, Target) else "cross_entropy"
@@ -191,7 +194,8 @@ def loss_sum_and_count(
 
 def ignore_index_of(items_of: Callable[..., Any]) -> Any:
     """Return the ignore_index of a torch loss: an attribute of CrossEntropyLoss and NLLLoss, an argument of
-    cross_entropy() and nll_loss() in torch 2.13. None: every target counts."""
+    cross_entropy() and nll_loss() in torch 2.13. None: every target counts.
+    """
     if isinstance(items_of, nn.Module):
         return getattr(items_of, "ignore_index", None)
     try:

@@ -39,7 +39,7 @@ Pause = Callable[[float], None]
 
 
 class BucketError(Exception):
-    """A request that failed. code: the exit code, which says whether another attempt may help."""
+    """A request that failed. code: the exit code, which shows whether a retry may help."""
 
     def __init__(self, title: str, hint: str, code: int) -> None:
         super().__init__(title)
@@ -78,8 +78,8 @@ class Bucket:
     def put(self, key: str, content: bytes, only_new: bool = False) -> bool:
         """Write an object; return False if only_new is set and the object exists.
 
-        A store without If-None-Match (an old Ceph or MinIO) rejects the request or overwrites the object. A caller to
-        whom that matters reads the object again.
+        A store without If-None-Match (an old Ceph or MinIO) rejects the request or overwrites the object. Callers
+        that need certainty read the object again.
         """
         headers = {"If-None-Match": "*"} if only_new else {}
         answer = self._ask("PUT", key, body=content, headers=headers, fine=(200, 412, 409, 501))
@@ -202,7 +202,7 @@ class Bucket:
                 raise self._error(method, path, answer)
             failure = f"HTTP {answer.status} {reason}"
         title = f"the object store at {self._host} does not answer: {failure} ({TRIES} attempts)"
-        raise BucketError(title, "check storage.endpoint and the network of the node", exit_codes.PEER_LOST)
+        raise BucketError(title, "check storage.endpoint and the node's network", exit_codes.PEER_LOST)
 
     def _once(
         self, method: str, path: str, query: Mapping[str, str], body: bytes, headers: Mapping[str, str], most: int

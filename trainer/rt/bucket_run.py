@@ -1,4 +1,4 @@
-"""Coordinate a run in a bucket without a shared folder: attempt number, owner, and whether all nodes joined.
+"""Coordinate a run in a bucket without a shared folder: attempt number, owner, and whether all nodes have joined.
 
     state/run                     written with the run: job, created, init_from (the run whose weights it starts from)
     starts/00002/owner            the engine's id of the submission that began attempt 2; its first node writes it
@@ -150,7 +150,7 @@ class BucketRun:
                 )
             if time.monotonic() - began < LOOK_S:
                 wait = f"waiting until it has been inactive for {SILENT_S:.0f} s"
-                print(f"jobc: another job of this run was active {age:.0f} s ago: {wait}", flush=True)
+                print(f"jobc: another job was using this run {age:.0f} s ago: {wait}", flush=True)
             self._pause(5 * LOOK_S)
 
     def _heard(self, attempt: int) -> Mapping[str, float]:

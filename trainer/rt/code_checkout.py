@@ -1,11 +1,12 @@
 """Check out the user's code from a git repository, at one commit, to RUN/code.
 
 In   repository (https, ssh, git, http or a path) and commit; GIT_TOKEN, if set (a secret of the job), is the password
-     for https, of the repository's host and port and of no other
+     for https, only for the host and port of the repository
 Out  RUN/code with its submodules; the ranks may write there. Or StartFailure: 65 if the commit is not there, 1 if the
      repository does not answer, three times
 
-Asks no questions, and runs no hook. The settings of git are environment variables: in no file, on no command line.
+Asks no questions, and runs no hooks. Git's settings are passed in environment variables, not in a file or on a command
+line.
 Source: git-config(1), gitcredentials(7); git 2.31 and newer (GIT_CONFIG_COUNT)
 """
 
@@ -37,13 +38,13 @@ _PASSWORD = '!printf "username=git\\npassword=%s\\n" "$GIT_TOKEN" #'  # for git'
 
 
 def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str, str]) -> None:
-    """Make RUN/code, if it is not there. Raises StartFailure."""
+    """Create RUN/code if it does not exist. Raises StartFailure."""
     code, copy = run / "code", run / ".code"
     if code.is_dir():
         return
     if shutil.which("git", path=environ.get("PATH")) is None:
         title = f"git is not found on {os.uname().nodename}"
-        raise StartFailure(DATA_BROKEN, title, "put it into the image; or code=image")
+        raise StartFailure(DATA_BROKEN, title, "install it in the image; or code=image")
     check_source(repository, commit, environ)
     if os.path.lexists(copy):
         attempt_to(f"remove {copy}", remove_folder, copy)
@@ -61,9 +62,9 @@ def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str,
 
 
 def check_source(repository: str, commit: str, environ: Mapping[str, str]) -> None:
-    """Raise StartFailure if git would take them for an option or a command, or would send the token in the clear."""
+    """Raise StartFailure if git would take them for an option or a command, or would send the token unencrypted."""
     if repository.startswith("-") or re.match("[A-Za-z0-9]+::", repository):
-        title = f"code.repository is not a repository that jobc fetches: {repository}"
+        title = f"code.repository is not a URL that jobc can fetch: {repository}"
         raise StartFailure(DATA_BROKEN, title, "https://HOST/NAME, ssh://HOST/NAME or USER@HOST:NAME")
     if not _COMMIT.fullmatch(commit):
         raise StartFailure(DATA_BROKEN, f"code.commit is not a commit: {commit}", "git rev-parse HEAD prints one")
@@ -71,11 +72,11 @@ def check_source(repository: str, commit: str, environ: Mapping[str, str]) -> No
         return
     host = host_of(repository)
     if repository.startswith("http://") and not _LOCAL.fullmatch(host):
-        title = f"GIT_TOKEN is not sent over http, where it can be read on its way: {repository}"
-        hint = "https in code.repository; or no secrets.GIT_TOKEN for a public one"
+        title = f"GIT_TOKEN is not sent over http, where anyone on the network could read it: {repository}"
+        hint = "use https in code.repository; or remove secrets.GIT_TOKEN for a public repository"
         raise StartFailure(DATA_BROKEN, title, hint)
     if not _HOST.fullmatch(host):
-        title = f"code.repository has no host that GIT_TOKEN could be for: {repository}"
+        title = f"code.repository has no host to which GIT_TOKEN could be sent: {repository}"
         raise StartFailure(DATA_BROKEN, title, "https://HOST/NAME")
 
 
@@ -86,7 +87,7 @@ def host_of(url: str) -> str:
 
 
 def git_environment(repository: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a git that takes the password from GIT_TOKEN and nothing from the user."""
+    """Return an environment in which git takes the password from GIT_TOKEN and no settings from the user."""
     kept = {name: value for name, value in plain_environment(environ).items() if name not in _UNSET}
     count = kept.get("GIT_CONFIG_COUNT", "")
     first = int(count) if re.fullmatch("[1-9][0-9]{0,3}", count) else 0  # after the settings of the caller
@@ -110,7 +111,7 @@ def _settings(repository: str, has_token: bool) -> list[tuple[str, str]]:
     settings += [(f"protocol.{name}", "never") for name in ("allow", "ext.allow", "fd.allow")]  # ext:: runs a command
     settings += [(f"protocol.{name}.allow", "always") for name in ("https", "http", "ssh", "git")]
     settings.append(("protocol.file.allow", "user"))  # for code.repository, not for a submodule
-    # the target of a redirection gets no password, unless it is the same host
+    # the target of a redirect gets no password, unless it is the same host
     settings.append(("http.followRedirects", "initial"))
     if has_token:
         settings.append(("credential.helper", ""))  # forget those of other configuration files
@@ -121,7 +122,7 @@ def _settings(repository: str, has_token: bool) -> list[tuple[str, str]]:
 
 
 def _fetch(at: list[str], repository: str, commit: str, git: Mapping[str, str], plain: Mapping[str, str]) -> None:
-    """Fetch the commit alone, else, from a server that gives no commit by its hash, all branches. Tries three times."""
+    """Fetch only the commit, or all branches if the server does not serve commits by hash. Tries three times."""
     alone = [*at, "fetch", "--quiet", "--depth=1", "--no-tags", "--", repository, commit]
     everything = [*at, "fetch", "--quiet", "--", repository, *_BRANCHES]
     for remaining in reversed(range(TRIES)):
@@ -135,12 +136,12 @@ def _fetch(at: list[str], repository: str, commit: str, git: Mapping[str, str], 
         if code == 0:
             return
         if any(words in output for words in _ABSENT):
-            hint = "git push it, or set code.commit to one that is there"
+            hint = "git push it, or set code.commit to an existing commit"
             raise StartFailure(DATA_BROKEN, f"commit {commit} is not in {repository}", hint)
         if remaining:
             time.sleep(RETRY_S)
     title = f"cannot fetch commit {commit} of {repository}: {_last_line(output)}"
-    raise StartFailure(CRASHED, title, "a private one needs secrets.GIT_TOKEN, with https")
+    raise StartFailure(CRASHED, title, "a private repository needs secrets.GIT_TOKEN and https")
 
 
 def _fetch_submodules(at: list[str], commit: str, git: Mapping[str, str]) -> None:
@@ -149,8 +150,8 @@ def _fetch_submodules(at: list[str], commit: str, git: Mapping[str, str]) -> Non
     if code:
         reason = next((line for line in output.split("\n") if line.startswith("fatal: ")), _last_line(output))
         hint = (
-            "they come over https, http, ssh or git; a private one must be on the host of code.repository, which alone"
-            " gets GIT_TOKEN"
+            "submodules must use https, http, ssh or git; private ones must be on the host of code.repository, because"
+            " GIT_TOKEN is only sent there"
         )
         raise StartFailure(CRASHED, f"cannot fetch the submodules of {commit}: {reason}", hint)
 

@@ -77,7 +77,7 @@ class _Search:
             if os.environ.get("GIT_DIR") or os.environ.get("GIT_WORK_TREE"):
                 raise Failure(
                     f"GIT_DIR or GIT_WORK_TREE is set, and {self.root} has no .git",
-                    "unset GIT_DIR GIT_WORK_TREE, and list in .jobcignore what the run must not get",
+                    "unset GIT_DIR GIT_WORK_TREE, and list in .jobcignore what must not be copied into the run",
                     DATA_BROKEN,
                 )
             return False

@@ -1,7 +1,7 @@
-"""`jobctl container [RANK] [PAYLOAD] [COMMAND…]`: start launch.sh once more, inside the container of the job.
+"""`jobctl container [RANK] [PAYLOAD] [COMMAND…]`: run launch.sh again, inside the container of the job.
 
 In   container of .jobc/job.json; the environment of the node after its modules were loaded; the project as working
-     directory. Everything of jobc runs inside, supervisor and verbs as well.
+     directory. Everything of jobc runs inside, including supervisor and verbs.
 Out  this process becomes `docker run` or `apptainer exec`. launch.sh sees JOBC_INSIDE: 1 if a check of preflight failed
      outside, else 0; and JOBC_STARTER, `PID START_TICKS` of this process: supervise.py ends the node when it is gone
 Exit 65 if the image does not start; 1 if the container of this node already runs
@@ -59,7 +59,8 @@ def _enter(command: list[str], payload: str, environ: dict[str, str]) -> NoRetur
 
 
 def _add_secrets(settings: NodeSettings, environ: dict[str, str], payload: str) -> bool:
-    """Add the secrets of the job to the environment. Return whether one is missing, which ends all but preflight.
+    """Add the secrets of the job to the environment. Return whether one is missing, which ends every payload except
+    preflight.
 
     Raises NodeFailure.
     """
@@ -76,7 +77,9 @@ def _add_secrets(settings: NodeSettings, environ: dict[str, str], payload: str) 
 
 
 def _leave_terminal() -> None:
-    """Read from /dev/null and print through `cat`: with a terminal, apptainer exec loses signals that it alone gets."""
+    """Read from /dev/null and print through `cat`: with a terminal, apptainer exec loses signals that only it
+    receives.
+    """
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.stdout.flush()
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C does not end `cat` before its last line

@@ -1,7 +1,7 @@
-"""Find the image and the folders of a node whose job runs in a container of Docker or Apptainer.
+"""Find the image and the folders of a node whose job runs in a Docker or Apptainer container.
 
 In   settings of the node, its environment, the payload of launch.sh
-Out  the command that starts bash in the container, after a try that the image starts; or NodeFailure
+Out  the command that starts bash in the container, after testing that the image starts; or NodeFailure
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ContainerNode:
     """One node that enters its container."""
 
     def __init__(self, artifact: Path, settings: NodeSettings, environ: dict[str, str], payload: str) -> None:
-        """environ: of the container; the secrets are already in it"""
+        """environ: environment of the container, including the secrets"""
         self.artifact, self.settings, self.environ, self.payload = artifact, settings, environ, payload
         self.chosen = settings.container or {}
         self.runtime, self.image = str(self.chosen["kind"]), str(self.chosen["image"])
@@ -67,8 +67,8 @@ class ContainerNode:
         return [*options, *start]
 
     def _new_name(self) -> str:
-        """Return the name of the container in which this node trains, so that there is only one, also without file
-        locks. Raises LiveNode.
+        """Return the name of this node's training container, so that there is only one, even without file locks.
+        Raises LiveNode.
         """
         name = container_name(self.environ)
         self._run("docker", "rm", "--", name)  # removes one that has ended, not one that runs
@@ -94,18 +94,18 @@ class ContainerNode:
             raise NodeFailure(DATA_BROKEN, f"no docker on {self.host}", "install it there, or container=apptainer")
         done = self._run("docker", "version", "--format", "{{.Server.Version}}")
         if done.returncode != 0:
-            hint = "does its daemon run, and are you in the group docker?"
+            hint = "is its daemon running, and are you in the group docker?"
             title = f"docker does not answer on {self.host}: {reason(done.stdout)}"
             raise NodeFailure(DATA_BROKEN, title, hint)
         if self._run("docker", "image", "inspect", image).returncode == 0:
             return True
         if self.payload == "check":
             return False  # the start pulls it, and shows that this takes time
-        print(f"jobc: {self.host} pulls the image {image}", file=sys.stderr, flush=True)
+        print(f"jobc: {self.host} is pulling the image {image}", file=sys.stderr, flush=True)
         done = self._run("docker", "pull", "--quiet", image)
         if done.returncode != 0:
             title = f"no image {image} on {self.host}: {reason(done.stdout)}"
-            raise NodeFailure(DATA_BROKEN, title, "check its name; docker login for a private one")
+            raise NodeFailure(DATA_BROKEN, title, "check its name; for a private image, run docker login")
         return True
 
     def _find_apptainer_image(self) -> tuple[str, str]:
@@ -113,7 +113,7 @@ class ContainerNode:
         image = self.image
         program = self._which("apptainer") or self._which("singularity")
         if not program:
-            hint = "python.modules=[apptainer] loads it where the site has it as a module"
+            hint = "python.modules=[apptainer], if the site has it as a module"
             raise NodeFailure(DATA_BROKEN, f"no apptainer or singularity on {self.host}", hint)
         if "://" not in image:
             image = os.path.join(self.project, image)
@@ -146,14 +146,14 @@ class ContainerNode:
         )
 
     def _mounts(self) -> Iterator[str]:
-        """Yield values of --mount: those of the spec, and the folders of the job that exist. The first one for a target
+        """Yield values of --mount: those of the spec, then existing folders of the job. The first one for a target
         counts. Raises NodeFailure if a path of the spec is missing.
         """
         binds: dict[str, str] = {}
         mounts: list[dict[str, Any]] = self.chosen["mounts"]
         for mount in mounts:
             if not os.path.exists(mount["source"]):
-                hint = "mounts or storage.data names it; every node needs it"
+                hint = "it is set by mounts or storage.data, and must exist on every node"
                 raise NodeFailure(DATA_BROKEN, f"no {mount['source']} on {self.host}", hint)
             binds.setdefault(mount["target"], bind_mount(mount["source"], mount["target"], mount["read_only"]))
         for folder in filter(os.path.isdir, self._folders()):
@@ -173,7 +173,7 @@ class ContainerNode:
         yield str(self.artifact)
 
     def _working_directory(self) -> str:
-        """Return the working directory by the path that the mounts have, which may contain symbolic links."""
+        """Return the working directory as the path used in mounts, which may contain symbolic links."""
         path = self.environ.get("PWD", "")
         return path if os.path.isabs(path) and os.path.realpath(path) == os.getcwd() else os.getcwd()
 
@@ -183,7 +183,7 @@ class ContainerNode:
         return shutil.which(program, path=self.environ.get("PATH")) or ""
 
     def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command without stdin; its two outputs are in stdout."""
+        """Run a command without stdin; its stderr is merged into stdout."""
         return subprocess.run(
             command,
             env=self.environ,

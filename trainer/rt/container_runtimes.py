@@ -1,7 +1,7 @@
 """Command lines of Docker and Apptainer that start a program in the container of a job.
 
 Process numbers, the network, the host name, the user and the paths are the same inside and outside, so that
-`jobctl stop` and `jobctl status` work from outside. No value of a variable is in a command line, because `ps` shows it.
+`jobctl stop` and `jobctl status` work from outside. No value of a variable is on a command line, because `ps` shows it.
 Source: docker run, Docker 20.10 to 28; apptainer exec, Apptainer 1.1 to 1.5.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-# Variables that a container gets if they are set outside, beside the secrets of the job.
+# Variables that a container gets if they are set outside, in addition to the secrets of the job.
 PASSED = (
     "JOBC_*", "SLURM_*", "NCCL_*", "RCCL_*", "TORCH_*", "UCX_*", "FI_*", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HOME", "USER", "LOGNAME", "TMPDIR", "TERM", "LANG", "LC_ALL", "TZ",
@@ -24,7 +24,7 @@ _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Devices(NamedTuple):
-    """Devices of this node that the container gets. rocm_groups: group IDs of the AMD devices, () without any"""
+    """Devices of this node that the container gets. rocm_groups: group IDs of the AMD devices; () if there are none"""
 
     nvidia: bool = False
     rocm_groups: tuple[int, ...] = ()
@@ -43,7 +43,7 @@ class Container(NamedTuple):
     """One start of an image.
 
     image: name for Docker; path or URL for Apptainer; mounts: values of --mount; variables: names to pass
-    options: words of container.options; shm_bytes: size of /dev/shm, None for that of the host
+    options: words of container.options; shm_bytes: size of /dev/shm, None for the host's
     """
 
     image: str
@@ -72,7 +72,7 @@ def passed_variables(names: Iterable[str], secrets: Iterable[str]) -> tuple[str,
 
 
 def devices_of_node(gpus: int) -> Devices:
-    """Return the devices of this node. gpus: GPUs that the job uses on it; 0 leaves all of them out"""
+    """Return the devices of this node. gpus: GPUs that the job uses on it; 0 excludes all of them"""
     amd = ["/dev/kfd", *sorted(glob.glob("/dev/dri/render*"))] if gpus and os.path.exists("/dev/kfd") else []
     return Devices(
         bool(gpus) and os.path.exists("/dev/nvidiactl"),
@@ -101,7 +101,7 @@ def remedy(line: str) -> str:
 
 
 def docker_options(container: Container, user: User) -> list[str]:
-    """Return the command up to the options that only one of several starts has."""
+    """Return the command up to the options that differ between starts."""
     words = [
         "docker",
         "run",
@@ -152,6 +152,6 @@ def apptainer_start(container: Container) -> list[str]:
 
 
 def apptainer_variables(names: Iterable[str], program: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables by which Apptainer passes others. HOME is left out, because it rejects that one."""
+    """Return the variables that pass others to Apptainer containers. HOME is left out, because it rejects that one."""
     prefix = "SINGULARITYENV_" if os.path.basename(program) == "singularity" else "APPTAINERENV_"
     return {prefix + name: environ[name] for name in names if name != "HOME"}

@@ -1,4 +1,4 @@
-"""Find credentials for an object store in the same places as AWS' own tools.
+"""Find credentials for an object store in the same places as AWS's own tools.
 
 In    the environment variables of a node; the files and services that they name
 Out   Credentials, or None: then requests are not signed

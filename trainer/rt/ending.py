@@ -125,7 +125,7 @@ class Ending:
     def _stop_lingering(self) -> None:
         """Remove `lingers` from the state file, because all peers know that this node has ended.
 
-        Leaves the state file of a later supervisor, and a run that was removed, as they are.
+        Does not change the state file of a later supervisor, or a run that was removed.
         """
         state = read_small(self.run_folder.node_state(self.node))
         if state and state[1].get("pid") == str(self.state["pid"]) and self.recorded.pop("lingers", ""):
@@ -159,7 +159,9 @@ class Ending:
             self.output.say(f"cannot write to the run folder: {error}")
 
     def _wait_for_peers(self, signals: SignalQueue, most_s: float) -> None:
-        """Wait until the links are closed. SIGQUIT ends the wait; Ctrl-C stops the other nodes, which ends it too."""
+        """Wait until the links are closed. SIGQUIT ends the wait, and so does Ctrl-C, because it stops the other
+        nodes.
+        """
         deadline = time.monotonic() + most_s
         self.peers.leave()
         while self.peers.are_linked and time.monotonic() < deadline:

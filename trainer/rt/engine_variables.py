@@ -4,9 +4,10 @@ In   environment of a rank: torchrun's variables, and those that Slurm or an MPI
 Out  Slurm's variables as srun sets them with one task per rank; MPI's are kept if they match the ranks, else removed
 
 One Slurm task, or one MPI process, may start all ranks of a node. Libraries in a rank compare both sets of variables:
-- pytorch-ignite requires SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS beside SLURM_JOB_ID, and they must equal RANK,
+- pytorch-ignite requires SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS in addition to SLURM_JOB_ID, and they must equal
+RANK,
   LOCAL_RANK and WORLD_SIZE (ignite/distributed/comp_models/native.py): so Slurm's are rewritten, not unset.
-- Lightning reads them instead of RANK, unless torchrun started it, and requires SLURM_NTASKS_PER_NODE beside
+- Lightning reads them instead of RANK, unless torchrun started it, and requires SLURM_NTASKS_PER_NODE in addition to
   SLURM_NTASKS (lightning/fabric/plugins/environments/slurm.py). submitit, JAX and TensorFlow also read them.
 - MPI's name a server that expects one process: two ranks that both call MPI_Init as that process would fail, and a
   rank without these variables is alone in its MPI_COMM_WORLD.

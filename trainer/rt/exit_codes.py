@@ -26,19 +26,19 @@ MEANING = {
     INTERRUPTED: "stopped by Ctrl-C",
 }
 
-# jobc and torchrun kill the wrapper of a rank, so something else killed a rank whose wrapper lives.
+# jobc and torchrun kill a rank's wrapper, so if the wrapper is alive, something else killed the rank.
 KILLED = "killed by SIGKILL, not sent by jobc: probably out of memory (check dmesg)"
 
 # Usual causes of a signal to a rank that was not asked to stop, and what to do about them.
 USUAL_CAUSES: dict[int, str] = {
-    signal.SIGABRT: "usually a failed check in C++ or CUDA, or NCCL's timeout; the end of the log says which",
-    signal.SIGSEGV: "usually a native extension that was built for another torch, CUDA or Python",
+    signal.SIGABRT: "usually a failed check in C++ or CUDA, or NCCL's timeout; the end of the log shows which",
+    signal.SIGSEGV: "usually a native extension built for another torch, CUDA or Python",
     signal.SIGBUS: "usually /dev/shm is full (df /dev/shm): raise shm, or use fewer data loader workers",
-    signal.SIGILL: "usually a program that was built for a newer CPU",
+    signal.SIGILL: "usually a program built for a newer CPU",
     signal.SIGFPE: "usually an integer division by zero in native code",
     signal.SIGKILL: "probably out of memory (check dmesg)",
-    signal.SIGXCPU: "its limit of CPU time (ulimit -t)",
-    signal.SIGXFSZ: "its limit of file size (ulimit -f)",
+    signal.SIGXCPU: "its CPU time limit (ulimit -t)",
+    signal.SIGXFSZ: "its file size limit (ulimit -f)",
     signal.SIGTERM: "not sent by jobc",
 }
 USUAL_STATUS = {
@@ -49,7 +49,7 @@ USUAL_STATUS = {
 
 
 def with_usual_cause(status: int) -> str:
-    """Return in words how a rank ended, with the usual cause. status: exit status, or -N = killed by signal N."""
+    """Describe how a rank ended, with the usual cause. status: exit status, or -N = killed by signal N."""
     if status < 0:
         words, cause = f"killed by {_name(-status)}", USUAL_CAUSES.get(-status, "")
     elif 128 < status < 160:  # a shell returns this if a signal killed its command

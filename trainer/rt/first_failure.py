@@ -17,7 +17,9 @@ from .run_folder import RunFolder, count_of, read_small, write_small
 
 
 def keep_earliest(run: RunFolder, code: str, keys: Mapping[str, object]) -> None:
-    """Record a failure unless an earlier one is recorded. Nodes may write at once, so failed nodes call this again."""
+    """Record a failure unless an earlier one is recorded. Nodes may write at the same time, so failed nodes call this
+    again.
+    """
     recorded = read_small(run.first_failure)
     if recorded and not is_earlier(code, keys, *recorded):
         return

@@ -50,12 +50,12 @@ class Git:
         if shutil.which("git") is None:
             raise Failure(
                 f"git is not found on {os.uname().nodename}, and {self.folder} is in a git repository",
-                "install git: without it the run would get what .gitignore keeps out; or code=shared",
+                "install git: without it jobc would copy the files that .gitignore excludes; or code=shared",
                 DATA_BROKEN,
             )
         of_repository = [f"--git-dir={self.git_dir}", "--work-tree=."] if self.git_dir else []
         command = ["git", "-c", "core.fsmonitor=false", "-C", str(self.folder), *of_repository, *words]
-        # files and not pipes: a child of git that outlives it would keep a pipe open
+        # files instead of pipes: a child of git that outlives it would keep a pipe open
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
             given.write(b"".join(path + b"\0" for path in paths or ()))
             given.seek(0)
@@ -70,8 +70,8 @@ class Git:
             if code not in (0, 1) or "unable to access" in said:
                 said = said or f"it exits with {code}"
                 raise Failure(
-                    f"git cannot say which files of {self.folder} belong to the code: {said}",
-                    "nothing was copied, because what .gitignore keeps out may be secret;"
+                    f"git cannot list which files of {self.folder} belong to the code: {said}",
+                    "nothing was copied, because files that .gitignore excludes may be secret;"
                     f" git -C {shell_word(str(self.folder))} status shows the same",
                     DATA_BROKEN,
                 )

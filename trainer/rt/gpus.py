@@ -76,7 +76,7 @@ def too_few(seen: int | None, wanted: int) -> str:
     hint = f"{on_cpu}; backend=slurm, or ssh with hosts=, runs on other machines"
     if seen:
         hint = f"gpus={seen}; {hint}"
-    return f"{os.uname().nodename} has {number} that this shell may use, wanted: {wanted}\n{hint}"
+    return f"{os.uname().nodename} has {number} that this shell can use, wanted: {wanted}\n{hint}"
 
 
 def text(seen: int, wanted: int) -> str:

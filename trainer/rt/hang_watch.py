@@ -41,7 +41,9 @@ class Hang(NamedTuple):
 
     def __str__(self) -> str:
         line = f"{named_ranks(self.ranks)} may hang: no output and no CPU time for {self.idle_s:.0f} s"
-        return f"{line}; {named_ranks(self.left)} exited with 0: the others may wait for it" if self.left else line
+        return (
+            f"{line}; {named_ranks(self.left)} exited with 0: the others may be waiting for it" if self.left else line
+        )
 
     def keys(self) -> dict[str, object]:
         """Return the keys for the state file of the node."""

@@ -40,7 +40,7 @@ def few_cores(environ: Mapping[str, str], ranks: int, cores: int) -> str:
 
 
 def gpus(environ: Mapping[str, str]) -> str:
-    """Return the GPUs of the ranks, as the engine set them or else as the driver lists them, with names if known."""
+    """Return the GPUs of the ranks, as set by the engine or else as listed by the driver, with names if known."""
     chosen = next((environ[v] for v in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES") if environ.get(v)), "")
     listed = chosen.replace(",", " ") or " ".join(map(str, _numbers()))
     names = sorted(set(_names()))

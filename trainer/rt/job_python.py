@@ -15,7 +15,7 @@ from .node_settings import NodeSettings
 
 OLDEST = (3, 10)
 SAFE_PATH_SINCE = (3, 11)
-# In a program of its own: this one runs without site-packages
+# Run in a separate program, because this one runs without site-packages
 _FIND = """
 import importlib.util, json, sys
 found = {name: importlib.util.find_spec(name) for name in sys.argv[1:]}
@@ -62,7 +62,7 @@ def missing_modules(read: NodeSettings) -> list[NodeFailure]:
     if read.launcher == "torch_distributed_launch" and folders.get("torch"):
         torch = folders["torch"][0]
         if not os.path.isfile(f"{torch}/distributed/launch.py"):
-            title = f"the torch in {torch} has no {LAUNCH_MODULE} any more"
+            title = f"the torch in {torch} no longer has {LAUNCH_MODULE}"
             hint = "launcher=torchrun, and the program reads LOCAL_RANK from its environment"
             failures.append(NodeFailure(DATA_BROKEN, title, hint))
     return failures
@@ -91,5 +91,5 @@ def require_mpirun() -> None:
     if os.geteuid() == 0 and not all(os.environ.get(name) for name in allowed):
         settings = " ".join(f"env.{name}=1" for name in allowed)
         raise NodeFailure(
-            DATA_BROKEN, "mpirun refuses to run as root", f"another user; or, at your own risk, {settings}"
+            DATA_BROKEN, "mpirun refuses to run as root", f"run as another user; or, at your own risk, {settings}"
         )

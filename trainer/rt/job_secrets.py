@@ -18,7 +18,7 @@ LARGEST = 1 << 20  # bytes of a secret
 def secrets(references: Mapping[str, Mapping[str, str]], environ: Mapping[str, str], payload: str) -> dict[str, str]:
     """Return name -> value of the secrets. Raises NodeFailure for one that is missing.
 
-    references: name -> kind (env, file, k8s) and ref; environ: of the node, with JOBC_RUN_DIR
+    references: name -> kind (env, file, k8s) and ref; environ: environment of the node, with JOBC_RUN_DIR
     """
     readers = {"env": _from_environment, "file": _from_file, "k8s": _from_kubernetes}
     values = {}
@@ -66,18 +66,18 @@ def _from_file(name: str, path: str, environ: Mapping[str, str], payload: str) -
         value = ""
     if not value:
         title = f"secret {name}: the file {file} is empty or cannot be read on {os.uname().nodename}"
-        raise NodeFailure(DATA_BROKEN, title, f"put the value into it: chmod 600 {file}")
+        raise NodeFailure(DATA_BROKEN, title, f"write the value to it, and chmod 600 {file}")
     return value
 
 
 def _from_kubernetes(name: str, reference: str, environ: Mapping[str, str], payload: str) -> str | None:
     if not environ.get(name):  # the engine has set it, to what the cluster has
         secret, _, key = reference.partition("/")
-        title = f"secret {name}: it is empty or not set"
-        raise NodeFailure(DATA_BROKEN, title, f"kubectl get secret {secret} must show the key {key}")
+        title = f"secret {name}: empty or not set"
+        raise NodeFailure(DATA_BROKEN, title, f"check that kubectl get secret {secret} shows the key {key}")
     return None
 
 
 def _text(content: bytes) -> str:
-    """Return the content as a shell's $(<FILE) does: without NUL and without newlines at its end."""
+    """Return the content as a shell's $(<FILE) does: without NUL and trailing newlines."""
     return os.fsdecode(content.replace(b"\0", b"")).rstrip("\n")

@@ -1,6 +1,6 @@
-"""Join an attempt of a run, for engines that start each node alone, restart a lost one, and do not number attempts.
+"""Join an attempt of a run, for engines that start nodes separately, restart lost ones, and do not number attempts.
 
-In   a node, the engine's id of what was submitted (it stays the same when nodes are restarted), and the run folder,
+In   a node, the engine's ID of the submission (kept when nodes are restarted), and the run folder,
      which all nodes share; with storage.run=object the run in the bucket (join_bucket)
 Out  the number of the attempt, when all nodes have joined it; or Leave, StartFailure, JoinFailure: see report_end()
 
@@ -71,7 +71,7 @@ def report_end(error: Leave | NodeFailure, environ: Mapping[str, str], payload: 
     """Print why this node does not start; record it if others need to know. Return the exit code."""
     sys.stdout.flush()
     if isinstance(error, Leave) and not error.hint:
-        print(f"jobc: {printable(error.why)}: this node ends with {error.code}", flush=True)
+        print(f"jobc: {printable(error.why)}: this node exits with {error.code}", flush=True)
         return error.code
     if isinstance(error, Leave):
         error = StartFailure(error.code, error.why, error.hint)
@@ -100,7 +100,7 @@ def join_run(
         starts.mkdir(parents=True, exist_ok=True)
         (run / "exit").mkdir(exist_ok=True)
     except OSError as error:
-        hint = "storage.root must lie on a volume that the pod may write"
+        hint = "storage.root must be on a volume that the pod can write to"
         raise StartFailure(exit_codes.CRASHED, f"cannot write to {run}", hint) from error
     while True:
         attempt = _newest_attempt(run, submission)
@@ -153,7 +153,7 @@ def refuse_beating(run: Path, attempt: int) -> None:
                 raise Leave(
                     exit_codes.CRASHED,
                     f"run {run.name} is live: node {unknown} of another job writes to it; stop that job first, or"
-                    " jobctl submit without --resume makes a run of its own",
+                    " start a new run: jobctl submit without --resume",
                 )
         if not unknown:
             return
@@ -180,20 +180,20 @@ def _newest_attempt(run: Path, submission: str) -> int:
 
 
 def _begin_next_attempt(run: Path, attempt: int, node: int, submission: str, most: int) -> None:
-    """Begin the attempt after this one, in which this node was before."""
+    """Begin the next attempt, because this node was already in this one."""
     ends = run / "exit" / str(attempt)
     codes = _exit_codes(ends)
     done = next((name for name, code in codes.items() if code == exit_codes.DONE and name != "first"), "")
     if done:
-        title = f"node {done[len('node_') :]} has ended well, and is not started again with this one"
-        raise JoinFailure(attempt, exit_codes.CRASHED, title, "jobctl submit --resume goes on")
-    for code in FATAL:  # the engine sees a node that exited with 69 or 75 because of it, and not the one that failed
+        title = f"node {done[len('node_') :]} has already finished, so this node cannot restart alone"
+        raise JoinFailure(attempt, exit_codes.CRASHED, title, "resume with jobctl submit --resume")
+    for code in FATAL:  # the engine sees a node that exited with 69 or 75 because of it, not the node that failed
         if code in codes.values():
-            raise Leave(code, f"attempt {attempt} failed so, and another start does not help")
+            raise Leave(code, f"attempt {attempt} failed so, and restarting would not help")
     # up to this attempt: another node may have begun the next one already
     began = sum(start.attempt <= attempt for start in started(run / "starts", submission))
     if began > most:
-        title = f"started again {most} times, the limit is {most}"
+        title = f"already restarted {most} times, which is the limit"
         raise JoinFailure(attempt, exit_codes.CRASHED, title, "lifecycle.max_requeues")
     next_attempt = run / "starts" / f"{attempt + 1}.{submission}"
     attempt_to(f"write to {ends}", _announce_restart, ends, node)
@@ -204,7 +204,7 @@ def _announce_restart(ends: Path, node: int) -> None:
     """Record in `first` that the attempt has ended, unless a failure is recorded there."""
     ends.mkdir(parents=True, exist_ok=True)
     new = ends / f"first.{os.uname().nodename}"
-    new.write_text(f"{exit_codes.PEER_LOST}\nnode={node}\nreason=node {node} was started again\n")
+    new.write_text(f"{exit_codes.PEER_LOST}\nnode={node}\nreason=node {node} was restarted\n")
     with contextlib.suppress(OSError):
         os.link(new, ends / "first")
     new.unlink()
@@ -238,9 +238,9 @@ def _wait_for_nodes(run: Path, attempt: int, joined: Path, node: int, nodes: int
             raise Leave(exit_codes.PEER_LOST, f"node {'' if who is None else who}: {reason}")
         if announced != absent:
             announced = absent
-            print(f"jobc: node {node} is there, waiting for {absent}", flush=True)
+            print(f"jobc: node {node} is ready, waiting for {absent}", flush=True)
         if time.monotonic() >= until:
-            title = f"these nodes have not come within {timeout_s:g} s: {absent}"
+            title = f"timeout: these nodes did not join within {timeout_s:g} s: {absent}"
             hint = "jobctl status shows what they wait for"
             raise JoinFailure(attempt, exit_codes.RENDEZVOUS_FAILED, title, hint)
         time.sleep(LOOK_S)
@@ -305,7 +305,7 @@ def attempt_to(what: str, action: Callable[..., Returned], *arguments: object, *
 
 
 def copy_afresh(source: Path, copy: Path) -> None:
-    """Copy a folder to `copy`, and remove what is there before. Raises OSError."""
+    """Copy a folder to `copy`, after removing what is there. Raises OSError."""
     if os.path.lexists(copy):
         remove_folder(copy)
     copy.mkdir(parents=True)
@@ -313,7 +313,9 @@ def copy_afresh(source: Path, copy: Path) -> None:
 
 
 def _copy_into(source: Path, copy: Path) -> None:
-    """Copy files, links and folders. A file keeps its x bits, not time and owner, which a file server may refuse."""
+    """Copy files, links and folders. A file keeps its executable bits, but not its time and owner, which a file server
+    may reject.
+    """
     for entry in os.scandir(source):
         path = copy / entry.name
         if entry.is_symlink():
@@ -338,7 +340,7 @@ def _failure(what: str, error: OSError) -> StartFailure:
     return StartFailure(exit_codes.CRASHED, f"cannot {what}: {error.strerror or error}", SPACE_HINT)
 
 
-# ---- storage.run=object: the run is in a bucket, and each node has a run folder of its own, new in each attempt
+# ---- storage.run=object: the run is in a bucket, and each node has its own run folder, new in each attempt
 
 
 def join_bucket(

@@ -69,7 +69,7 @@ class _Node:
         if wanted and payload in ("train", "check"):
             is_good, message = gpus.compare(gpus.listed(os.environ), wanted)
             if not is_good:
-                raise NodeFailure(DATA_BROKEN, message, "other hosts, or gpu_type=null for any")
+                raise NodeFailure(DATA_BROKEN, message, "use other hosts, or gpu_type=null for any type")
         if payload == "preflight":
             return self._preflight(command)
         task = _task(read)

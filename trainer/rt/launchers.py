@@ -49,8 +49,8 @@ def launcher_words(
     """Return the command of the launcher. Variables for it are added to `environ`. Raises NodeFailure."""
     complete = _COMPLETE.get(launcher[0])
     if complete is None:
-        title = f"the launch line of launch.sh begins with {launcher[0]}, which jobctl does not know"
-        raise NodeFailure(DATA_BROKEN, title, f"one of {', '.join(_COMPLETE)}")
+        title = f"the launch line of launch.sh begins with {launcher[0]}, which is not a known launcher"
+        raise NodeFailure(DATA_BROKEN, title, f"use one of {', '.join(_COMPLETE)}")
     environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(read.grace_s)
     environ["JOBC_IS_HEAD"] = str(int(_is_head(environ)))
     words, waits = complete(launcher, rank_words(command), read, environ)
@@ -124,7 +124,7 @@ def _mpirun(
 ) -> tuple[list[str], bool]:
     timeout_s = str(read.rendezvous_timeout_s)
     words = program("mpi", "--rank", "--", *rank)
-    # of this node: mpirun itself would take a lone `:` as its own
+    # of this node: mpirun itself would parse a lone `:`
     environ["JOBC_MPI_RANK"] = f"cd -- {shlex.quote(os.getcwd())} && exec {shlex.join(words)}"
     if interfaces := environ.get("GLOO_SOCKET_IFNAME"):
         for name in ("OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"):

@@ -1,11 +1,11 @@
 """Link the supervisors of one attempt: a TCP connection from every node to node 0.
 
-The links detect within seconds that a node lost its power or its cable, whatever the program of the ranks does. They
+The links detect within seconds that a node lost its power or its cable, regardless of what the ranks do. They
 also carry the marks of the run folder (stop mark, first failure, first node that was asked to stop) and the command of
 mpirun's daemons (mpi.py) to nodes that do not see the folder where these were written.
 
 In   state/link, in which node 0 writes its port and the token that proves that a peer belongs to this run
-Out  the marks, in the run folder of every node; `lost`, the nodes that were heard once and have gone silent
+Out  the marks, in the run folder of every node; `lost`, the nodes that were heard once and then went silent
 A node that never connects is not counted as lost, and the job continues.
 """
 
@@ -186,7 +186,7 @@ class Links(threading.Thread):
         state = read_small(self.run_folder.node_state(node))
         return state is not None and state[1].get("attempt") == str(self.run_folder.attempt) and "ended" in state[1]
 
-    # ---- what the two sides do differently
+    # ---- differences between the two sides
 
     def _accept(self) -> None:
         """Accept a connection."""
@@ -263,7 +263,7 @@ class Hub(Links):
         return not (self._heard.keys() - self.lost.keys())
 
     def _some_are_to_come(self) -> bool:
-        """Return whether a node was never heard and has not ended. A node without a supervisor has ended at once."""
+        """Return whether a node was never heard and has not ended. A node without a supervisor has already ended."""
         return any(node not in self.met and not self._has_ended(node) for node in range(1, self._nodes))
 
 

@@ -19,7 +19,7 @@ def split(argv: list[str]) -> tuple[list[str], list[str]]:
 def insert(command: list[str], given: list[str]) -> list[str]:
     """Return the command with `given` inserted after the program: after `train.py`, `-m MODULE` or the first word.
 
-    The command of the bundled trainer stays as it is, because the trainer reads the environment instead.
+    The command of the bundled trainer is not changed, because the trainer reads the environment instead.
     """
     if not given or (command[1:2] == ["-m"] and command[2].startswith("jobc_trainer")):
         return command

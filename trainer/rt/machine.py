@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def identity() -> dict[str, str]:
-    """Return host, boot and pid_namespace of this process; the last two only if /proc shows them.
+    """Return host, boot and pid_namespace of this process; the last two only if /proc has them.
 
     boot: the boot id of the kernel (random(4)), which differs between machines with the same host name
     pid_namespace: the inode of the PID namespace (pid_namespaces(7)), which differs between containers of one kernel

@@ -1,4 +1,5 @@
-"""Synchronize the run folder of one node with the run in the bucket: what is uploaded and downloaded, in which order.
+"""Synchronize the run folder of one node with the run in the bucket: what is uploaded and downloaded, and in which
+order.
 
 Up    checkpoints first: the files, then MANIFEST.json, so that a folder without one is not a checkpoint; checkpoints
       deleted here are deleted there; logs and metrics as numbered parts, because objects cannot be appended to; other
@@ -51,9 +52,9 @@ class Mirror:
     # ---- down
 
     def restore(self, source: BucketRun, into: Path, everything: bool) -> str | None:
-        """Download the newest sound checkpoint of `source` to `into`; return its name, or None if there is none.
+        """Download the newest intact checkpoint of `source` to `into`; return its name, or None if there is none.
 
-        everything: True on node 0, which reads checkpoints for all ranks; False = only other files of the user there
+        everything: True on node 0, which reads checkpoints for all ranks; False = only the user's other files in it
         Of older checkpoints only the manifests are downloaded, so that the trainer knows the best one and can delete.
         """
         start = len(source.folder) + 1
@@ -96,7 +97,7 @@ class Mirror:
         """Return the files of interrupted or partly removed checkpoints, by folder.
 
         Such a folder has no manifest, no file name that no manifest lists, and no file of this attempt. So files that
-        the user's program keeps in such a folder stay.
+        the user's program puts into such a folder are kept.
         """
         began = f"starts/{self.folder.attempt:05}/owner"
         oldest = GRAIN_S + self.run.ages(began).get(began, 0.0)  # asked last, so that no file looks older than it is
@@ -135,7 +136,9 @@ class Mirror:
         source.bucket.get_file(source.key(name), path, size)
 
     def _fetch_step(self, source: BucketRun, path: Path, step: str, sizes: dict[str, int]) -> bool:
-        """Download a checkpoint; if a file is missing or damaged, remove its files here. Return whether it is sound."""
+        """Download a checkpoint; if a file is missing or damaged, remove its files here. Return whether it is
+        intact.
+        """
         entries = read_entries(read_manifest(path))
         if entries is None:
             entries = {MANIFEST: (-1, "")}
@@ -279,7 +282,7 @@ class Mirror:
         """Prepare to replace a checkpoint in the bucket. name: name of its manifest
 
         Files that are equal in both are not uploaded again. Before any other file is uploaded, the old manifest is
-        deleted, because a checkpoint with a manifest counts as sound.
+        deleted, because a checkpoint with a manifest counts as intact.
         """
         former = self.run.get(name)
         if former is None:

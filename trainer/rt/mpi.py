@@ -54,7 +54,7 @@ def main(argv: list[str]) -> int:
 def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
     """Run mpirun and return its exit code; RENDEZVOUS_FAILED if rank 0 has not started within `timeout_s`.
 
-    mpirun itself waits for its daemons without a timeout, and starts no rank before all are there.
+    mpirun itself waits for its daemons without a timeout, and starts the ranks only after all daemons have started.
     """
     run = RunFolder.from_environment()
     processes.die_with_parent()

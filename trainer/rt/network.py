@@ -22,7 +22,7 @@ from .reach import SILENT_S
 ROOT = Path("/")
 PLUGIN_FOLDERS = ("lib", "lib64", "usr/lib", "usr/lib64", "usr/local/lib", "usr/local/lib64")
 PLUGIN_FILES = ("libnccl-net.so", "librccl-net.so", "libnccl-net-ofi.so")  # NCCL's, RCCL's; the last by NCCL_NET_PLUGIN
-# The name of the plugin, which NCCL_NET must have: aws-ofi-nccl dropped "AWS" in 1.13.
+# Names of the plugin, for NCCL_NET: aws-ofi-nccl dropped "AWS" in 1.13.
 PLUGIN_NAMES = {"efa": ("AWS Libfabric", "Libfabric"), "slingshot": ("AWS Libfabric", "Libfabric"),
                 "tcpx": ("GPUDirectTCPX_v7",)}  # fmt: skip
 
@@ -31,7 +31,7 @@ RDMA = ("infiniband", "roce", "efa", "slingshot")  # profiles that pin memory
 
 
 class Lacking(Exception):
-    """Raised when the node lacks something the job needs. code: of exit_codes; hint: next step."""
+    """Raised when the node lacks something that the job needs. code: from exit_codes; hint: next step."""
 
     def __init__(self, title: str, hint: str, code: int = exit_codes.DATA_BROKEN) -> None:
         super().__init__(title)
@@ -41,7 +41,7 @@ class Lacking(Exception):
 def variables(asked: argparse.Namespace, head: str, timeout_s: float) -> dict[str, str]:
     """Return the variables of NCCL and Gloo that are not set yet. Raises Lacking.
 
-    asked: profile, interface and gpus; head: host of node 0; timeout_s: until its name resolves
+    asked: profile, interface and gpus; head: host of node 0; timeout_s: for its name to resolve
     """
     wait_for_name(head, timeout_s)
     chosen = choose_interface(asked.interface, head, int(os.environ["JOBC_NODE_RANK"]) == 0)
@@ -81,7 +81,7 @@ def wait_for_name(head: str, timeout_s: float) -> None:
 
 
 def choose_interface(wanted: str, head: str, is_head: bool) -> str:
-    """Return the interfaces for TCP, comma-separated: `wanted` if it is set, else the one that leads to `head`.
+    """Return the interfaces for TCP, comma-separated: `wanted` if it is set, else the interface that leads to `head`.
 
     Raises Lacking.
     """
@@ -136,7 +136,7 @@ def fabric_variables(profile: str, interface: str, environ: Mapping[str, str], r
         return _rdma(profile, "Ethernet", root)
     if profile == "efa":
         if not [port for port in rdma_ports(root) if port.driver == "efa"]:
-            hint = "an instance type with EFA, and its interface of type efa; or network=ethernet"
+            hint = "use an instance type with EFA and an interface of type efa; or network=ethernet"
             raise Lacking(_no(profile, "no EFA adapter"), hint)
         _need_verbs(profile, root)
         return _plugin(profile, environ, root)
@@ -179,7 +179,7 @@ def _rdma(profile: str, link: str, root: Path) -> dict[str, str]:
     usable = [port for port in ports if port.link == link and port.is_active]
     if not usable:
         summary = ", ".join(f"{p.device} port {p.number} is {p.link}, {p.state}" for p in ports) or "no adapter at all"
-        hint = "`ibstat` shows the links; or network=ethernet, which is slower by far"
+        hint = "`ibstat` shows the links; or network=ethernet, which is far slower"
         raise Lacking(_no(profile, f"no active {link} port ({summary})"), hint)
     _need_verbs(profile, root)
     if len(usable) == len([port for port in ports if port.is_active]):
@@ -192,7 +192,7 @@ def _need_verbs(profile: str, root: Path) -> None:
     devices = list(root.glob("dev/infiniband/uverbs*"))
     if not any(os.access(device, os.R_OK | os.W_OK) for device in devices):
         hint = "in a container: bind-mount /dev/infiniband; otherwise load the module ib_uverbs"
-        raise Lacking(_no(profile, "no /dev/infiniband/uverbs* that may be opened"), hint)
+        raise Lacking(_no(profile, "no /dev/infiniband/uverbs* that this user can open"), hint)
 
 
 def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, str]:
@@ -226,7 +226,7 @@ def _tcpx_variables(control: str, root: Path) -> dict[str, str]:
         if (card / "device/driver").resolve().name == "gve" and card.name != control
     ]
     if not cards:
-        raise Lacking(_no("tcpx", f"no gVNIC beside {control}"), "a3-highgpu-8g with its four networks for GPUs")
+        raise Lacking(_no("tcpx", f"no gVNIC besides {control}"), "a3-highgpu-8g with its four networks for GPUs")
     return {"NCCL_GPUDIRECTTCPX_CTRL_DEV": control, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME": ",".join(cards)}
 
 

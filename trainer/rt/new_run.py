@@ -5,7 +5,7 @@ In   a Place; for the next attempt also a Run, which continued_run() has checked
 Out  RUN/artifact/ATTEMPT (a read-only copy of the artifact, or a link to an earlier one), RUN/state/run, RUN/logs,
      RUN/control; or Failure, with nothing created
 
-While RUN/.making is there, the process that it names is creating the run, or was killed before it had finished.
+While RUN/.making exists, the process that it names is creating the run, or was killed before it finished.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class NewRun:
         return self.run.path / "artifact" / str(self.attempt)
 
     def keep(self) -> None:
-        """From here on the run stays when the program ends. Records the command that continues it."""
+        """Keep the run when the program ends, and record the command that continues it."""
         resume = self.run.path / "state/resume"
         with contextlib.suppress(FileNotFoundError):
             resume.unlink()
@@ -76,7 +76,7 @@ class NewRun:
         self._unfinished = None
 
     def preserve(self) -> None:
-        """From here on the folder stays when the program ends, so that its logs can be read."""
+        """Keep the folder when the program ends, so that its logs can be read."""
         self._unfinished = None
 
     def discard(self) -> None:
@@ -90,7 +90,7 @@ class NewRun:
             remove_folder(created)
 
     def describe(self, init_from: str) -> None:
-        """Make the folder a run: the last step. init_from: path of the run with whose checkpoint it begins, or "" """
+        """Make the folder a run: the last step. init_from: path of the run whose checkpoint it starts from, or "" """
         for name in ("state", "logs", "control"):
             _create_folder(self.run.path / name)
         job = self.place.job.name
@@ -119,7 +119,7 @@ class NewRun:
         raise Failure(f"no free run id in {self.place.job.runs}")
 
     def create_temporary_folder(self, parent: Path) -> None:
-        """Create a run folder with a name that nobody knows."""
+        """Create a run folder with a random name."""
         path = _try(f"create a folder in {parent}", lambda: tempfile.mkdtemp(prefix=".jobc-smoke.", dir=parent))
         self.run = Run(Path(os.path.realpath(path)))
         self._unfinished = self.run.path
@@ -140,7 +140,7 @@ class NewRun:
             part.rename(self.artifact)
         except OSError as error:
             if os.path.lexists(self.artifact):
-                why = f"attempt {self.attempt} of run {self.run.id} is being started by another"
+                why = f"attempt {self.attempt} of run {self.run.id} is already being started by another jobctl submit"
                 raise Failure(why) from error
             raise _failure(f"create the folder {self.artifact}", error) from error
         if self._unfinished == part:
@@ -164,9 +164,9 @@ def create_run(place: Place, engine: Engine, run_id: str = "") -> NewRun:
 
 
 def temporary_run(place: Place, engine: Engine, folder: Path | None = None) -> NewRun:
-    """Create a run for a trial: removed when the program ends, unless preserve() is called. Raises Failure.
+    """Create a run for a trial. It is removed when the program ends, unless preserve() is called. Raises Failure.
 
-    folder: where the nodes see it; default: that of temporary files of this user
+    folder: where the nodes see it; default: this user's temporary folder
     """
     parent = folder or Path(os.environ.get("TMPDIR") or "/tmp")
     new = NewRun(place, engine, Run(parent), 0)
@@ -189,10 +189,10 @@ def continued_run(place: Place, engine: Engine, named: str) -> Run:
         raise Failure(title, "remove it, then resume; jobc did not make it", DATA_BROKEN)
     state = engine.state_now(run)
     if state.name == "unknown":
-        raise Failure(state.reason or state.text, "try again when it answers")
+        raise Failure(state.reason or state.text, "try again when the engine answers")
     if state.is_live:
         title = f"run {run.id} is live{_live_elsewhere(run)}"
-        raise Failure(title, "jobctl stop ends it; without --resume, jobctl submit starts another one")
+        raise Failure(title, "jobctl stop ends it; without --resume, jobctl submit starts a new run")
     _require_same_identity(place, run)
     return run
 
@@ -217,7 +217,7 @@ def _note_code(new: NewRun, new_code: bool) -> None:
     run = new.run
     has_code = (run.path / "code").is_dir()
     if new_code and not has_code:
-        raise Failure(f"run {run.id} has no copy of the code, so --new-code has nothing to do", code=2)
+        raise Failure(f"run {run.id} has no copy of the code, so --new-code has no effect", code=2)
     if new_code and os.path.lexists(run.path / "state/mirror"):
         why = "with storage.run=node the code is on the hosts, so --new-code cannot replace it"
         raise Failure(why, "--fork starts a new run with the code as it is now", 2)
@@ -225,10 +225,10 @@ def _note_code(new: NewRun, new_code: bool) -> None:
         _append(run.path / "state/changes", f"attempt {new.attempt}\n  code: copied again\n")
     elif has_code:
         more = "; --new-code copies it again" if new.engine.can_replace_code else ""
-        print(f"the code is that of the first start, in {shell_word(str(run.path / 'code'))}{more}")
+        print(f"using the code of the first start, in {shell_word(str(run.path / 'code'))}{more}")
 
 
-# ---- may it be continued
+# ---- whether it may be continued
 
 
 def _require_same_identity(place: Place, run: Run) -> None:
@@ -237,14 +237,14 @@ def _require_same_identity(place: Place, run: Run) -> None:
         return
     hint = f"jobctl submit --fork {run.id} starts a new run with its weights"
     if any(line.startswith(MODEL_KEYS) for line in changed.split("\n")):
-        hint = "without --resume, jobctl submit starts a new run; --fork cannot, for the weights are of another model"
-    raise Failure(f"this spec is not that of run {run.id}:\n{changed}", hint, DATA_BROKEN)
+        hint = "without --resume, jobctl submit starts a new run; --fork needs weights of the same model"
+    raise Failure(f"this spec differs from that of run {run.id}:\n{changed}", hint, DATA_BROKEN)
 
 
 def _differences(run: Run, attempt: int, artifact: Path, name: str) -> str:
     """Return a line `  KEY: OLD -> NEW` for each `KEY = VALUE` that differs between the two artifacts.
 
-    name: of the record in job.json, identity or spec. Raises Failure if one of them has no such record.
+    name: record in job.json, identity or spec. Raises Failure if one of them has no such record.
     """
     old, new = (
         dict(line.partition(" = ")[::2] for line in _record(folder, name))
@@ -267,9 +267,9 @@ def _record(artifact: Path, name: str) -> list[str]:
 
 
 def _irregular(run: Path) -> str:
-    """Return the path, relative to the run, of something that the next attempt writes to and that is neither a file nor
-    a folder; "" if there is none. A named pipe would make it wait; a symbolic link would have it write to any file of
-    this user. Of links in artifact/, only those of jobc are as good as a folder.
+    """Return the path, relative to the run, of something that the next attempt writes to and that is neither a file
+    nor a folder; "" if there is none. A named pipe would block it; through a symbolic link it would write to any file
+    of this user. Of links in artifact/, only those of jobc are as good as a folder.
     """
     copies = {f"artifact/{attempt}" for attempt in numbers_of_copies(run)}
     for path, mode in _entries(run / "artifact", "artifact", 1):
@@ -287,7 +287,7 @@ def _irregular(run: Path) -> str:
 
 
 def _entries(folder: Path, name: str, depth: int) -> Iterator[tuple[str, int]]:
-    """Yield the path and the mode of a folder and of what is in it, that many levels deep. Follows no link."""
+    """Yield the path and mode of a folder and of everything in it, `depth` levels deep. Follows no links."""
     try:
         mode = folder.lstat().st_mode
         yield name, mode
@@ -309,18 +309,18 @@ def _live_elsewhere(run: Run) -> str:
 
 
 def _create_run_root(folder: Path) -> None:
-    """Create the folder of all runs, which git ignores until somebody removes its .gitignore."""
+    """Create the folder of all runs, which git ignores until someone removes its .gitignore."""
     if not folder.exists():
         _create_folder(folder)
         _write(folder / ".gitignore", "*\n")
 
 
 def _warn_of_live_runs(place: Place, engine: Engine) -> None:
-    """Warn if this user has live runs of this job: a second one may be meant, or jobctl submit was typed twice."""
+    """Warn if this user has live runs of this job: a second one may be intended, or jobctl submit was called twice."""
     with contextlib.suppress(Failure):
         if live := live_runs(engine, place.list_runs()):
             print(
-                f"warning: job {place.job.name} is live already, in run {', '.join(live)}; this is another run"
+                f"warning: job {place.job.name} already has a live run: {', '.join(live)}; this is another run"
                 " (jobctl stop --run ID ends one)",
                 file=sys.stderr,
             )
@@ -336,7 +336,7 @@ def _record_maker(folder: Path) -> None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove what is left of a run of this user whose creator was killed, so that its ID is free again."""
+    """Remove the remains of a run of this user whose creator was killed, so that its ID is free again."""
     making = folder / MAKING
     if is_run(folder) or making.is_symlink() or not making.is_file() or not is_mine(folder):
         return
@@ -344,7 +344,7 @@ def _remove_abandoned(folder: Path) -> None:
         try:
             erase(folder)
         except OSError as error:
-            raise Failure(f"cannot remove {folder}, which a jobctl submit that was killed has left") from error
+            raise Failure(f"cannot remove {folder}, left behind by a jobctl submit that was killed") from error
 
 
 def _silent_s(making: Path) -> float | None:
@@ -359,9 +359,9 @@ def _silent_s(making: Path) -> float | None:
 
 def _taken(folder: Path) -> Failure:
     if is_run(folder):
-        return Failure(f"run {folder.name} exists already", f"jobctl submit --resume {folder.name} continues it")
-    hint = "another jobctl submit is making it, or it is not of jobc: choose another --run-id, or remove it"
-    return Failure(f"{folder} is there, and is not a run that jobctl can continue", hint)
+        return Failure(f"run {folder.name} already exists", f"jobctl submit --resume {folder.name} continues it")
+    hint = "another jobctl submit is creating it, or jobc did not make it: choose another --run-id, or remove it"
+    return Failure(f"{folder} exists, and is not a run that jobctl can continue", hint)
 
 
 def _copy_read_only(source: Path, copy: Path) -> None:

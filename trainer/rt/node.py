@@ -1,4 +1,4 @@
-"""Print the variables of a node for launch.sh: what the engine knows in jobc's words, the secrets, the folders.
+"""Print the variables of a node for launch.sh: the engine's values under jobc's names, the secrets, the folders.
 
 Usage  jobctl node RANK PAYLOAD     RANK: number, or name of a host in hosts.txt
 Out    lines of bash: export NAME='value'; exit 65 if the node lacks something, 1 if it is live already
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
         refuse_live_node(read, payload, environ)
         variables.update(job_variables(artifact, read, payload, environ))
     except NodeFailure as failure:
-        # of a failed jobctl, launch.sh shows only stderr: no line of a check
+        # if jobctl fails, launch.sh shows only stderr, without the lines of checks
         return report(environ, "check" if payload == "preflight" else payload, failure)
     for name, value in variables.items():
         print(f"export {name}={shlex.quote(value)}")
@@ -49,9 +49,9 @@ def main(argv: list[str]) -> int:
 
 
 def own_variables(artifact: Path, words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that say which node of which run this is. Raises NodeFailure.
+    """Return the variables that identify the node and the run. Raises NodeFailure.
 
-    words: rank and payload, as launch.sh gets them; environ: what the starter has set, which counts more
+    words: rank and payload, as launch.sh gets them; environ: set by the starter, which takes precedence
     """
     rank, payload = (words[0] if words else ""), (words[1] if len(words) > 1 else "train")
     if rank.startswith("-"):
@@ -67,7 +67,7 @@ def own_variables(artifact: Path, words: Sequence[str], environ: Mapping[str, st
     rank = by_engine.get("JOBC_NODE_RANK") or rank or known.get("JOBC_NODE_RANK") or "0"
     known["JOBC_NODE_RANK"] = rank
     if number(rank) is None:
-        raise NodeFailure(2, f"not the number of a node: {rank}")
+        raise NodeFailure(2, f"not a node rank: {rank}")
     run = known.get("JOBC_RUN_DIR", "")
     run_id = known.get("JOBC_RUN_ID") or os.path.basename(run)
     defaults = {
@@ -202,12 +202,12 @@ def refuse_live_node(read: NodeSettings, payload: str, environ: Mapping[str, str
     path = environ.get("JOBC_RUN_DIR", "")
     if not os.path.isdir(path):
         title = f"no run folder: JOBC_RUN_DIR='{path}'"
-        raise NodeFailure(2, title, "jobctl submit creates one and starts launch.sh; launch.sh --help explains more")
+        raise NodeFailure(2, title, "jobctl submit creates one and starts launch.sh; see launch.sh --help")
     run, node = Run(Path(path)), int(environ["JOBC_NODE_RANK"])
     statuses = run.statuses()
     if statuses.get(node) == "up":
         where = next((f", node {n.name} {n.where()}" for n in run.nodes() if statuses[n.number] == "elsewhere"), "")
-        hint = "jobctl stop ends it; without --resume, jobctl submit starts another one"
+        hint = "jobctl stop ends it; without --resume, jobctl submit starts a new run"
         raise LiveNode(CRASHED, f"run {run.id} is live{where}", hint)
     first = Path(path, "exit", environ["JOBC_ATTEMPT"], "first")
     # not with srun, where another task of this node may just have written it

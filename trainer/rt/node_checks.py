@@ -35,7 +35,7 @@ MOST_PROCS_PER_CORE = 4  # more is a mistake: the processes only wait for each o
 LEAST_MEMLOCK_MIB = 1024  # RDMA pins the buffers of every connection
 HEAD_S = 5.0  # timeout for node 0 to answer
 MOST_CLOCK_S = 2.0  # logs of several nodes are merged by time
-SAME_ENVIRONMENT = "make the environments equal: one folder on shared storage, or the same lock file on each node"
+SAME_ENVIRONMENT = "use one environment on shared storage, or the same lock file on each node"
 ASK_TORCH = """
 import json, torch
 nccl = None
@@ -89,11 +89,11 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="nodes have no shared folder for the network test; jobctl smoke tests the network",
     )
-    argument_parser.add_argument("--gpu-type", default="", help="of every GPU; none = any")
+    argument_parser.add_argument("--gpu-type", default="", help="type of every GPU; none = any")
     argument_parser.add_argument("--torch", action="store_true", help="torch is needed")
     argument_parser.add_argument("--code", type=Path, help="folder with each node's own copy of the code")
     network.add_arguments(argument_parser)
-    argument_parser.add_argument("command", nargs="*", help="what each rank will run")
+    argument_parser.add_argument("command", nargs="*", help="command that each rank will run")
     return argument_parser
 
 
@@ -160,7 +160,7 @@ def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
         yield from check_gpus(present_gpus, asked.gpus)
         if asked.gpu_type:
             good, text = gpus.compare(present_gpus, asked.gpu_type)
-            yield Check(good, "gpu_type", text, "other hosts, or gpu_type=null for any")
+            yield Check(good, "gpu_type", text, "use other hosts, or gpu_type=null for any type")
     if asked.torch:
         yield from check_torch(asked.gpus)
     yield check_cores(len(os.sched_getaffinity(0)), asked.procs)
@@ -246,7 +246,7 @@ def check_command(command: list[str]) -> Iterator[Check]:
 
 
 def check_cores(cores: int, procs: int) -> Check:
-    """Check the number of CPU cores. More processes than cores are allowed, up to 4 per core, and are slow."""
+    """Check the number of CPU cores. Up to 4 processes per core are allowed, although they are slow."""
     text = f"{cores} CPU core{'s' * (cores > 1)} for {procs} process{'es' * (procs > 1)}"
     if procs > cores:
         text += f", {round(procs / cores, 1):g} on each"
@@ -287,7 +287,7 @@ def check_run_root(root: Path) -> Iterator[Check]:
 
 
 def check_data(folder: str | None) -> Iterator[Check | Same]:
-    """Check that the folder of data sets is readable, if the job names one."""
+    """Check that the folder for data sets is readable, if the job names one."""
     if not folder:
         return
     try:
@@ -318,12 +318,12 @@ def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Sa
         yield Same(
             "gpu",
             f"GPU {', '.join(kinds)}",
-            "choose nodes of one kind with queue.nodelist or hosts; the slowest one sets the speed",
+            "choose nodes of one type with queue.nodelist or hosts; the slowest node limits the speed",
         )
 
 
 def check_torch(wanted: int) -> Iterator[Check | Same]:
-    """Import torch in a subprocess and check its version and GPUs: an installed but broken torch is the common case."""
+    """Import torch in a subprocess and check its version and GPUs: a broken installation of torch is a common case."""
     try:
         process = subprocess.run(
             [sys.executable, "-c", ASK_TORCH],

@@ -1,6 +1,6 @@
 """Report that a node cannot start its ranks: print why, and record it in the run folder for the other nodes.
 
-Usage  jobctl node_failure RANK PAYLOAD STATUS COMMAND [LINE]     called by launch.sh; LINE: of launch.sh, in setup
+Usage  jobctl node_failure RANK PAYLOAD STATUS COMMAND [LINE]     called by launch.sh; LINE: line of launch.sh, in setup
 Out    exit/ATTEMPT/first, exit/ATTEMPT/node_NN and state/node_NN; the exit code; 0 in preflight, which continues
 """
 
@@ -30,7 +30,7 @@ class NodeFailure(Exception):
 
 
 class LiveNode(NodeFailure):
-    """Raised if this node already runs. It is not recorded, because the records are those of the running node."""
+    """Raised if this node already runs. It is not recorded, because the records belong to the running node."""
 
 
 def main(argv: list[str]) -> int:
@@ -52,20 +52,20 @@ def _failure(status: str, command: str, line: str) -> NodeFailure:
     if command == "exit":
         if status == "2":
             title = "setup: a line is not valid bash, or calls exit 2"
-            return NodeFailure(DATA_BROKEN, title, "the line above names the place; correct the key setup")
-        return NodeFailure(DATA_BROKEN, f"setup ended the start (exit {status})", "a line of the key setup calls exit")
+            return NodeFailure(DATA_BROKEN, title, "the line above shows where; correct the key setup")
+        return NodeFailure(DATA_BROKEN, f"setup exited with {status}", "a line of the key setup calls exit")
     if line:
         hint = f"line {line} of launch.sh, from the key setup; try it in a fresh shell on {host}"
         return NodeFailure(DATA_BROKEN, f"setup failed (exit {status}): {command}", hint)
     if status == "127" and word(os.path.basename(command)) and " " not in command:
-        hint = "python.interpreter names another one; python=venv, conda, uv or modules brings one"
+        hint = "set python.interpreter to another name; or use python=venv, conda, uv or modules"
         return NodeFailure(DATA_BROKEN, f"python not found: {command}", hint)
     if command.startswith("cd "):
-        hint = "container.workdir=null is the folder of the code"
-        return NodeFailure(DATA_BROKEN, "no folder container.workdir in the container", hint)
+        hint = "container.workdir=null starts in the code folder"
+        return NodeFailure(DATA_BROKEN, "container.workdir does not exist in the container", hint)
     script = command[2:].strip("'") if command.startswith(". ") else ""
     if script and not os.access(script, os.R_OK):
-        hint = "make the environment there, or choose another: python, python.path"
+        hint = "create the environment there, or choose another with python and python.path"
         return NodeFailure(DATA_BROKEN, f"no {script} in {os.getcwd()}", hint)
     title = f"setting up the environment failed (exit {status}): {command}"
     return NodeFailure(DATA_BROKEN, title, "try that line in a fresh shell")

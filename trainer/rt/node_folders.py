@@ -33,12 +33,12 @@ def code_folder(read: NodeSettings, project: str, run: str, artifact: Path, payl
         return folder
     if read.code_kind not in ("none", "lib") and payload != "smoke":
         title = f"no code folder {folder} on {os.uname().nodename}"
-        raise NodeFailure(DATA_BROKEN, title, "code.root=FOLDER names it; every node must see it")
+        raise NodeFailure(DATA_BROKEN, title, "set code.root to a folder that every node can read")
     return run or str(artifact)
 
 
 def cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) -> str:
-    """Create a cache folder and return its path on this node. key: of the spec. Raises NodeFailure."""
+    """Create a cache folder and return its path on this node. key: spec key. Raises NodeFailure."""
     path = path.replace("$UID", str(os.geteuid()))
     if path.startswith("~/"):
         path = f"{environ.get('HOME', '')}/{path[2:]}"
@@ -50,7 +50,7 @@ def cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) 
         is_usable = False
     if not is_usable:
         title = f"the cache folder {folder} cannot be used on {os.uname().nodename}"
-        raise NodeFailure(DATA_BROKEN, title, f"{key}=FOLDER names another")
+        raise NodeFailure(DATA_BROKEN, title, f"set {key} to another folder")
     return folder
 
 
@@ -66,23 +66,23 @@ def own_cache_folder(project: str, path: str, key: str, environ: Mapping[str, st
         os.umask(umask)
     if os.stat(folder).st_uid != os.geteuid() or not os.access(folder, os.W_OK):
         title = f"the cache folder {folder} on {os.uname().nodename} belongs to another user"
-        raise NodeFailure(DATA_BROKEN, title, f"{key}=FOLDER names another; $UID in it is your user ID")
+        raise NodeFailure(DATA_BROKEN, title, f"set {key} to another folder; $UID in it is your user ID")
     if is_safe(Path(folder)):
         return folder
-    why = f"other users can change {key}={folder}, or a folder above it: using a folder of this user alone"
+    why = f"other users can change {key}={folder}, or a folder above it: using a private folder instead"
     print(f"jobc: {why}", file=sys.stderr)
     return str(_private("caches", f"no folder for caches in {_temporary()} on {os.uname().nodename}", "set TMPDIR"))
 
 
 def home_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return variables for what an image may lack: most caches need a home, and the user may have none in the image.
+    """Return variables that an image may lack: most caches need a home folder, and the user may have none in the image.
 
     Raises NodeFailure.
     """
     home = environ.get("HOME", "")
     if os.path.isdir(home) and os.access(home, os.W_OK):
         return {"PYTHONNOUSERSITE": "1"}  # packages in a home that is mounted belong to another Python
-    title = f"the container has no home, and no folder for one can be created in {_temporary()}"
+    title = f"the container has no home folder, and none can be created in {_temporary()}"
     return {"HOME": str(_private("home", title, "set TMPDIR")), "PYTHONNOUSERSITE": "1"}
 
 
@@ -112,7 +112,9 @@ def require_shm(least: int) -> dict[str, str]:
     size = seen.f_blocks * seen.f_frsize
     if size < least:
         title = f"/dev/shm has {size // MIB} MiB on {os.uname().nodename}, wanted: {least // MIB} MiB"
-        raise NodeFailure(DATA_BROKEN, title, "a smaller shm; container=docker makes one of its own")
+        raise NodeFailure(
+            DATA_BROKEN, title, "use a smaller shm; with container=docker the container gets its own /dev/shm"
+        )
     return {}
 
 

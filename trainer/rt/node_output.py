@@ -22,7 +22,7 @@ class NodeOutput:
         return self._console.is_behind
 
     def say(self, line: str) -> None:
-        """Print a line of jobc, which is a line of its own even if the output before does not end with a newline."""
+        """Print a line of jobc, on a new line even if the output before it does not end with a newline."""
         start = "" if self._recent.endswith(b"\n") or not self._recent else "\n"
         self.print(f"{start}jobc: {line}\n".encode())
 
@@ -52,7 +52,7 @@ class NodeOutput:
                 pass
 
     def go_on(self) -> None:
-        """Offer the console the rest of the output that it did not accept before."""
+        """Write the output that the console did not accept before."""
         self._console.write(b"")
 
     def flush(self) -> None:

@@ -84,7 +84,7 @@ class NodeSettings:
             raise NodeFailure(DATA_BROKEN, title, "compile the job again") from None
 
     def of_payload(self, payload: str) -> NodeSettings:
-        """Return the settings with those of the smoke test if it is the payload: few processes, without a launcher."""
+        """Return the settings; for payload smoke, with those of the smoke test: few processes, without a launcher."""
         if payload != "smoke":
             return self
         procs = 1 if self.nodes > 1 and self.gpus == 1 else 2  # two of them meet; two ranks cannot share a GPU

@@ -48,12 +48,12 @@ def run_program(words: list[str], environ: Mapping[str, str]) -> int:
 def become_node(
     artifact: Path, environ: Mapping[str, str], payload: str = "train", *words: str, node: int = 0
 ) -> NoReturn:
-    """Replace this program by the node of that rank. words: the command of payload shell. Raises OSError."""
+    """Replace this program with the node of that rank. words: the command of payload shell. Raises OSError."""
     become([*node_words(artifact, payload, node), *words], environ)
 
 
 def become(words: list[str], environ: Mapping[str, str]) -> NoReturn:
-    """Replace this program by another. Raises OSError."""
+    """Replace this program with another one. Raises OSError."""
     sys.stdout.flush()
     handlers = {number: signal.signal(number, signal.SIG_DFL) for number in IGNORED_BY_PYTHON}
     try:
@@ -64,7 +64,7 @@ def become(words: list[str], environ: Mapping[str, str]) -> NoReturn:
 
 
 def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mapping[str, str], node: int = 0) -> int:
-    """Start the node in a session of its own. Return 0 once it is up, else its exit code, after printing its log."""
+    """Start the node in its own session. Return 0 once it is up, else its exit code, after printing its log."""
     log, state = run / f"logs/node_{node:02}.log", run / f"state/node_{node:02}"
     with open(open_for_append(log), "ab") as errors:
         process = subprocess.Popen(

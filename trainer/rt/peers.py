@@ -45,7 +45,7 @@ class Peers:
             self.links.start()
 
     def beat(self) -> None:
-        """Touch the state file of this node every few seconds, also while it stops, because saving may take long."""
+        """Touch the state file of this node every few seconds, even while it stops, because saving may take long."""
         if time.monotonic() >= self.next_beat:
             self.next_beat = time.monotonic() + BEAT_S
             with contextlib.suppress(OSError):  # a full disk or an unavailable file server must not end the training
@@ -64,7 +64,7 @@ class Peers:
             return f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"
         stop = read_small(self.run.first_stop)
         if stop and stop[1].get("node") != str(self.node):
-            return f"node {stop[1].get('node')} was told to stop ({stop[1].get('reason')})"
+            return f"node {stop[1].get('node')} was asked to stop ({stop[1].get('reason')})"
         for node, host in self.links.lost.items():
             reason = f"node {node} ({host}) does not answer: it lost power, its network link or its supervisor"
             self.tell(exit_codes.PEER_LOST, reason)
@@ -107,7 +107,7 @@ class Peers:
         first_failure.keep_earliest(self.run, str(code), {**keys, "reason": reason})
 
     def share_stop(self, reason: str) -> None:
-        """Announce that this node stops early, so that the others save too: a program may not notice by itself."""
+        """Announce that this node stops early, so that the others save too: a program may not notice it."""
         if self.others and not self.run.first_stop.exists():
             with contextlib.suppress(OSError):
                 write_small(self.run.first_stop, keys={"node": self.node, "reason": reason})

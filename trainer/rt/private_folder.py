@@ -14,8 +14,8 @@ _OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")  # owner, in a container, o
 def is_safe(folder: Path) -> bool:
     """Return whether only this user and root can replace the folder.
 
-    It and all folders above it belong to them, and are sticky or closed to other writers. A group with the number of
-    the user counts as the user.
+    It and all folders above it belong to them, and are sticky or closed to other writers. A group whose ID equals the
+    user's ID counts as the user.
     """
     trusted = {0, os.geteuid()}
     try:
@@ -41,7 +41,7 @@ def make_private(folder: Path) -> bool:
 
 
 def private_folder(name: str) -> Path:
-    """Return a folder that only this user can change: always the same one, unless others have taken all its places.
+    """Return a folder that only this user can change: always the same one, unless others have taken all its paths.
 
     Raises OSError.
     """

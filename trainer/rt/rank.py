@@ -187,7 +187,7 @@ def meaning(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[in
     stop = exit_codes.DONE if stopped else exit_codes.PREEMPTED
     for number in forwarded:
         if status in (-number, 128 + number):
-            return stop, f"ended by {signal.Signals(number).name}, as asked"
+            return stop, f"ended by {signal.Signals(number).name}, as requested"
     if status == -signal.SIGKILL:
         return exit_codes.CRASHED, exit_codes.KILLED
     if status == exit_codes.PREEMPTED:

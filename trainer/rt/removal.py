@@ -51,7 +51,7 @@ def erase(folder: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder that nobody else uses, at once. Raises OSError."""
+    """Remove a folder that nobody else uses, without renaming it first. Raises OSError."""
     with _opened(folder.parent) as parent:
         remove_tree(folder.name, parent)
 

@@ -1,8 +1,9 @@
 """Restart in place: after a crash all nodes of an attempt start their ranks again, together, without the scheduler.
 
 The nodes agree through exit/ATTEMPT/restart_N/: each node that can continue writes node_NN there once all its processes
-have ended; when all nodes have, node 0 writes `go`. So no rank connects to one from before the crash. Every launcher is
-new, because torchrun's --max-restarts keeps its store, where ranks find the addresses of dead ranks (torch 2.13).
+have ended; when all nodes have, node 0 writes `go`. So no rank connects to one from before the crash. The launchers
+are started anew, because torchrun's --max-restarts keeps its store, where ranks find the addresses of dead ranks
+(torch 2.13).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Name the files of a run folder that the runtime uses, and write small files atomically.
 
-A small file has `key=value` lines, so that bash reads it as easily as Python.
+A small file has `key=value` lines, so that bash can read it as easily as Python.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Save the secrets of a run for its nodes (run_secrets.py says where)."""
+"""Save the secrets of a run for its nodes (run_secrets.py defines where)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def saved_secrets(run: Path, variables: Iterable[str]) -> Iterator[None]:
 def save_secret(run: Path, variable: str) -> None:
     """Save the value of an environment variable for the nodes of a run. Raises Failure.
 
-    The value goes through no command line and no environment of a job. run: resolved path
+    The value is never on a command line or in the environment of a job. run: resolved path
     """
     value = os.environb.get(os.fsencode(variable), b"")
     if not value:
@@ -37,7 +37,8 @@ def save_secret(run: Path, variable: str) -> None:
     folder = secrets_of(run)
     if not (make_private(folder.parent) and make_private(folder)):
         raise Failure(
-            f"{folder} is not a folder of this user alone", "remove it, or what it is below, if it is not yours"
+            f"{folder} is not a private folder of this user",
+            "remove it, or the folder above it, if another user owns it",
         )
     file = folder / variable
     try:

@@ -1,6 +1,6 @@
 """Sign an S3 request with AWS Signature Version 4, in header fields.
 
-Source: "Authenticating Requests (AWS Signature Version 4)", Amazon S3 API Reference. S3 alone encodes the path once.
+Source: "Authenticating Requests (AWS Signature Version 4)", Amazon S3 API Reference. Only S3 encodes the path once.
 """
 
 from __future__ import annotations

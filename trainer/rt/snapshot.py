@@ -230,7 +230,7 @@ def _refuse_script(root: Path, script: str) -> NoReturn:
             DATA_BROKEN,
         )
     raise Failure(
-        f"there is no script {script} in {root}",
+        f"no script {script} in {root}",
         "check the words after --; code.root=FOLDER names another folder",
         DATA_BROKEN,
     )
@@ -242,7 +242,7 @@ def _describe_plain_copy(root: Path, files: CodeFiles, size: int) -> None:
     print(f"code: copying {len(files.paths)} files ({size_text(size)}), {why}", file=sys.stderr)
     if files.secrets:
         names = " ".join(shell_word(name) for name in files.secrets[:MOST_SECRETS])
-        why = "not copied, because the names are those of secrets"
+        why = "not copied, because the names look like secrets"
         print(f"code: {why}: {names}; if the job needs them: git init, git add FILE", file=sys.stderr)
 
 

@@ -271,7 +271,7 @@ class Supervisor:
                 self._ask_to_stop(signal.SIGTERM, f"time limit of {self.time_limit_s} s reached")
         if now > self.kill_at:
             runs = self._some_rank_began() and not self._all_ranks_ended()
-            self._kill(f"not exited after {self.grace_s} s" if runs else "the launcher does not exit")
+            self._kill(f"not exited after {self.grace_s} s" if runs else "the launcher did not exit")
         elif self._is_stopping() and now + LAUNCHER_GRACE_S < self.kill_at and self._all_ranks_ended():
             self.kill_at = now + LAUNCHER_GRACE_S  # torchrun waits for the agents of other nodes, 300 s
 

@@ -2,7 +2,7 @@
 
 Usage  jobctl task RUN ATTEMPT HOST|RANK start|train|smoke|preflight|shell|signal [WORD…]
          RUN     folder of the run; "" for a shell without one
-         HOST    as it stands in hosts.txt; its place there is the node rank
+         HOST    as in hosts.txt; its position there is the node rank
          start   train in the background, without this connection; return when it is up
          signal  send QUIT or KILL to this node's supervisor
 """

@@ -4,7 +4,7 @@ In   a path and a size limit in bytes
 Out  the file's bytes, text or JSON tree; or Unreadable with a reason such as "is a named pipe, not a regular file". No
      function here blocks: it never waits for a pipe, opens no device, and reads no more than the limit.
 
-Standard library only, because it runs beside the trainer as well as in the compiler (compiler/untrusted_files.py).
+Standard library only, because it runs in the supervisor as well as in the compiler (compiler/untrusted_files.py).
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _require_plain(path: str | os.PathLike[str], tree: Any, max_depth: int, has_
             texts = [node for node in level if isinstance(node, str)]
             texts += [key for node in nodes if isinstance(node, dict) for key in node]
             if any("\0" in text or _LONE_SURROGATE.search(text) for text in texts):
-                raise Unreadable(path, "has text that is not valid Unicode, or a NUL character")
+                raise Unreadable(path, "contains text that is not valid Unicode, or a NUL character")
         depth += bool(nodes)
         if depth > max_depth:
             raise Unreadable(path, f"is nested more than {max_depth} levels deep")

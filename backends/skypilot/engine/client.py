@@ -35,7 +35,9 @@ class SkypilotClient(RecordEngine):
             raise Failure("sky is not found", hint)
 
     def status_of(self, cluster: str) -> str:
-        """Return UP, STOPPED or INIT; "" if the cluster does not exist. Refreshes, as a cluster may end by itself."""
+        """Return UP, STOPPED or INIT; "" if the cluster does not exist. Refreshes the status, because a cluster may
+        stop by itself.
+        """
         table = self.sky_json("status", "--refresh", "--output", "json", cluster)
         return next((str(row.get("status", "")) for row in rows(table)), "").rpartition(".")[2]
 

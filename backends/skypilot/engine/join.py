@@ -1,11 +1,12 @@
-"""Run one node of a job on SkyPilot: find its attempt of the run, start launch.sh, exit as the worst node does.
+"""Run one node of a job on SkyPilot: find its attempt of the run, start launch.sh, exit with the worst node's exit
+code.
 
 Usage  jobctl join [train|smoke|preflight]   from `run` of task.sky.yaml; the default is JOBC_PAYLOAD
        jobctl join secret RUN NAME           save a secret for a shell on this node; its value is read from stdin
        jobctl join forget RUN                remove the saved secrets of a run
 In     SKYPILOT_NODE_IPS, SKYPILOT_NODE_RANK, SKYPILOT_NUM_GPUS_PER_NODE, SKYPILOT_TASK_ID (the same after a recovery);
        JOBC_RUN_ID, JOBC_ATTEMPT, JOBC_FORK_OF from jobctl submit, empty if the task was launched by hand
-Out    the last line that it prints, `jobc: node 0 ends with 75: …`, which jobctl status reads
+Out    the last line that it prints, `jobc: node 0 exits with 75: …`, which jobctl status reads
 Exit   the exit code of this node. With shared storage or a bucket, node 0 exits with the worst code of all nodes and
        the others with 0, because SkyPilot kills all nodes as soon as one fails, and recovers a managed job if any node
        exits with 69 or 75
@@ -54,7 +55,7 @@ def main(argv: list[str]) -> int:
     except NodeFailure as failure:
         return report_end(failure, os.environ, payload)
     code, exit_code = run_node(node)
-    print(f"jobc: node {node.rank} ends with {code}: {MEANING.get(code, 'unknown')}", flush=True)
+    print(f"jobc: node {node.rank} exits with {code}: {MEANING.get(code, 'unknown')}", flush=True)
     return exit_code
 
 
@@ -99,13 +100,13 @@ def launch(node: SkypilotNode, attempt: int) -> int:
     code = run_passing_sigterm([*node.depot_words("run"), "--", *words] if node.is_in_bucket else words, node)
     is_lost = node.is_in_bucket and node.payload == "train" and code > 128
     if is_lost and not StoredAttempt(node.run, attempt).has_ended(node.rank):
-        lost = "what came after the last checkpoint in the bucket is lost"
+        lost = "work since the last checkpoint in the bucket is lost"
         raise Leave(PEER_LOST, f"depot.py of node {node.rank} was killed, {lost}")  # and with it all that it started
     return code
 
 
 def run_passing_sigterm(words: list[str], node: SkypilotNode) -> int:
-    """Run a program until it ends, and pass SIGTERM on, which comes from sky cancel or a preemption. Its stderr goes to
+    """Run a program until it ends, and forward SIGTERM from sky cancel or a preemption. Its stderr goes to
     stdout. Return its exit code; 128 + N after signal N.
     """
     process: subprocess.Popen[bytes] | None = None
@@ -134,7 +135,7 @@ def run_passing_sigterm(words: list[str], node: SkypilotNode) -> int:
 def agree_on_end(node: SkypilotNode, attempt: int, code: int) -> tuple[int, int]:
     """Wait for the other nodes; return how this node, or for node 0 the run, ended, and the exit code of this process.
 
-    code: of launch.sh
+    code: exit code of launch.sh
     """
     if node.storage == "node":
         if code != DONE and node.rank > 0:

@@ -26,7 +26,7 @@ from ....trainer.rt.node_settings import NodeSettings
 from ....trainer.rt.removal import remove_folder
 from .stored_attempt import StoredAttempt
 
-ANOTHER_JOB = "another number of {0} is another job: compile it"
+ANOTHER_JOB = "another number of {0} makes it another job: compile it for that number"
 
 
 class SkypilotNode:
@@ -95,7 +95,7 @@ class SkypilotNode:
         return join_run(self.run, self.rank, self.settings.nodes, self.task_id, most, timeout_s, self._prepare)
 
     def _join_bucket(self) -> int:
-        """Join with a run folder on this node's disk, beside the run in the bucket."""
+        """Join with a run folder on this node's disk, in addition to the run in the bucket."""
         settings, environ = self.settings, self.environ
         environ.update(settings.store or {})
         environ.update(settings.tree["node"].get("env_aws") or {})
@@ -107,7 +107,7 @@ class SkypilotNode:
         return attempt
 
     def _join_own_disks(self) -> int:
-        """Join without shared storage: the attempt is that of jobctl submit, and the checkpoints are on node 0."""
+        """Join without shared storage: jobctl submit sets the attempt, and the checkpoints are on node 0."""
         attempt = number(self.environ.get("JOBC_ATTEMPT", "")) or 0
         if self.settings.nodes > 1 and not self.settings.rendezvous_port:  # node 0 cannot publish one
             self.environ["JOBC_HEAD_PORT"] = str(derived_port(self.task_id))
@@ -125,7 +125,9 @@ class SkypilotNode:
         prepare_attempt(self.run, attempt, self.artifact, init_from, folder, self.project)
 
     def _copy_code(self) -> None:
-        """Copy the code that jobctl submit sent to the run, unless it is there. By hand it is in the working folder."""
+        """Copy the code that jobctl submit sent to the run, unless it is already there. By hand it is in the working
+        folder.
+        """
         sent, code = Path(self.project, self.run.name, "code"), self.run / "code"
         if not sent.is_dir() or code.exists():
             return
@@ -163,8 +165,8 @@ class SkypilotNode:
 def _require_compiled_size(settings: NodeSettings, nodes: int, gpus: str) -> None:
     """Raise StartFailure for another number of nodes, or of GPUs on each node, than the job was compiled for."""
     if nodes != settings.nodes:
-        title = f"SkyPilot gives this job {nodes} nodes, it was compiled for {settings.nodes}"
+        title = f"SkyPilot gave this job {nodes} nodes, but it was compiled for {settings.nodes}"
         raise StartFailure(DATA_BROKEN, title, ANOTHER_JOB.format("nodes"))
     if gpus != str(settings.gpus):
-        title = f"SkyPilot gives this job {gpus} GPUs on each node, it was compiled for {settings.gpus}"
+        title = f"SkyPilot gave this job {gpus} GPUs per node, but it was compiled for {settings.gpus}"
         raise StartFailure(DATA_BROKEN, title, ANOTHER_JOB.format("GPUs"))

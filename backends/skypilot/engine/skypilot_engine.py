@@ -1,4 +1,4 @@
-"""SkyPilot for the verbs of an artifact: asks sky about the job and the cluster of a run. Packed into jobctl.
+"""SkyPilot for the verbs of an artifact: queries sky about the job and the cluster of a run. Packed into jobctl.
 
 RUN/state/job_ATTEMPT records the SkyPilot job: kind (managed or empty), cluster, id. Python 3.8.
 """
@@ -113,14 +113,14 @@ class SkypilotEngine(StartingSkypilot):
         return State("gone", text)
 
     def live_reason(self, record: Record) -> str:
-        return "SkyPilot has its job"
+        return "its job is still in SkyPilot"
 
     def remove_stored(self, run: Run) -> bool:
-        """Remove the run from the bucket. A run on the nodes is deleted with them, or stays on their storage."""
+        """Remove the run from the bucket. A run on the nodes is deleted with them, or kept on their storage."""
         path = self.storage_of(run)
         if not self.is_in_bucket:
             if path.startswith("/") and not _is_same(path, run.path):
-                print(f"  on the storage of the nodes {one_line(path)} stays", flush=True)
+                print(f"  {one_line(path)} on the storage of the nodes is kept", flush=True)
         elif newest_record(run) is not None:
             command, environment = self.depot_words(run, "remove")
             if stream(command, environment=environment):
@@ -164,7 +164,7 @@ class SkypilotEngine(StartingSkypilot):
         """Print SkyPilot's output of all nodes or one node, or the log of a rank from the storage or its node."""
         record = newest_record(run)
         if record is None:
-            raise Failure(f"run {run.id} was not sent to SkyPilot", "jobctl submit sends one")
+            raise Failure(f"run {run.id} was not sent to SkyPilot", "jobctl submit sends a run")
         if request.rank is not None:
             return self._print_rank(record, request.rank, request)
         node = None if request.node is None else f"{request.node}: "
@@ -174,10 +174,10 @@ class SkypilotEngine(StartingSkypilot):
             words = ["sky", *logs_words(record, request)]
             return stream(words, partial(plain_bytes, node), environment=self.sky_environment, errors="merged")
         if not kept.is_file():
-            hint = "jobctl logs --rank N prints the log of a rank, where its storage is seen"
+            hint = "jobctl logs --rank N prints the log of a rank, where its storage is visible"
             if self.job.settings.get("storage") == "node":
-                hint = "look while its cluster is up: it goes when it is idle (backend.autostop)"
-            raise Failure(f"SkyPilot has no output of {name_of(record)} any more", hint)
+                hint = "check while its cluster is up: SkyPilot removes idle clusters (backend.autostop)"
+            raise Failure(f"SkyPilot no longer has the output of {name_of(record)}", hint)
         with open_regular(kept, follow=False) as file:
             of_node = (lambda line: line if line.startswith(node.encode()) else None) if node else None
             print_lines(file, of_node, request.tail)
@@ -199,7 +199,7 @@ class SkypilotEngine(StartingSkypilot):
         self.require_client()
         if settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"
-            raise Failure(title, "jobctl logs without --rank shows what its nodes print")
+            raise Failure(title, "jobctl logs without --rank shows the output of its nodes")
         if not self.status_of(cluster_of(record)):
             raise Failure(f"no log of rank {rank}: {name_of(record)} is gone", str(settings.get("end_is", "")))
         lines = "+1" if request.tail is None else str(request.tail)
@@ -209,10 +209,10 @@ class SkypilotEngine(StartingSkypilot):
     # ---- stopping
 
     has_machines = True
-    no_end_hint = "jobctl stop --down ends its machines"
+    no_end_hint = "jobctl stop --down deletes its machines"
 
     def stop_steps(self) -> list[tuple[str, int]]:
-        """SkyPilot itself takes some seconds for each answer, and has one way to end a job."""
+        """SkyPilot takes some seconds for each answer, and has only one way to end a job."""
         return [("TERM", self.grace_s + 40), ("KILL", 60)]
 
     def mark_stopped(self, run: Run) -> None:
@@ -237,15 +237,15 @@ class SkypilotEngine(StartingSkypilot):
             return
         if is_managed(record):
             print(
-                "the machines of a managed job cannot be reached from here: it is cancelled, and what came after its"
-                " last checkpoint is lost"
+                "the machines of a managed job cannot be reached from here: it is cancelled, and work since its last"
+                " checkpoint is lost"
             )
             return
         for node in range(1 if settings.get("storage") == "shared" else self.job.nodes):
             words = ["bash", "-c", MARK_ON_NODE, "-", self.storage_of(run, node)]
             if self.ask(ssh_words(cluster_of(record), node, words)).code:
                 print(
-                    f"node {node} cannot be reached: SkyPilot cancels the job, and what came after its last checkpoint"
+                    f"node {node} cannot be reached: SkyPilot cancels the job, and work since its last checkpoint"
                     " may be lost"
                 )
 
@@ -265,7 +265,7 @@ class SkypilotEngine(StartingSkypilot):
             self._print_sky(*words)
 
     def release_machines(self, is_asked: bool) -> None:
-        """Delete the cluster if the user asked for it, or if it keeps nodes from others and nothing runs on it."""
+        """Delete the cluster if the user asked for it, or if it blocks nodes for others and nothing runs on it."""
         cluster = str(self.job.settings.get("cluster", ""))
         if not is_asked and self.job.settings.get("ends_with_last_job"):
             queue = self.sky_json("queue", "--skip-finished", "--output", "json", cluster)

@@ -44,7 +44,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         text = "print the output until the job ends; the exit code is the job's"
         parser.add_argument("--wait", action="store_true", help=text)
-        text = "create the record of the run, print its path, send nothing"
+        text = "create the record of the run and print its path; send nothing"
         parser.add_argument("--only-prepare", action="store_true", help=text)
 
     def begin(self, options: argparse.Namespace) -> int | None:
@@ -57,13 +57,13 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         require_sent(self.job.settings)
 
     def require_startable(self, run: Run | None) -> None:
-        """begin() has checked this machine; SkyPilot knows the rest."""
+        """begin() has checked this machine; SkyPilot checks the rest."""
 
     def sees_code(self, folder: Path, new: NewRun) -> bool:
         return False  # the nodes have nothing of this machine but what is sent
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
-        """Send the attempt, and print how to follow it; with --wait, what it prints until it ends."""
+        """Send the attempt, and print how to follow it; with --wait, print its output until it ends."""
         run, copy = new.run, new.artifact
         if options.only_prepare:
             new.keep()
@@ -87,17 +87,17 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
                 print("SkyPilot may have the job: sky queue, or sky jobs queue, shows it", file=sys.stderr)
             raise
         if code:
-            hint = "jobctl preflight --queue-only asks it once more; sky check shows what is enabled"
-            raise Failure("SkyPilot does not take the job; its words are above", hint)
+            hint = "to try again: jobctl preflight --queue-only; sky check shows what is enabled"
+            raise Failure("SkyPilot rejects the job; its messages are above", hint)
         job_id = job_id_in(text)
         if job_id is None:
-            raise Failure("SkyPilot has not said the number of the job", "sky queue, or sky jobs queue, shows it")
+            raise Failure("SkyPilot did not print the job ID", "sky queue, or sky jobs queue, shows it")
         keys = {"kind": kind, "cluster": str(settings.get("cluster", "")), "id": str(job_id)}
         write_record(launch.run, launch.attempt, keys)
         return Record(launch.run, launch.run.path / f"state/job_{launch.attempt}", launch.attempt, keys)
 
     def _follow_to_the_end(self, run: Run) -> int:
-        """Print what the job prints until it has ended, and how it ended; return its exit code."""
+        """Print the output of the job until it has ended, and how it ended; return its exit code."""
         engine = type(self)(self.job)
         try:
             engine.print_logs(run, LogRequest(follow=True))
@@ -112,7 +112,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return self._trial(place, "smoke", check_line)
 
     def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
-        text = "only ask SkyPilot whether it would launch the job, and what it would cost; start no machines"
+        text = "only ask SkyPilot whether it would launch the job, and at what cost; start no machines"
         parser.add_argument("--queue-only", action="store_true", help=text)
 
     def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
@@ -122,7 +122,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         words = ["launch", "--dryrun", "--yes", "--cluster", cluster, *secret_words(self.job.settings), "task.sky.yaml"]
         code, text = output_of(["sky", *words], self.sky_environment, self.job.artifact, is_shown=False)
         if code:
-            print(f"FAIL  SkyPilot refuses the job: {last_words(text)}")
+            print(f"FAIL  SkyPilot rejects the job: {last_words(text)}")
             return CRASHED
         print("ok    SkyPilot would launch the job")
         for line in estimate(text):
@@ -135,9 +135,10 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return table if code == DONE else table.print() or code
 
     def _trial(self, place: Place, payload: str, change: Callable[[bytes], bytes | None]) -> int:
-        """Run a payload on the nodes of the job's cluster, which stays for the job. Return 0 if all nodes exit with 0.
+        """Run a payload on the nodes of the job's cluster, which is kept for the job. Return 0 if all nodes exit with
+        0.
 
-        change: what is printed of a line of the output; None = nothing
+        change: returns the text to print for a line of output; None = nothing
         """
         with temporary_run(place, self) as new:
             if payload == "preflight" or self.job.settings.get("has_setup"):  # it looks for the program; setup reads it
@@ -154,13 +155,13 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         self.require_client()
         if self.job.settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"
-            raise Failure(title, "backend.managed=false makes a cluster that can")
+            raise Failure(title, "use backend.managed=false for a cluster that can be reached")
         run = place.choose_run(named)
         record = newest_record(run)
         cluster = "" if record is None else cluster_of(record)
         if record is None or not cluster or self.status_of(cluster) != "UP":
             title = f"cluster {cluster or self.job.settings.get('cluster', '')} is not up"
-            raise Failure(title, "jobctl submit, jobctl smoke or jobctl preflight start it")
+            raise Failure(title, "start it with jobctl submit, jobctl smoke or jobctl preflight")
         require_sent(self.job.settings)
         secrets = self.job.settings.get("secrets", ())
         try:
@@ -174,7 +175,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
                 self.ask(ssh_words(cluster, node, self._on_node(record, node, _FORGET_SECRETS)))
 
     def _save_secret(self, record: Record, node: int, name: str) -> None:
-        """Save a secret for launch.sh. It goes by standard input: no command line shows it."""
+        """Save a secret for launch.sh. It is sent on stdin, so that no command line shows it."""
         words = self._on_node(record, node, _SAVE_SECRET, name)
         answer = self.ask(ssh_words(cluster_of(record), node, words), text=os.environ[name])
         if answer.code:

@@ -10,7 +10,7 @@ from ....trainer.rt.exit_codes import CRASHED, DONE, PRIORITY
 
 
 class StoredAttempt(Run):
-    """One attempt of a run, also if its copy of the artifact is not in this folder."""
+    """One attempt of a run, even if its copy of the artifact is not in this folder."""
 
     def __init__(self, path: Path, attempt: int) -> None:
         super().__init__(path)
@@ -39,8 +39,8 @@ class StoredAttempt(Run):
     def worst_exit(self, code: int, nodes: int) -> int:
         """Return the recorded exit code with the highest priority, DONE if all nodes are done.
 
-        code: of the process that ran this node. It counts only if a node has recorded none: a signal may have hit it
-        on its way out
+        code: exit code of the process that ran this node. It counts only if a node has recorded none, because a
+        signal may have hit it as it exited
         """
         codes = {*self.exit_codes().values()}
         worst = next((wanted for wanted in PRIORITY if wanted in codes and wanted != DONE), DONE)

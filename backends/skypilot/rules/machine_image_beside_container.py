@@ -25,14 +25,14 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
             hint = f"remove {key}; image={image_id[7:]} container=pod"
         elif plan.container.image is not None:
             title, because = (
-                f"{key} is set beside image",
+                f"{key} is set together with image",
                 "SkyPilot has one image_id: the machine's, or the container's",
             )
             hint = f"remove {key}; or image=null container=none for the machine's"
         elif cloud in SITES:
             title, because = (
                 f"{key} has no machine to boot on {cloud}",
-                "only machines of a cloud have an image of their own",
+                "only cloud machines have their own image",
             )
             hint = f"remove {key}"
         else:

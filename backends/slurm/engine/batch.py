@@ -1,4 +1,4 @@
-"""Run the tasks of a batch job, and decide at its end whether Slurm starts it again. Called by job.sbatch; Python 3.8.
+"""Run the tasks of a batch job, and decide at the end whether Slurm starts it again. Called by job.sbatch; Python 3.8.
 
 Usage  jobctl batch [RUN_DIR [ATTEMPT [here]]] -- srun OPTION… bash launch.sh
        without RUN_DIR (sbatch by hand) it creates the run; here: in the user's allocation, which is never requeued
@@ -99,7 +99,7 @@ class Batch:
         code = PREEMPTED if self.asked else worst_exit(self.run, self._run_tasks(words, environ), self.place.job.nodes)
         start = self._next_start(code)
         if start:
-            self._record(reason=f"exit {code}: {MEANING[code]}; in the queue again")
+            self._record(reason=f"exit {code}: {MEANING[code]}; requeued")
             if start == "queued" or self._requeue(code):
                 return code
         return self._leave(code, MEANING[code])
@@ -116,7 +116,7 @@ class Batch:
             return DONE, "done before Slurm started it again"
         if self.restarts > self.most_restarts:
             limit = f"lifecycle.max_requeues is {self.most_restarts}"
-            return CRASHED, f"started again {self.restarts} times: {limit}"
+            return CRASHED, f"already restarted {self.restarts} times: {limit}"
         return None
 
     def _task_words(self, srun: Sequence[str]) -> list[str]:
@@ -155,7 +155,7 @@ class Batch:
 
     def _record_blind(self, blind: Mapping[int, str]) -> str:
         hosts = ",".join(blind.values())
-        why = f"{hosts} cannot read {self.artifact}: storage.root must be a folder that all nodes see"
+        why = f"{hosts} cannot read {self.artifact}: storage.root must be a folder that all nodes can read"
         first = self.run.path / f"exit/{self.attempt}/first"
         write_small(first, str(DATA_BROKEN), {"node": next(iter(blind)), "reason": why})
         return why
@@ -163,8 +163,8 @@ class Batch:
     def _run_tasks(self, words: list[str], environ: Mapping[str, str]) -> int:
         """Run srun and return its exit status; pass signals on to the tasks.
 
-        srun waits for every task: for that of a lost node until Slurm gives the node up. So srun is ended when a node
-        has failed so long ago that all live nodes have ended. (srun --wait counts from the end of any task, even a
+        srun waits for every task, even on a lost node until Slurm considers it down. So srun is ended once a node has
+        failed so long ago that all live nodes have ended. (srun --wait counts from the end of any task, even a
         successful one while rank 0 still saves.)
         """
         try:
@@ -188,7 +188,7 @@ class Batch:
     def _receive_signals(self, timeout_s: float) -> None:
         """Wait for signals, and handle those that have arrived.
 
-        srun answers SIGTERM by killing the tasks; `scancel --signal` signals the tasks and leaves this program alone.
+        srun answers SIGTERM by killing the tasks; `scancel --signal` signals only the tasks, not this program.
         """
         for arrived in self._signals.wait(timeout_s)[0]:
             if arrived == signal.SIGUSR2:
@@ -217,7 +217,7 @@ class Batch:
         nodes = os.environ.get("SLURM_JOB_NODELIST", "")
         lost = lost_nodes(self.engine, nodes) if code == PEER_LOST else []
         if lost:
-            print(f"node {','.join(lost)} does not answer: the next start is without it", flush=True)
+            print(f"node {','.join(lost)} does not answer: the next attempt will not use it", flush=True)
         return requeue(self.engine, self.run.path / "state", self.job_id, nodes, lost)
 
     def _record(self, code: int | None = None, reason: str = "") -> None:
@@ -253,7 +253,7 @@ def artifact_of(run: Path, first_attempt: int, attempt: int) -> Path:
 
 
 def task_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of srun: without what an allocation or another job may have left."""
+    """Return the environment of srun, without variables left by an allocation or another job."""
     return {
         name: value
         for name, value in environ.items()
@@ -270,7 +270,8 @@ def blind_nodes(text: str) -> dict[int, str]:
 def worst_exit(run: Run, status: int, nodes: int) -> int:
     """Return the worst exit code that the nodes have recorded.
 
-    status: that of srun; counts only if a node has recorded nothing, because a signal may have hit a node at its end
+    status: exit status of srun; counts only if a node has recorded nothing, because a signal may have hit a node at
+    its end
     """
     code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
     return CRASHED if code == DONE and status and run.ended_nodes() < nodes else code

@@ -26,20 +26,20 @@ def full_job_id(environ: Mapping[str, str]) -> str:
 
 
 def note_job(run: Path, attempt: int, job_id: str) -> None:
-    """Record a queued job, unless it runs already and has recorded itself."""
+    """Record a queued job, unless it is already running and has recorded itself."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(OSError), open(os.open(run / f"state/job_{attempt}", flags, 0o666), "w") as file:
         file.write(f"job_id={job_id}\n")
 
 
 def record_job(run: Path, attempt: int, job_id: str, code: int | None, reason: str, is_here: bool) -> None:
-    """Record a job that runs, or with its exit code one that has ended. Raises OSError."""
+    """Record a running job, or, with its exit code, one that has ended. Raises OSError."""
     end = {"exit": "" if code is None else code, "reason": reason}
     write_small(run / f"state/job_{attempt}", keys={"job_id": job_id, **end, "here": "yes" if is_here else ""})
 
 
 def record_step(run: Path, attempt: str, environ: Mapping[str, str]) -> None:
-    """Record the step of the tasks. environ: that of one of its tasks"""
+    """Record the step of the tasks. environ: environment of one of its tasks"""
     with contextlib.suppress(OSError):
         step = f"{environ['SLURM_JOB_ID']}.{environ['SLURM_STEP_ID']}"
         write_small(run / "state/step", keys={"attempt": attempt, "step": step})

@@ -1,6 +1,6 @@
 """Translate Slurm's variables of a task into those of jobc. Called by `jobctl node` and `jobctl container`; Python 3.8.
 
-In   environment of a task of srun, and what batch.py or trial.py have set in it (they override Slurm's)
+In   environment of a task of srun, and the variables that batch.py or trial.py set in it (they override Slurm's)
 Out  JOBC_ variables of the node; LOCAL_RANK with launcher=srun; RUN/state/step, for jobctl stop
 Source Slurm manual page srun, OUTPUT ENVIRONMENT VARIABLES; 22.05 to 25.11
 """
@@ -26,7 +26,7 @@ def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict
     """Return the variables of this task; {} outside a step of Slurm.
 
     rank: ignored, because one command starts launch.sh on all nodes
-    Raises NodeFailure if Slurm has placed the tasks on other nodes than the job needs.
+    Raises NodeFailure if Slurm has distributed the tasks differently than the job needs.
     """
     if not environ.get("SLURM_NODEID") or not environ.get("SLURM_STEP_ID"):
         return {}
@@ -70,8 +70,8 @@ def first_host(nodes: str) -> str:
 def require_tasks(wanted: str, present: str) -> None:
     """Raise NodeFailure if the step has other tasks per node. Values: as in SLURM_STEP_TASKS_PER_NODE
 
-    In the user's allocation (--here) srun spreads the tasks as they fit, whatever --ntasks-per-node is.
+    In the user's allocation (--here) srun distributes the tasks as they fit, regardless of --ntasks-per-node.
     """
     if present != wanted:
-        title = f"the allocation has room for {present} tasks on its nodes, and this job needs {wanted}"
+        title = f"the allocation has room for {present} tasks, and this job needs {wanted}"
         raise NodeFailure(DATA_BROKEN, title, "salloc with the options of the #SBATCH lines in job.sbatch")

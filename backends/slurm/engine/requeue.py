@@ -1,7 +1,7 @@
 """Decide whether Slurm starts a job again, and requeue it without the nodes that do not answer. Packed into jobctl.
 
 In   what scontrol prints about the job, its nodes and the configuration
-Out  the job in the queue again
+Out  the requeued job
 Source Slurm manual page scontrol, 22.05 to 25.11; _slurm_rpc_requeue in src/slurmctld/proc_req.c
 """
 
@@ -23,7 +23,7 @@ _NODE = re.compile(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", re.MULTILINE)
 
 
 def next_start(shown: str, code: int, asked: str, restarts: int, most_restarts: int, is_stopped: bool) -> str:
-    """Return "queued" if Slurm has requeued the job already, "ask" if the job should be requeued, else "".
+    """Return "queued" if Slurm has already requeued the job, "ask" if the job should be requeued, else "".
 
     A job is requeued near its time limit, in the GraceTime of a preemption, and after a lost node; not after scancel by
     hand or jobctl stop.
@@ -73,7 +73,7 @@ def _answers(address: str, port: int) -> bool:
 
 
 def requeue(engine: Engine, folder: Path, job_id: str, nodes: str, lost: Sequence[str]) -> bool:
-    """Requeue this job, without its lost nodes. Return False if Slurm does not take it.
+    """Requeue this job, without its lost nodes. Return False if Slurm rejects that.
 
     Slurm would start it on the lost nodes again, or wait until it considers them down (SlurmdTimeout, 300 s): so they
     leave the job first, and are excluded from the next start. Slurm keeps the node of this program in the job; if that

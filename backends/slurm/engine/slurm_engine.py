@@ -1,4 +1,4 @@
-"""Slurm for the verbs of an artifact: queues jobs, and asks squeue about them. Packed into jobctl; Python 3.8.
+"""Slurm for the verbs of an artifact: queues jobs, and queries squeue. Packed into jobctl; Python 3.8.
 
 job_records.py describes the files in the run folder.
 Source Slurm manual page squeue, JOB STATE CODES and JOB REASON CODES; 22.05 to 25.11
@@ -40,36 +40,36 @@ _OVER = re.compile(
     "COMPLETED|CANCELLED|FAILED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|BOOT_FAIL|DEADLINE|PREEMPTED"
 )  # a job in any other state may be live
 _PENDING = (  # reason in squeue -> why a job waits
-    ("JobArrayTaskLimit", "it waits for other points of the sweep (backend.array_limit)"),
-    ("Resources", "it is next and waits for free nodes"),
+    ("JobArrayTaskLimit", "waiting for other points of the sweep (backend.array_limit)"),
+    ("Resources", "next in line, waiting for free nodes"),
     ("Priority", "jobs with a higher priority are ahead"),
     ("Dependency", "the jobs in its dependency (queue.after) have not ended"),
     (
         "DependencyNeverSatisfied",
         "its dependency (queue.after) can no longer be satisfied, so it will never start: jobctl stop removes it",
     ),
-    ("BeginTime", "Slurm requeued it and starts it again soon"),
-    ("JobHeldUser", "it is held: scontrol release"),
-    ("JobHeldAdmin", "an administrator holds it"),
-    ("ReqNodeNotAvail.*", "nodes it asks for are down, drained or reserved: see sinfo -R"),
+    ("BeginTime", "Slurm requeued it and will start it again soon"),
+    ("JobHeldUser", "held: scontrol release"),
+    ("JobHeldAdmin", "held by an administrator"),
+    ("ReqNodeNotAvail.*", "it requests nodes that are down, drained or reserved: see sinfo -R"),
     ("NodeDown", "a node it needs is down: see sinfo -R"),
-    ("PartitionNodeLimit", "it asks for more nodes than the partition has or allows, so it will never start"),
-    ("PartitionTimeLimit", "it asks for more time than the partition allows, so it will never start"),
+    ("PartitionNodeLimit", "it requests more nodes than the partition has or allows, so it will never start"),
+    ("PartitionTimeLimit", "it requests more time than the partition allows, so it will never start"),
     ("PartitionConfig", "the nodes it could run on are down, drained or too small: see sinfo -R"),
     ("PartitionDown|PartitionInactive", "the partition accepts no jobs now"),
     ("BadConstraints", "no node satisfies the request, so it will never start"),
     ("Assoc.*|QOS.*|MaxJobs.*", "a limit of the account or its quality of service ({})"),
-    ("Reservation", "its reservation has not begun"),
-    ("Licenses", "it waits for licenses"),
-    ("None|", "the scheduler has not considered it yet"),
+    ("Reservation", "its reservation has not started"),
+    ("Licenses", "waiting for licenses"),
+    ("None|", "not considered by the scheduler yet"),
 )
 
 
 HOW = {
     "wait": "print the output until the job ends; the exit code is the job's",
     "detach": "return when the job is queued; the default",
-    "here": "run in the allocation that this shell is in; without it, a new job, whatever this shell is in",
-    "only-prepare": "create the run folder, print its path, queue nothing",
+    "here": "run in the allocation of this shell; without it, jobctl queues a new job even inside an allocation",
+    "only-prepare": "create the run folder and print its path; queue nothing",
 }
 
 
@@ -123,9 +123,9 @@ class SlurmEngine(CheckingEngine):
             return State("live", f"live, job {job_id}" if state == "RUNNING" else f"job {job_id} is {state}")
         why = self.reason(run)
         if code is None and run.is_stopped:
-            return State("stopped", f"stopped by jobctl stop before it had started, job {job_id}", None, why)
+            return State("stopped", f"stopped by jobctl stop before it started, job {job_id}", None, why)
         if state == "CANCELLED" and code == 75:
-            text = f"job {job_id} was cancelled by hand, after it saved; resume with jobctl submit --resume {run.id}"
+            text = f"job {job_id} was cancelled by hand after it saved; resume with jobctl submit --resume {run.id}"
             return State("preempted", text, code, why)
         if code is not None:
             return ended(run, code, why)
@@ -148,15 +148,17 @@ class SlurmEngine(CheckingEngine):
         return why
 
     def why_it_stays(self, run: Run) -> str:
-        """Return why the run cannot be removed: its job may still have processes; "" if Slurm says that they ended."""
+        """Return why the run cannot be removed: its job may still have processes; "" if Slurm reports that they
+        ended.
+        """
         path = _job_file(run)
         if path is None or path.name != f"job_{run.attempt}":
-            return f"attempt {'' if run.attempt is None else run.attempt} of it has not been queued yet"
+            return f"attempt {'' if run.attempt is None else run.attempt} has not been queued yet"
         if self._silent:
             return f"Slurm does not answer: {self._silent}"
         job_id = _asked_id(path)  # for a sweep the ID of the array, whose elements squeue lists
         states = [state for known, state in self._known.items() if job_id in (known, known.partition("_")[0])]
-        return "" if all(map(_OVER.match, states)) else f"Slurm has its job {job_id}"
+        return "" if all(map(_OVER.match, states)) else f"its job {job_id} is still in Slurm"
 
     # ---- stopping
 
@@ -165,7 +167,7 @@ class SlurmEngine(CheckingEngine):
     def signal(self, run: Run, name: str) -> None:
         """Signal the supervisors of the ranks. KILL removes the job, and so does any signal while it is in the queue.
 
-        With --here the allocation stays: only the run's step is signalled.
+        With --here the allocation is kept: only the run's step is signalled.
         """
         path = _job_file(run)
         if path is None or self._silent:
@@ -186,21 +188,21 @@ class SlurmEngine(CheckingEngine):
 
     # ---- starting
 
-    default_shell = "the live run; if none is live, Slurm allocates a node"
+    default_shell = "the live run; without one, Slurm allocates a node"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         for how, text in HOW.items():
             parser.add_argument(f"--{how}", dest="how", action="store_const", const=how, default="", help=text)
         text = (
-            "start after job ID has ended well; afterany:ID, afternotok:ID, singleton as in sbatch --dependency."
+            "start after job ID has succeeded; afterany:ID, afternotok:ID, singleton as in sbatch --dependency."
             " Adds to queue.after"
         )
         parser.add_argument("--after", metavar="ID", action="append", default=[], type=dependency, help=text)
 
     def begin(self, options: argparse.Namespace) -> int | None:
-        """Print the run of a job that Slurm has started again, and that `sbatch job.sbatch` started first."""
+        """Print the run of a job that was started with `sbatch job.sbatch` and that Slurm has restarted."""
         if options.how == "here" and not os.environ.get("SLURM_JOB_ID"):
-            raise Failure("this shell is in no allocation", "salloc first, or leave out --here", 2)
+            raise Failure("this shell is not in an allocation", "run salloc first, or omit --here", 2)
         require_client()
         run = self.job.runs / (options.run_id or ".")
         is_again = os.environ.get("SLURM_RESTART_COUNT", "0") not in ("", "0")
@@ -232,7 +234,7 @@ class SlurmEngine(CheckingEngine):
         return self._wait(run) if options.how == "wait" else 0
 
     def _wait(self, run: Run) -> int:
-        """Print what the nodes print until the job has ended; return its exit code."""
+        """Print the output of the nodes until the job has ended; return its exit code."""
         try:
             print_logs(self, run, LogRequest(None, None, True, None), is_patient=True)
         except Failure as failure:
@@ -257,18 +259,18 @@ class SlurmEngine(CheckingEngine):
         return code
 
     def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
-        text = "only ask Slurm whether it would take the job; allocate no nodes"
+        text = "only ask Slurm whether it would accept the job; allocate no nodes"
         parser.add_argument("--queue-only", action="store_true", help=text)
 
     def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
-        """Ask Slurm whether it would take the job, then check nodes as it would get them."""
+        """Ask Slurm whether it would accept the job, then check nodes in a similar allocation."""
         require_client()
         is_taken, text = self._queue.test(self.job.artifact / "job.sbatch")
         if not is_taken:
-            print(f"FAIL  Slurm refuses the job: {text}")
+            print(f"FAIL  Slurm rejects the job: {text}")
             print("      hint: sinfo -l shows the partitions and their limits, sinfo -R why nodes are down")
             return 1
-        print(f"ok    Slurm takes the job: {text}", flush=True)
+        print(f"ok    Slurm accepts the job: {text}", flush=True)
         if options.queue_only:
             return 0
         table = Table(map(str, range(self.job.nodes)))
@@ -286,7 +288,7 @@ class SlurmEngine(CheckingEngine):
             try:
                 with saved_secrets(new.run.path, self.job.settings.get("saved_secrets", ())):
                     nodes = f"{self.job.nodes} node{'s' if self.job.nodes > 1 else ''}"
-                    print(f"waiting for {nodes} of Slurm; Ctrl-C ends it", file=sys.stderr, flush=True)
+                    print(f"waiting for Slurm to allocate {nodes}; press Ctrl-C to stop", file=sys.stderr, flush=True)
                     yield new
             finally:
                 forget_secrets(new.run.path)
@@ -295,7 +297,7 @@ class SlurmEngine(CheckingEngine):
         return {**clean_environment(os.environ), **self._environment, **container_environment(self, os.environ)}
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
-        """Become a shell on a node of a live run, or on a node of its own."""
+        """Become a shell on a node of a live run, or on a newly allocated node."""
         require_client("srun")
         run = place.choose_run(named) if named or place.has_runs() else None
         pty = ["--pty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
@@ -305,8 +307,8 @@ class SlurmEngine(CheckingEngine):
             environ = {**os.environ, **self._environment, **container_environment(self, os.environ)}
             become([*words, *command], environ)
         if node:
-            hint = "without NODE this asks for a node of its own"
-            raise Failure(f"there is no node {node}, for no run is live", hint, 2)
+            hint = "without NODE, Slurm allocates a node for the shell"
+            raise Failure(f"node {node} does not exist, because no run is live", hint, 2)
         folder = Path(os.path.realpath(place.runs())) if run is None else run.path
         options = ["--nodes=1", *pty]
         become(words_on_nodes(self, folder, place.project, options, ["shell", *command]), self._trial_environment())

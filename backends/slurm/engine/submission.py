@@ -1,4 +1,5 @@
-"""Put jobs into Slurm's queue: sbatch with a clean environment, and what Slurm refuses in words. Packed into jobctl.
+"""Put jobs into Slurm's queue: sbatch with a clean environment, and readable reasons for rejected jobs. Packed into
+jobctl.
 
 In   options of sbatch; answers of sbatch, squeue, scontrol and sinfo
 Out  a job ID; or Failure, and then no job is in the queue
@@ -28,7 +29,7 @@ _KEPT = (
 _DEPENDENCY = re.compile(r"singleton|after(any|ok|notok|corr|burstbuffer)?(:[0-9]+([_+][0-9]+)?)+")
 _HINTS = (  # part of what sbatch prints, in lower case -> what to check
     ("invalid partition", "queue.name; sinfo lists the partitions"),
-    ("node configuration", "no node has all of gpus, gpu_type, cpus and mem: sinfo --format='%P %D %c %m %G'"),
+    ("node configuration", "no node satisfies gpus, gpu_type, cpus and mem together: sinfo --format='%P %D %c %m %G'"),
     ("feature", "backend.constraint; sinfo --format='%N %f' lists the features"),
     ("node name", "hosts, queue.nodelist or queue.exclude; sinfo --Node lists the nodes"),
     ("job array", "the site allows fewer elements: scontrol show config | grep MaxArraySize"),
@@ -44,12 +45,12 @@ _HINTS = (  # part of what sbatch prints, in lower case -> what to check
 def require_client(name: str = "sbatch") -> None:
     """Raise Failure if this machine does not have the client of Slurm."""
     if shutil.which(name) is None:
-        hint = "call this where you call sbatch: on a login node of the cluster"
-        raise Failure(f"no {name} on {os.uname().nodename}", hint)
+        hint = "run it where you run sbatch: on a login node of the cluster"
+        raise Failure(f"{name} not found on {os.uname().nodename}", hint)
 
 
 def dependency(text: str) -> str:
-    """Return a value of --after as sbatch takes it: an ID is that of a job that must end well. Raises Failure."""
+    """Return a value of --after as sbatch takes it: a plain ID means a job that must succeed. Raises Failure."""
     value = f"afterok:{text.replace(',', ':')}" if re.match("[0-9]", text) else text
     if not _DEPENDENCY.fullmatch(value):
         hint = "kinds are afterok, afterany, afternotok and aftercorr"
@@ -58,9 +59,9 @@ def dependency(text: str) -> str:
 
 
 def dependency_option(after: Sequence[str], given: str) -> list[str]:
-    """Return the option of sbatch, which replaces the line in job.sbatch; [] without --after.
+    """Return the sbatch option that replaces the line in job.sbatch; [] without --after.
 
-    after: values of dependency(); given: that of queue.after in job.sbatch, or ""
+    after: values of dependency(); given: the value from queue.after in job.sbatch, or ""
     """
     return [f"--dependency={','.join(filter(None, [given, *after]))}"] if after else []
 
@@ -71,7 +72,7 @@ def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class Queue:
-    """Slurm's queue. engine: its clients are asked through it; environment: variables that name the cluster"""
+    """Slurm's queue. engine: runs its clients; environment: variables that name the cluster"""
 
     def __init__(self, engine: Engine, environment: Mapping[str, str]) -> None:
         self._engine, self._environment = engine, environment
@@ -92,7 +93,7 @@ class Queue:
             raise
 
     def test(self, script: Path) -> tuple[bool, str]:
-        """Return whether Slurm would take the job now, and what it says."""
+        """Return whether Slurm would accept the job now, and its message."""
         answer = self._ask_sbatch("--test-only", str(script))
         lines = f"{answer.text}{answer.errors}".splitlines()
         return not answer.code, re.sub("^sbatch: ", "", "; ".join(map(printable, lines)))
@@ -112,7 +113,7 @@ class Queue:
         return str(ids[-1])
 
     def never_starts(self, job_id: str) -> str:
-        """Return why a job can never start: it asks for more than its partition has or allows; "" if it may start.
+        """Return why a job can never start: it requests more than its partition has or allows; "" if it may start.
 
         Slurm would keep it in the queue forever.
         """
@@ -132,7 +133,7 @@ class Queue:
         sizes = self._text("sinfo", "--noheader", f"--partition={partition}", "--format=%c").replace("+", "").split()
         largest = max((size for size in map(number, sizes) if size is not None), default=None)
         if largest is not None and (number(cores) or 0) > largest:
-            return f"{cores} cores a node, and partition {partition} has nodes of at most {largest}"
+            return f"{cores} cores per node, and partition {partition} has nodes of at most {largest}"
         return ""
 
     def _text(self, *words: str) -> str:
@@ -149,8 +150,8 @@ def seconds(text: str) -> int:
 
 
 def refusal(printed: str) -> Failure:
-    """Return the Failure of a job that Slurm does not take. printed: by sbatch, or why it can never start"""
+    """Return the Failure for a job that Slurm rejects. printed: output of sbatch, or why it can never start"""
     prefix = re.compile("^sbatch: (error: )?(Batch job submission failed: )?")
     why = "; ".join(prefix.sub("", line) for line in printed.splitlines())
     hint = next(hint for part, hint in _HINTS if part in why.lower())
-    return Failure(f"Slurm does not take the job: {why}", hint)
+    return Failure(f"Slurm rejects the job: {why}", hint)

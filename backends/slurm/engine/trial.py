@@ -1,4 +1,4 @@
-"""Run launch.sh on nodes as a job would get them, in a new allocation, or beside a live run. Packed into jobctl.
+"""Run launch.sh on nodes like those of the job, in a new allocation, or next to a live run. Packed into jobctl.
 
 In   job.sbatch with the options of the job; settings of the artifact (cpus, pyxis)
 Out  the words and the environment of an srun
@@ -27,7 +27,7 @@ def words_on_nodes(
 ) -> list[str]:
     """Return an srun that waits for an allocation and runs one launch.sh on each of its nodes.
 
-    options: further ones of srun, which override those of the job; payload: that of launch.sh, and its command
+    options: further options of srun, which override those of the job; payload: payload of launch.sh, and its command
     Raises Failure.
     """
     artifact, cores = engine.job.artifact, engine.job.settings.get("cpus")
@@ -49,7 +49,7 @@ def words_beside(
     job_id, nodes = allocation
     hosts = engine.ask(["scontrol", "show", "hostnames", nodes]).text.split()
     if node >= len(hosts):
-        raise Failure(f"there is no node {node}", f"the run has {len(hosts)} nodes", 2)
+        raise Failure(f"node {node} does not exist", f"the run has {len(hosts)} nodes", 2)
     where = [f"--jobid={job_id}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={hosts[node]}", "--mpi=none"]
     environ = _env(  # those of the run's step, not of this one
         JOBC_RUN_DIR=run.path,

@@ -12,5 +12,5 @@ from ..options import SlurmOptions
 def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     if options.mpi != "none" and plan.launcher != "srun":
         title = f"ignored: backend.mpi={options.mpi} with launcher={plan.launcher}"
-        because = "srun starts one task per node then, and its MPI ranks would be the nodes"
+        because = "srun then starts one task per node, and each node would be one MPI rank"
         yield Diagnostic("JC4307", title, because, "launcher=srun", key="backend.mpi", severity=Severity.NOTE)

@@ -1,4 +1,4 @@
-"""JC4305: a time limit so short that Slurm's signal could come right at the start."""
+"""JC4305: a time limit so short that Slurm's signal could arrive right at the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4340: an option that the site's sbatch or srun does not know, so that sbatch or the job fails."""
+"""JC4340: an option that the site's sbatch or srun does not have, so that sbatch or the job fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4309: srun options that would give a rank another number or GPU than RANK and LOCAL_RANK say."""
+"""JC4309: srun options that would give a rank another number or GPU than RANK and LOCAL_RANK."""
 
 from __future__ import annotations
 

@@ -14,6 +14,6 @@ def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     for entry in plan.queue.after:
         kind, colon, ids = entry.partition(":")
         if colon and kind not in AFTER:
-            because = f"a dependency is an id, singleton, or KIND:ID with one of {', '.join(AFTER)}"
+            because = f"a dependency is an ID, singleton, or KIND:ID with one of {', '.join(AFTER)}"
             hint = f"queue.after=[{next(iter(nearest(kind, AFTER[1:], 1)), 'afterany')}:{ids}]"
             yield Diagnostic("JC4310", f"queue.after: Slurm has no {kind}", because, hint, key="queue.after")

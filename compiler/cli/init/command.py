@@ -55,7 +55,7 @@ def init_command(arguments: Arguments) -> int:
     text = _that_compiles(name, facts, requested.given, arguments.config_dirs)
     put_text(f"\n{text}\n")
     if asking and _ask(f"write {target}? [Y/n]", "y").lower()[:1] != "y":
-        put("nothing is written")
+        put("nothing was written")
         return OK
     _write(target, text)
     put(f"wrote {target}; use it with: jobc cluster={name} …")
@@ -145,14 +145,17 @@ def questions(name: str, facts: list[Fact], ask: Ask) -> tuple[str, list[Fact]]:
 
 def _questions_of(backend: str) -> list[tuple[str, str]]:
     of_backend = {
-        "slurm": [("queue.account", "account to charge"), ("queue.name", "partition, if not the site's default")],
+        "slurm": [
+            ("queue.account", "account to charge"),
+            ("queue.name", "partition, unless the site's default is right"),
+        ],
         "ssh": [("hosts", "hosts, such as node[1-4] or @/path/to/list")],
         "pdsh": [("hosts", "hosts, such as node[1-4] or @/path/to/list")],
     }
     return [
         *of_backend.get(backend, []),
-        ("site.gpus", "GPUs of each node") if backend != "slurm" else ("storage.data", "folder of data sets"),
-        ("storage.root", "run root, a folder that all nodes share, if not ./runs"),
+        ("site.gpus", "GPUs of each node") if backend != "slurm" else ("storage.data", "folder for data sets"),
+        ("storage.root", "run root, a folder that all nodes share, unless ./runs is right"),
         ("python", "Python environment of the ranks: none, venv, conda, uv or modules"),
         ("python.path", "its folder"),
     ]

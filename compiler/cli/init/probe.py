@@ -158,7 +158,7 @@ def interfaces(run: Run) -> list[Fact]:
 
 
 def python(environment: Mapping[str, str]) -> list[Fact]:
-    """Return the active Python environment. Loaded modules are only shown, because not all concern Python."""
+    """Return the active Python environment. Loaded modules are only shown, because not all of them are for Python."""
     facts = []
     for variable, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
         if path := environment.get(variable):

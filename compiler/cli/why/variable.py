@@ -95,7 +95,7 @@ def _shares_machine(job: Job) -> bool:
 
 
 def _engine(job: Job) -> Iterator[tuple[str, list[str]]]:
-    """Yield the path and the lines of each module of the engine that starts the job, if jobc brings its backend."""
+    """Yield the path and the lines of each module of the engine that starts the job, if its backend is part of jobc."""
     text = "\n".join(job.written.get(JOB, ()))
     settings = json.loads(text) if text else {}
     folder = PACKAGE / "backends" / settings.get("backend", "")
@@ -125,7 +125,7 @@ _OF_NODE = ("node.py", "launch.py", "launchers.py")  # set the variables that la
 
 
 def _through_node(job: Job, variables: Sequence[str], library: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield where jobctl sets each of these variables on a node, and the keys from which it does."""
+    """Yield where jobctl sets each of these variables on a node, and the keys from which they are computed."""
     for variable in variables:
         rows = [
             f"jobc:trainer/rt/{file}:{n}  {library[file][n - 1].strip()}"
@@ -150,7 +150,7 @@ def _keys_of(job: Job, plan_keys: Sequence[str]) -> Iterator[str]:
 
 
 def _read_at(job: Job, key: str) -> list[str]:
-    """Return the line of job.json, in its section `node`, that is made from this plan key alone."""
+    """Return the line of job.json, in its section `node`, that depends only on this plan key."""
     rows = enumerate(job.source_map.files.get(JOB, ()), 1)
     numbers = [n for n, (keys, template) in rows if keys == (key,) and template.startswith(f"data at {NODE}.")]
     return [job.show_written(JOB, number) for number in numbers[:1]]
@@ -181,7 +181,7 @@ def _secret(job: Job, name: str) -> Iterator[str]:
 
 
 def _run_root(job: Job) -> Iterator[str]:
-    """Yield the settings of submit that name the folder of the runs, if they are on the storage of the job."""
+    """Yield the settings of submit that set the folder of the runs, if it is on the storage of the job."""
     root = f'"runs": {json.dumps(job.plan.get("run.root"), ensure_ascii=False)},'
     lines = job.files.get(JOB, ())
     numbers = [n for n, line in enumerate(lines, 1) if line.strip() == root or line.startswith('  "job": ')]
@@ -190,7 +190,7 @@ def _run_root(job: Job) -> Iterator[str]:
 
 
 def _in_list(lines: Sequence[str], key: str, value: str) -> Iterator[int]:
-    """Yield the number of the line with a value in a list of a JSON file with a value on each line."""
+    """Yield the line numbers of a value in the lists of a JSON file that has one value per line."""
     start = next((n for n, line in enumerate(lines) if line.strip() == f'"{key}": ['), len(lines))
     for number in range(start + 1, len(lines)):
         if lines[number].strip() in ("]", "],"):
@@ -233,7 +233,9 @@ def _all(
 
 
 def _value_below(lines: Sequence[str], number: int) -> Iterator[int]:
-    """Yield the numbers of the lines with the value of a YAML list entry: `value: …`, or those below `valueFrom:`."""
+    """Yield the numbers of the lines with the value of a YAML list entry: `value: …`, or of the lines below
+    `valueFrom:`.
+    """
     if number >= len(lines) or not re.match(r"\s*value", lines[number]):
         return
     depth = len(lines[number]) - len(lines[number].lstrip())
@@ -260,7 +262,7 @@ def _place(job: Job, rank: int, name: str) -> str:
     procs, world = job.plan["topology.procs"], job.plan["topology.world_size"]
     if rank >= world:
         because = f"the world size is {world}, and ranks start at 0"
-        raise CompileError([Diagnostic("JC5031", f"there is no rank {rank}", because, f"--rank {world - 1}")])
+        raise CompileError([Diagnostic("JC5031", f"rank {rank} does not exist", because, f"--rank {world - 1}")])
     values = {
         "RANK": rank, "LOCAL_RANK": rank % procs, "GROUP_RANK": rank // procs, "JOBC_NODE_RANK": rank // procs,
         "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": procs,

@@ -25,7 +25,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
             hint = f"lifecycle.max_requeues={math.ceil(takes_s / trains_s) - 1}"
         reason = f"training takes about {show_duration(round(takes_s))}"
         if notice_s:
-            reason += f", each attempt is told to save up to {show_duration(notice_s)} before its limit"
+            reason += f", each attempt is asked to save up to {show_duration(notice_s)} before its limit"
         again = f"the job is requeued at most {attempts - 1} times" if attempts > 1 else ""
         because = f"{reason}, and {again or 'the engine does not requeue it'}"
         yield warning("JC2123", title, because, hint, "time", takes_s / limit)

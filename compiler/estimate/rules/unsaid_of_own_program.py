@@ -18,7 +18,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     if steps.epoch_samples and steps.global_batch is None:
         lacking["the global batch"] = "batch.micro=16"
     if lacking and not plan.uses_trainer:
-        title = f"jobc plan does not know {' and '.join(lacking)} of your own program"
+        title = f"jobc plan does not know {' and '.join(lacking)} of your program"
         because = "the defaults describe jobc's own trainer, not your program"
         hint = f"{' '.join(lacking.values())}, with the values of your program"
         yield Finding(Diagnostic("JC2130", title, because, hint, key="command", severity=Severity.NOTE), 1)

@@ -27,7 +27,7 @@ COMMENTS: Mapping[tuple[str | int, ...], str] = {
     (0, "deepspeed_config", "deepspeed_config_file"): "launch.sh passes its absolute path",
 }
 ON_CPUS: Mapping[tuple[str | int, ...], str] = {
-    (0, "distributed_type"): "one process for each rank; MULTI_CPU would leave the starting to mpirun"
+    (0, "distributed_type"): "one process for each rank; MULTI_CPU would rely on mpirun to start them"
 }
 SHARDED = ("fsdp", "hsdp")
 # Keys of a job that these files pass to the user's own program.

@@ -1,4 +1,4 @@
-"""The value of gpu_ids in accelerate.yaml, which accelerate passes to CUDA_VISIBLE_DEVICES unread."""
+"""The value of gpu_ids in accelerate.yaml, which accelerate passes to CUDA_VISIBLE_DEVICES unchecked."""
 
 from __future__ import annotations
 

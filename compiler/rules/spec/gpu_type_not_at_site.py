@@ -1,4 +1,4 @@
-"""JC2061: a kind of GPU that the site does not have."""
+"""JC2061: a GPU type that the site does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC2004: a length in steps and in epochs, or in neither: that of the training, or of the time between two saves."""
+"""JC2004: the length of the training, or the time between two saves, is set in steps and in epochs, or in neither."""
 
 from __future__ import annotations
 

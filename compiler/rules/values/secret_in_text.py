@@ -1,4 +1,6 @@
-"""JC4515: a secret in any other text of a job or its backend: spec.yaml contains them all, the engine's files most."""
+"""JC4515: a secret in any other text of a job or its backend: spec.yaml contains all texts, the engine's files most of
+them.
+"""
 
 from __future__ import annotations
 

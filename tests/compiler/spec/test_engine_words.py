@@ -46,7 +46,7 @@ def test_the_key_exists(key: str) -> None:
         ("zero3=true", "parallel=deepspeed parallel.zero_stage=3"),
         ("strategy=fsdp", "parallel=fsdp"),
         ("strategy=tensor_parallel", "no tensor parallelism"),
-        ("tp=2", "remove tp; the bundled trainer has no tensor parallelism; a program of your own may: -- train.py"),
+        ("tp=2", "remove tp; the bundled trainer has no tensor parallelism; your own program may: -- train.py"),
         ("fp8=true", "no FP8"),
         ("loop.precision=fp8", "loop.precision=bf16; the bundled trainer has no FP8"),
         ("precision=16-mixed", "loop.precision=fp16"),

@@ -656,7 +656,7 @@ def test_parameters_that_no_optimizer_has_are_told(
 ) -> None:
     train(tmp_path, digits({**OWN, "recipe": "broken.OptimizerOfOne", "loop.steps": 2}))
     assert re.search(
-        r"warning: \d of \d parameters are not in the optimizer and stay unchanged\n  \w",
+        r"warning: \d of \d parameters are not in the optimizer and will not be trained\n  \w",
         capsys.readouterr().out,
     )
 

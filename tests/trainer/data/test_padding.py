@@ -1,4 +1,4 @@
-"""What fills up the last batch of an epoch, and batches in which nothing counts, leave no trace in the model."""
+"""Padding in the last batch of an epoch, and batches that only have padding, do not change the model."""
 
 from __future__ import annotations
 

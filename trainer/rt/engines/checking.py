@@ -1,4 +1,4 @@
-"""Base class of engines that try the nodes of a job, for verbs/smoke.py, verbs/preflight.py and verbs/shell.py."""
+"""Base class of engines that can test the nodes of a job, for verbs/smoke.py, verbs/preflight.py and verbs/shell.py."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class CheckingEngine(StartingEngine, ABC):
-    """An engine that runs something else than the job on the nodes of the job."""
+    """An engine that can run other things than the job on the nodes of the job."""
 
     @abstractmethod
     def smoke(self, place: Place) -> int:
-        """Try a collective between the nodes. Return the exit code; 0 = it worked. Raises Failure."""
+        """Run a collective between the nodes. Return the exit code; 0 = it worked. Raises Failure."""
 
     def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the options of preflight that only this backend has."""
@@ -34,11 +34,11 @@ class CheckingEngine(StartingEngine, ABC):
         """
 
     def shell_nodes(self, place: Place, named: str) -> int:
-        """Return the number of nodes that a shell can be on. named: as in shell(). Raises Failure."""
+        """Return the number of nodes on which a shell can be opened. named: as in shell(). Raises Failure."""
         return place.job.nodes
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
-        """Run the command, or a shell without one, on a node as the ranks run there. Return its exit code.
+        """Run the command, or a shell without one, on a node, in the environment of the ranks. Return its exit code.
 
         named: run whose code is used, "" for the default. Raises Failure.
         """

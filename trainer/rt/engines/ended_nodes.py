@@ -1,4 +1,5 @@
-"""Decide whether all nodes of a run have certainly ended, so that its folder may be removed. In doubt they have not.
+"""Decide whether all nodes of a run have certainly ended, so that its folder may be removed. If in doubt, they have
+not.
 
 In   the state files of its nodes (untrusted), and the state that the engine reports
 Out  why the run may still run, in words
@@ -14,7 +15,7 @@ from .run import Node, Run, machine
 if TYPE_CHECKING:
     from .engine import State
 
-LONG_SILENT_S = 86400  # a supervisor on a machine of this name is then dead; earlier it may only have lost the storage
+LONG_SILENT_S = 86400  # then the supervisor is dead; earlier it may only have lost the storage
 
 
 def why_it_may_run(run: Run, state: State) -> str:
@@ -27,10 +28,10 @@ def why_it_may_run(run: Run, state: State) -> str:
         return f"it is live{f', node {away.name} {away.where()}' if away else ''}"
     for node, status in statuses:
         if status == "silent" and not _is_long_silent(run, node):
-            return f"node {node.name} {node.where()} has left no word that it ended, and may be running there"
+            return f"node {node.name} {node.where()} has not recorded its end, and may still be running there"
     if not any(node.attempt == run.attempt for node in run.nodes()) and not run.is_stopped:
         attempt = "" if run.attempt is None else run.attempt
-        return f"attempt {attempt} of it is being started, or never was"
+        return f"attempt {attempt} is being started, or was never started"
     return ""
 
 

@@ -1,6 +1,6 @@
 """Base class of engines: jobs whose supervisors write to a run folder that this machine sees.
 
-A backend that differs has a file backends/NAME/engine.py, in which ENGINE is a subclass.
+Other backends have a file backends/NAME/engine.py, in which ENGINE is a subclass.
 In   Job: the settings of the artifact (.jobc/job.json); Run: a run folder
 Out  State of a run and lines about its nodes, for the verbs; signals for stop
 """
@@ -27,7 +27,7 @@ ASK_S = 60  # timeout of an engine's client
 
 
 class Failure(Exception):
-    """Error of a verb: what is wrong (title), what to type next (hint), and the exit code."""
+    """Error of a verb: what is wrong (title), what to do next (hint), and the exit code."""
 
     def __init__(self, title: str, hint: str = "", code: int = 1) -> None:
         super().__init__(title)
@@ -71,14 +71,14 @@ class Answer(NamedTuple):
 
 
 class Job:
-    """The artifact of a job: its settings and its place."""
+    """The artifact of a job: its settings and its location."""
 
     def __init__(
         self, name: str, artifact: Path, runs: Path, settings: dict[str, Any], is_elsewhere: bool = False
     ) -> None:
         """is_elsewhere: whether the runs are outside the artifact's default run root
 
-        project: folder that the relative paths of the spec are below; Place sets it
+        project: folder from which relative paths of the spec start; Place sets it
         """
         self.project = ""
         self.name, self.artifact, self.runs, self.settings = name, artifact, runs, settings
@@ -172,7 +172,7 @@ class Engine:
             return f"node {first['node']}: {first['reason']}"
         if state.is_live or not run.nodes() or state.exit_code is None:
             return ""
-        # after a stop only a kill is worth a line: work since the last checkpoint is lost
+        # after a stop, report only a kill: work since the last checkpoint is lost
         if state.exit_code not in (DONE, INTERRUPTED) or ": killed, " in state.reason:
             return state.reason
         return ""
@@ -207,7 +207,7 @@ class Engine:
 
     @property
     def grace_s(self) -> int:
-        """Return the seconds in which a stopped run saves; twice as many if it also uploads to object storage."""
+        """Return the seconds that a stopped run has to save; twice as many if it also uploads to object storage."""
         grace_s = self.job.settings.get("grace_s")
         if not isinstance(grace_s, int):
             raise Failure(f"{self.job.artifact}/.jobc/job.json has no grace_s", "compile the job again")
@@ -217,12 +217,12 @@ class Engine:
         """Raise Failure if the engine's client is missing."""
 
     def stop_steps(self) -> list[tuple[str, int]]:
-        """Return the signals that end a run, one after another, each with the seconds to wait for the end."""
+        """Return the signals that end a run, in order, each with the seconds to wait for the end."""
         return [("TERM", self.grace_s + 10), ("QUIT", 15), ("KILL", 15)]
 
     def mark_stopped(self, run: Run) -> None:
-        """Write the stop mark where the nodes look, before anything is signalled: no node takes the end for a
-        preemption. Raises Failure.
+        """Write the stop mark where the nodes look, before signalling anything: otherwise a node could take the end
+        for a preemption. Raises Failure.
         """
         self.write_stop_mark(run.path)
 
@@ -232,7 +232,7 @@ class Engine:
             print(line, flush=True)
 
     def release_machines(self, is_asked: bool) -> None:
-        """End the machines of the job that cost money: if the user asked for it, or if nothing else runs on them."""
+        """Release the machines of the job that cost money, if the user asked for it or if nothing else runs on them."""
 
     # ---- removing old runs (verbs/clean.py)
 
@@ -243,7 +243,7 @@ class Engine:
         return [run]
 
     def outcome(self, run: Run) -> str:
-        """Return in words how a run ended, for a list."""
+        """Return a description of how a run ended, for a list."""
         return self.state(run).text
 
     def why_it_stays(self, run: Run) -> str:

@@ -1,8 +1,8 @@
-"""Commands for hosts that have nothing of jobc yet, in words of sh; each is run as `sh -c COMMAND ARGUMENT…`."""
+"""Shell commands for hosts that have no files of jobc yet; each is run as `sh -c COMMAND ARGUMENT…`."""
 
 from __future__ import annotations
 
-# RUN MARK: unpack standard input into RUN, which must not exist, or be this very run: MARK is the checksum of state/run
+# RUN MARK: unpack stdin into RUN, which must not exist or must be this run: MARK is the checksum of state/run
 RECEIVE = r"""
 set -eu
 run=$0 mark=$1 made="" new=""
@@ -17,10 +17,10 @@ said=$(mkdir -p -- "${run%/*}" 2>&1) || fail 1 "cannot create $run: ${said##*: }
 if said=$(mkdir -- "$run" 2>&1); then
   made=yes
 elif [ -e "$run" ] || [ -L "$run" ]; then
-  # hosts may share this storage with one another: then another one is about to write state/run
+  # hosts may share this storage: then another host is about to write state/run
   for _ in 1 2 3 4 5; do if [ -e "$run/state" ] && [ ! -e "$run/state/run" ]; then sleep 1; fi; done
   if [ "$(cksum 2>/dev/null <"$run/state/run")" != "$mark" ]; then
-    echo "FAIL  $run is here already, and is not of this run: it is left as it is"
+    echo "FAIL  $run already exists and belongs to another run: it was not changed"
     exit 65
   fi
 else
@@ -42,7 +42,7 @@ cd -- "$run"
 rm -rf -- "$new"
 """  # noqa: E501
 
-# RUN MARK ATTEMPT: remove the run, if nothing was started in it before this attempt; else the attempt
+# RUN MARK ATTEMPT: remove the run if nothing was started in it before this attempt, else only the attempt
 REMOVE = r"""
 if [ -e "$0/state/mirror" ] || [ "$(cksum 2>/dev/null <"$0/state/run")" != "$1" ]; then exit 0; fi
 if [ "$2" = 0 ]; then gone=$0; else gone=$0/artifact/$2; fi
@@ -53,17 +53,17 @@ chmod -R u+w -- "$gone" && rm -rf -- "$gone"
 LAST_CODE = r"""
 last=""
 if [ -e "$0/code" ]; then exit; fi
-command -v rsync >/dev/null || { echo "FAIL  there is no rsync: install it, or use code=snapshot" >&2; exit 65; }
+command -v rsync >/dev/null || { echo "FAIL  rsync not found: install it, or use code=snapshot" >&2; exit 65; }
 for state in "${0%/*}"/*/state/run; do
   if [ -O "${state%/state/run}" ] && [ -d "${state%/state/run}/code" ] && { [ -z "$last" ] || [ "$state" -nt "$last" ]; }; then last=$state; fi
 done
 echo "code ${last:+${last%/state/run}/code}"
 """  # noqa: E501
 
-# RUN HOST: give the code that rsync has brought its name
+# RUN HOST: rename the code that rsync has copied
 NAME_CODE = '[ -e "$0/code" ] || mv -- "$0/.code.$1" "$0/code"'
 
-# FOLDER: unpack standard input into that folder of secrets. Homes may be shared: what is there is never cut short
+# FOLDER: unpack stdin into that folder of secrets. Homes may be shared, so existing files are never truncated
 KEEP_SECRETS = r"""
 umask 077
 to=$HOME/.jobc/secrets/$0
@@ -73,12 +73,12 @@ mkdir -p -- "$to" && [ -O "$to" ] && [ ! -L "$to" ] && chmod 700 -- "$to" && new
 # FOLDER: remove it
 FORGET_SECRETS = 'rm -rf -- "$HOME/.jobc/secrets/$0"'
 
-# RUN ATTEMPT: pack where node 0 of this attempt meets the others, once that is known
+# RUN ATTEMPT: pack the rendezvous of node 0 in this attempt, once it is known
 MEETING = r"""
 cd -- "$0/state" && grep -qsx "attempt=$1" head && grep -qsx "attempt=$1" link && tar -cf - head link
 """
 
-# RUN NODE ATTEMPT: pack what a host knows about its node: its state, how it ended, and what time it is there
+# RUN NODE ATTEMPT: pack what a host knows about its node: its state, how it ended, and the host's time
 STATE = r"""
 cd -- "$0" 2>/dev/null && [ ! -e state/mirror ] && [ -e "state/$1" ] || exit 0
 touch state/.now
@@ -90,20 +90,20 @@ done
 tar -cf - state/.now "$@"
 """
 
-# RUN FILE BYTE: print a file of the run from that byte on, the first is 1
+# RUN FILE BYTE: print a file of the run from that byte on, counting from 1
 REST_OF_FILE = '[ ! -e "$0/state/mirror" ] && [ -e "$0/$1" ] && tail -c "+$2" -- "$0/$1"'
 
 # RUN: write the stop mark
 MARK_STOPPED = r"""
-if [ ! -d "$0/state" ]; then echo "FAIL  $0 is not seen here: was the run removed here?"; exit 65; fi
+if [ ! -d "$0/state" ]; then echo "FAIL  $0 does not exist here: was the run removed?"; exit 65; fi
 mkdir -p -- "$0/control" && [ ! -L "$0/control/STOP" ] && touch -- "$0/control/STOP"
 """
 
 # JOBCTL ARGUMENT…: run the program of the run
 RUN_PROGRAM = (
-    '[ -r "$0" ] || { echo "FAIL  $0 is not seen here: %s"; exit 65; }; '
+    '[ -r "$0" ] || { echo "FAIL  $0 does not exist here: %s"; exit 65; }; '
     "command -v python3 >/dev/null || { echo 'FAIL  python3 not found: install Python 3.8 or newer'; exit 65; }; "
     'exec python3 -I -S "$0" "$@"'
 )
-WHY_UNSEEN = "storage.root must lie on storage that all hosts share"
-WHY_UNSEEN_COPY = "was the run removed here?"
+WHY_UNSEEN = "storage.root must be on storage that all hosts share"
+WHY_UNSEEN_COPY = "was the run removed?"

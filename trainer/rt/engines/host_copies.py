@@ -1,6 +1,6 @@
 """Send a run to its hosts, each of which has its own run folders at the same path (storage.run=node).
 
-In   a run folder here, marked with state/mirror, and never sent to itself: this machine may be one of the hosts
+In   a run folder here, marked with state/mirror and never sent to itself, because this machine may be one of the hosts
 Out  the run folder on each host, with the attempt, the code and the secrets; or the worst exit code of a host
 """
 
@@ -29,7 +29,7 @@ _MARK = "state/mirror"
 _ARTIFACT = "artifact/"
 _POLYNOMIAL = 0x04C11DB7  # of cksum
 _CHECKPOINT_HOSTS = "state/checkpoint_hosts"
-# As the client skips to what a command prints; rsync gets the rest of the connection
+# Skips the output of start-up files, as the client does; rsync gets the rest of the connection
 _SKIP = f'while IFS= read -r line && [[ $line != *"{BEGINS}" ]]; do :; done; cat'
 
 
@@ -41,7 +41,7 @@ class HostCopies:
         self.is_sent = False
 
     def send_attempt(self, attempt: int, code_kind: str) -> int:
-        """Send an attempt, with the code and the secrets if there are any, and return the worst exit code."""
+        """Send an attempt with its code and secrets, if any, and return the worst exit code."""
         run, has_code = self.run.path, (self.run.path / "code").is_dir()
         (run / _MARK).touch()
         self.is_sent = True
@@ -82,18 +82,18 @@ class HostCopies:
                 file.write(f"{self.hosts[0].name}\n")
 
     def _send_code(self, host: Host, say: Say) -> int:
-        """Send the code by rsync, into a folder of this run alone. Files that the host's last run has too are copied
-        there, not linked, because a script may write to its copy.
+        """Send the code by rsync, into a folder used only by this run. Files that are also in the host's last run are
+        copied there, not linked, because a script may write to its copy.
         """
         run = str(self.run.path)
         if shutil.which("rsync") is None:
-            say("FAIL  there is no rsync on this machine: install it, or use code=snapshot")
+            say("FAIL  rsync not found on this machine: install it, or use code=snapshot")
             return DATA_BROKEN
         with self.client.answering(host, ["sh", "-c", host_commands.LAST_CODE, run], say) as process:
             answer = b"" if process.stdout is None else process.stdout.read(_MOST_BYTES)
         folder = os.fsdecode(answer).rstrip("\n")
         if process.returncode or not folder:
-            return process.returncode  # no folder: the code is there, of the attempt before, or of this machine
+            return process.returncode  # no folder: the code is already there
         last = folder[len("code ") :]
         rsh = f"bash -p -c 'set -o pipefail; \"$@\" | {{ {_SKIP}; }}' - {quoted(self.client.ssh_command)}"
         options = ["--archive", "--secluded-args", *([f"--copy-dest={last}"] if last else [])]
@@ -103,33 +103,33 @@ class HostCopies:
         return code or self.client.run_on(host, ["sh", "-c", host_commands.NAME_CODE, run, host.name], say)
 
     def _send_secrets(self, host: Host, say: Say) -> int:
-        """Send the secrets into the user's home on the host, where nobody else may read them."""
+        """Send the secrets to the user's home on the host, where nobody else can read them."""
         folder = secrets_of(self.run.path)
         words = ["sh", "-c", host_commands.KEEP_SECRETS, folder.name]
         return self.client.run_on(host, words, say, partial(_write_archive, folder, sorted(os.listdir(folder))))
 
 
 def require_checkpoints(run: Run, hosts: Sequence[Host]) -> None:
-    """Raise Failure if the run may have checkpoints on another host: rank 0 writes them on its own host, from which
-    all ranks read them.
+    """Raise Failure if the run may have checkpoints on another host: rank 0 writes them on its own host, and all
+    ranks read them from there.
     """
     names = {host.name for host in hosts}
     for name in _checkpoint_hosts(run):
         if name and name not in names:
-            why = f"run {run.id} may have checkpoints on {name}, which is not a host of this start"
+            why = f"run {run.id} may have checkpoints on {name}, which is not one of the hosts"
             copy = f"copy {run.path}/checkpoints there to one of these"
             raise Failure(why, f"add it to hosts; or {copy}, and remove its line in {run.path / _CHECKPOINT_HOSTS}")
 
 
 def is_mirror(run: Run) -> bool:
-    """Return whether this is the folder that the run was sent from. That of another user is only read, because what is
-    written there may be a link.
+    """Return whether this is the folder that the run was sent from. Another user's folder is only read, because files
+    in it may be links.
     """
     return os.path.lexists(run.path / _MARK) and run.is_mine
 
 
 def checksum(run: Run) -> str:
-    """Return what distinguishes the run from another one of the same ID, as `cksum <state/run` prints it."""
+    """Return what distinguishes the run from another one with the same ID, as `cksum <state/run` prints it."""
     content = (run.path / "state/run").read_bytes()
     return f"{_crc(content)} {len(content)}"
 

@@ -1,6 +1,6 @@
 """Copy the state, the last steps and the logs of a run from its hosts to the folder here (storage.run=node).
 
-In   what hosts send (untrusted): archives of small files, and the rest of logs
+In   what hosts send (untrusted): archives of small files, and new parts of logs
 Out  the folder of the run here, as if all nodes wrote to it, with times by this machine's clock
 """
 
@@ -31,7 +31,7 @@ _LOG = re.compile(r"(node|rank)_([0-9]{1,9})[.]log")
 
 
 class HostNews:
-    """State and logs of a run on its hosts. nodes: of the job; procs: ranks of one node"""
+    """State and logs of a run on its hosts. nodes: number of nodes of the job; procs: ranks of one node"""
 
     def __init__(self, client: Client, run: Run, nodes: int, procs: int) -> None:
         self.client, self.run, self.nodes, self.procs = client, Run(run.path), nodes, procs
@@ -41,8 +41,9 @@ class HostNews:
     # ---- states
 
     def update_liveness(self) -> None:
-        """Copy the states that tell whether the run is live: those of the other nodes only if node 0 has ended or does
-        not answer. What nodes learn while they wait for the others' ends is copied once more, when all have ended.
+        """Copy the states that show whether the run is live: those of the other nodes only if node 0 has ended or
+        does not answer. When all have ended, they are copied again, because nodes record more while they wait for
+        each other.
         """
         if not self.hosts or self._all_have_ended():
             return
@@ -109,7 +110,7 @@ class HostNews:
     # ---- logs
 
     def copy_logs(self, name: str) -> None:
-        """Copy what has been added to a log; ALL_NODES: to those of all nodes, with the times of their lines."""
+        """Copy new lines of a log; ALL_NODES: new lines of all node logs, with their times."""
         match = _LOG.fullmatch(name)
         if name == ALL_NODES:
             self._each(self.hosts, self._copy_console)
@@ -122,7 +123,7 @@ class HostNews:
         self._copy_rest(host, f"logs/.node_{host.node:02}.times")
 
     def _copy_rest(self, host: Host, name: str) -> None:
-        """Copy what has been appended to a file since the last time. Two that do so write the same."""
+        """Copy what was appended to a file since the last call. Concurrent callers write the same bytes."""
         path = self.run.path / name
         size = _size(path)
         words = ["sh", "-c", host_commands.REST_OF_FILE, str(self.run.path), name, str(size + 1)]
@@ -139,10 +140,10 @@ class HostNews:
                         block = process.stdout.read(BLOCK)
 
     def _each(self, hosts: Sequence[Host], action: Callable[[Host], None]) -> None:
-        """Call the action for hosts. One that does not answer, or whose answer cannot be stored, changes nothing."""
+        """Call the action for hosts. A host that does not answer, or whose answer cannot be stored, changes nothing."""
 
         def quietly(host: Host, _: object) -> int:
-            with contextlib.suppress(OSError, OverflowError, ValueError):  # the last two: of a time
+            with contextlib.suppress(OSError, OverflowError, ValueError):  # the last two: digits of a time
                 action(host)
             return 0
 
@@ -169,9 +170,9 @@ class _Bounded:
 
 
 def _unpacked(stream: IO[bytes], names: Collection[str]) -> dict[str, _File]:
-    """Return the files of a tar archive by their names; {} if something in it is not a file with one of these names.
+    """Return the files of a tar archive by their names; {} if it contains anything but files with these names.
 
-    A link, as a host may send, would have this machine read or write elsewhere.
+    A host might send a link, which would make this machine read or write elsewhere.
     """
     files = {}
     try:
@@ -211,5 +212,5 @@ def _size(path: Path) -> int:
 
 
 def _lingers(node: Node) -> bool:
-    """Return whether a node has ended and does not know yet how each of the others did."""
+    """Return whether a node has ended but does not know yet how all others ended."""
     return node.keys.get("lingers") == "yes"

@@ -29,7 +29,7 @@ PIECE = 1 << 16  # bytes of a line that are read at a time
 HOST_S = 120  # timeout of a short command on hosts
 BEGINS = "jobc: the output begins"  # printed after what the start-up files of a host print
 _AFTER_BEGINS = ("sh", "-c", 'echo "$0" && exec "$@"', BEGINS)
-# some clients hand a host's name to a shell
+# some clients pass a host's name to a shell
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._@:-]*[A-Za-z0-9])?")
 
 Say = Callable[[str], None]  # prints one line
@@ -65,7 +65,7 @@ class Client:
     def run(
         self, hosts: Sequence[Host], words: Sequence[str], say: Say | None = None, timeout_s: float | None = None
     ) -> int:
-        """Run a command on every host, print what it prints there, and return the worst exit code.
+        """Run a command on every host, print its output, and return the worst exit code.
 
         words: HOST stands for the host's name; say: default: print to stdout
         """
@@ -77,9 +77,9 @@ class Client:
         return self.each(hosts, on_host, say)
 
     def each(self, hosts: Sequence[Host], action: Callable[[Host, Say], int], say: Say | None = None) -> int:
-        """Call the action for every host, some at once; print `HOST: line`, and return the worst exit code.
+        """Call the action for every host, several at a time; print `HOST: line`, and return the worst exit code.
 
-        Whatever ends this program ends the commands first.
+        The commands are ended before this program ends.
         """
         attempt, lock = self._processes.attempt, threading.Lock()
 
@@ -100,7 +100,7 @@ class Client:
             try:
                 return max((future.result() for future in futures), default=0)
             except BaseException:
-                self.end()  # else the pool waits for them
+                self.end()  # otherwise the pool waits for them
                 raise
 
     def run_on(self, host: Host, words: Sequence[str], say: Say, feed: Feed | None = None) -> int:
@@ -113,10 +113,10 @@ class Client:
 
     @contextlib.contextmanager
     def answering(self, host: Host, words: Sequence[str], say: Say | None = None) -> Iterator[subprocess.Popen[bytes]]:
-        """Yield a process whose output is what the command prints on the host, without what the host's start-up files
-        print before. It has ended afterwards. Raises OSError.
+        """Yield a process whose output is that of the command on the host, without the output of the host's start-up
+        files. It has ended afterwards. Raises OSError.
 
-        say: for lines of its stderr, which otherwise are dropped
+        say: prints lines of its stderr, which are dropped otherwise
         """
         command = self.command(host, [*_AFTER_BEGINS, *words])
         with tempfile.TemporaryFile() as errors:
@@ -130,7 +130,7 @@ class Client:
                     say(_text(line))
 
     def end(self) -> None:
-        """End the commands that run."""
+        """End the running commands."""
         self._processes.end()
 
 
@@ -142,15 +142,15 @@ class Pdsh(Client):
     ) -> int:
         if not hosts:
             return 0
-        options = ["-S", "-R", "ssh", "-f", str(self.fanout), "-w", "-"]  # -S: else a failure on a host is lost
+        options = ["-S", "-R", "ssh", "-f", str(self.fanout), "-w", "-"]  # -S: otherwise a failure on a host is lost
         environ = {"PDSH_SSH_ARGS_APPEND": " ".join(self.ssh_command[1:])}
         command = Command(["pdsh", *options, _with_host(words, HOST)], environ)
         return self._processes.run(command, say or to_stdout, lambda file: _write_names(file, hosts), timeout_s)
 
 
 class Clush(Pdsh):
-    """clush reads the hosts from its input too, and with -n does not pass it on. Its worker exec runs a shell command
-    here, and replaces %host in it; any other % is doubled.
+    """clush also reads the hosts from its input, and with -n does not pass its input on. Its worker exec runs a shell
+    command here, and replaces %host in it; any other % is doubled.
     """
 
     def run(
@@ -165,7 +165,7 @@ class Clush(Pdsh):
 
 
 class Here(Client):
-    """This machine, which has an address for each node, and GPUs for each node."""
+    """This machine, with its own address and GPUs for each node."""
 
     def __init__(self, nodes: int, gpus: int) -> None:
         """gpus: number of GPUs of one node"""
@@ -197,7 +197,7 @@ class _Processes:
     def started(
         self, command: Command, has_input: bool = False, errors: int | IO[bytes] = subprocess.STDOUT
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """Start a program, yield it with its output, and wait for its end. Raises OSError."""
+        """Start a program, yield it with its output, and wait until it ends. Raises OSError."""
         process = subprocess.Popen(
             list(command.words),
             env={**os.environ, **command.environ},
@@ -219,7 +219,7 @@ class _Processes:
                 self._running.discard(process)
 
     def run(self, command: Command, say: Say, feed: Feed | None = None, timeout_s: float | None = None) -> int:
-        """Run a program, print what it prints, also to stderr, and return its exit code, as a shell does."""
+        """Run a program, print its stdout and stderr, and return its exit code, as a shell does."""
         try:
             with self.started(command, has_input=feed is not None) as process, _fed(process, feed):
                 is_late = _kill_after(process, timeout_s)
@@ -243,7 +243,7 @@ class _Processes:
 
 @contextlib.contextmanager
 def _fed(process: subprocess.Popen[bytes], feed: Feed | None) -> Iterator[None]:
-    """Write the input of a program while its output is read."""
+    """Write to a program's input while its output is read."""
     if feed is None:
         yield
         return
@@ -254,7 +254,9 @@ def _fed(process: subprocess.Popen[bytes], feed: Feed | None) -> Iterator[None]:
 
 
 def _kill_after(process: subprocess.Popen[bytes], timeout_s: float | None) -> Callable[[], bool]:
-    """Kill a program that has not ended in time. Return what stops the clock and returns whether the time is over."""
+    """Kill a program that has not ended in time. Return a function that stops the clock and returns whether the time
+    was over.
+    """
     timer = threading.Timer(timeout_s or 0, process.kill)
     timer.daemon = True
     if timeout_s is not None:
@@ -269,7 +271,7 @@ def _kill_after(process: subprocess.Popen[bytes], timeout_s: float | None) -> Ca
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a pipe, long ones in pieces."""
+    """Yield the lines of a pipe; long lines in pieces."""
     return iter(lambda: file.readline(PIECE), b"")
 
 
@@ -324,7 +326,7 @@ def read_hosts(file: Path) -> list[Host]:
 
 
 def quoted(words: Sequence[str]) -> str:
-    """Return the words for a shell on the other side, whichever it is."""
+    """Quote the words for the remote shell, whichever it is."""
     escape = "'\\''"
     return " ".join(f"'{word.replace(chr(39), escape)}'" for word in words)
 

@@ -39,7 +39,7 @@ from .run import Run, shell_word, verb_words
 if TYPE_CHECKING:
     from ..verbs.jobs import Place
 
-LOOK_S = 0.3  # pause between two looks whether node 0 says where the others meet it
+LOOK_S = 0.3  # pause between two checks whether node 0 has reported its rendezvous
 
 
 class HostsEngine(CheckingEngine):
@@ -57,7 +57,7 @@ class HostsEngine(CheckingEngine):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         text = (
             "return when all nodes are up; without it, wait, and exit with the job's exit code. The run does not need"
-            " this program or this machine: only Ctrl-C here ends it"
+            " this program or this machine: only Ctrl-C here stops it"
         )
         is_detached = self.job.settings.get("detach") is True
         parser.add_argument("--detach", action="store_true", default=is_detached, help=text)
@@ -105,7 +105,7 @@ class HostsEngine(CheckingEngine):
             raise
         if code:
             self._end(run, "QUIT")
-            why = f"not all of the {self.job.nodes} nodes could be started, so none goes on"
+            why = f"not all of the {self.job.nodes} nodes could be started, so all were stopped"
             known = (DATA_BROKEN, RENDEZVOUS_FAILED)
             raise Failure(why, "jobctl preflight checks each host", code if code in known else CRASHED)
         return 0 if options.detach else self._follow(run)
@@ -132,14 +132,14 @@ class HostsEngine(CheckingEngine):
         code = self.job.settings.get("code")
         worst = copies.send_attempt(new.attempt, str(code.get("kind")) if isinstance(code, dict) else "")
         if worst:
-            why = f"not all of the {self.job.nodes} hosts took the run, so it is started on none"
+            why = f"not all of the {self.job.nodes} hosts received the run, so it was not started"
             raise Failure(why, "jobctl preflight checks each host", DATA_BROKEN if worst == DATA_BROKEN else CRASHED)
         copies.record_checkpoint_host()
 
     def run_task(self, new: NewRun, payload: str, say: Say) -> int:
         """Run `jobctl task` on all hosts, and return the worst exit code.
 
-        To start a run, node 0 comes first: the others would wait for one that does not answer.
+        A run starts on node 0 first: otherwise the other nodes would wait for a node 0 that does not answer.
         """
         hosts, words = hosts_of(new.run), self.task(new.run, new.attempt, HOST, payload)
         if len(hosts) > 1 and self.has_copies and payload != "preflight":
@@ -149,7 +149,7 @@ class HostsEngine(CheckingEngine):
         return self.client.run(hosts[:1], words, say) or self.client.run(hosts[1:], words, say)
 
     def _run_after_meeting(self, run: Run, hosts: Sequence[Host], words: Sequence[str], say: Say) -> int:
-        """Run `jobctl task` on node 0, and on the others once node 0 has reported where they meet it."""
+        """Run `jobctl task` on node 0, and on the others once node 0 has reported its rendezvous."""
         news, others = self._news(run), hosts[1:]
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(self.client.run, hosts[:1], words, say)
@@ -168,9 +168,9 @@ class HostsEngine(CheckingEngine):
                 raise
 
     def task(self, run: Run | None, attempt: int | None, *words: str, copy: Path | None = None) -> list[str]:
-        """Return the command that runs `jobctl task` of an attempt on a host, whatever its login shell is.
+        """Return the command that runs `jobctl task` of an attempt on a host, regardless of its login shell.
 
-        copy: of the artifact, if it is not that of the attempt
+        copy: path of the artifact copy to use, if not that of the attempt
         """
         why = host_commands.WHY_UNSEEN_COPY if self.has_copies else host_commands.WHY_UNSEEN
         folder = "" if run is None else str(run.path)
@@ -178,7 +178,7 @@ class HostsEngine(CheckingEngine):
         return ["sh", "-c", host_commands.RUN_PROGRAM % why, program, "task", folder, str(attempt), *words]
 
     def _follow(self, run: Run) -> int:
-        """Print what the nodes print until all have ended, and return the exit code of the run."""
+        """Print the output of the nodes until all have ended, and return the exit code of the run."""
         interrupts: list[int] = []
 
         def stop(number: int, frame: FrameType | None) -> None:
@@ -241,7 +241,7 @@ class HostsEngine(CheckingEngine):
         return len(self._shell_place(place, named)[1])
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
-        """Become the command on a host: beside the named or the live run, or with the newest run's code."""
+        """Become the command on a host: next to the named or live run, or with the newest run's code."""
         run, hosts, copy = self._shell_place(place, named)
         attempt = run.attempt if run is not None and copy != place.artifact else 0
         words = self.task(run, attempt, str(node), "shell", *command, copy=copy)
@@ -250,8 +250,8 @@ class HostsEngine(CheckingEngine):
         become([*on_host.words], {**os.environ, **on_host.environ})
 
     def _shell_place(self, place: Place, named: str) -> tuple[Run | None, list[Host], Path]:
-        """Return the run, and the hosts and the artifact of its shell. They are the run's own, which may differ from
-        those of today, if it is named or live, or if the hosts have the artifact only in their copies of runs.
+        """Return the run, and the hosts and artifact for its shell. They are the run's own, which may differ from the
+        current ones, if it is named or live, or if the hosts have the artifact only in their copies of runs.
         """
         if not (self.has_copies or named or place.has_runs()):
             return None, self.hosts(), place.artifact
@@ -269,7 +269,7 @@ class HostsEngine(CheckingEngine):
             self.client.run(hosts_of(run), words, timeout_s=HOST_S)
 
     def signal(self, run: Run, name: str) -> None:
-        """Signal the supervisors. Those on hosts see the mark, which is their TERM."""
+        """Signal the supervisors. On hosts they see the stop mark, which acts as TERM."""
         if isinstance(self.client, Here):
             super().signal(run, name)
         elif name != "TERM":

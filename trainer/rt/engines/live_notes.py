@@ -1,4 +1,4 @@
-"""Lines of `status` about a live run: how far the start of rank 0 is if it reports no steps, and possible hangs.
+"""Lines of `status` about a live run: how far rank 0 has started if it reports no steps, and possible hangs.
 
 In   the state files of its nodes and of rank 0; untrusted, so only the numbers in them are used
 """
@@ -27,11 +27,11 @@ def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
     began = number(keys.get("began", "")) if number(keys.get("attempt", "")) == run.attempt else None
     if began is None:
         if sees_ranks:
-            yield "rank 0 has not started: its launcher may wait for other nodes"
+            yield "rank 0 has not started: its launcher may be waiting for other nodes"
         return
     first_output = number(keys.get("first_output", ""))
     if first_output is None:
-        yield f"rank 0 started at {utc(began)}; it has printed nothing yet"
+        yield f"rank 0 started at {utc(began)}; no output yet"
     else:
         yield f"rank 0 started at {utc(began)}; its first output came {max(0, first_output - began)} s later"
 
@@ -47,9 +47,9 @@ def _hang(nodes: list[Node]) -> Iterator[str]:
     line = f"{named_ranks(ranks)} may hang: no output and no CPU time since {utc(max(since))}"
     over = [node.number for node in nodes if node.ended is not None and node.exit == 0]
     if left:
-        line += f"; {named_ranks(left)} exited with 0: the others may wait for it"
+        line += f"; {named_ranks(left)} exited with 0: the others may be waiting for it"
     elif over:
-        line += f"; node {over[0]} exited with 0: the others may wait for it"
+        line += f"; node {over[0]} exited with 0: the others may be waiting for it"
     yield line
 
 

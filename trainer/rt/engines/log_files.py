@@ -179,7 +179,9 @@ class Logs:
 
 
 def shown(line: bytes) -> bytes:
-    """Return a line as a terminal shows it: only the text after the last carriage return, as of a progress bar."""
+    """Return a line as a terminal shows it: only the text after the last carriage return, such as the end of a
+    progress bar.
+    """
     text = line.rstrip(b"\r\n")
     return text.rpartition(b"\r")[2] + (b"\n" if line.endswith(b"\n") else b"")
 
@@ -283,7 +285,7 @@ def _size(path: Path) -> int | None:
 
 
 def _allow_open_files(wanted: int) -> None:
-    """Raise the soft limit of open files if needed: each node has two."""
+    """Raise the soft limit on open files if needed: each node needs two."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted + 64:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -25,7 +25,7 @@ SMOKE_S = 60  # limit of the collective
 
 
 class OneMachineEngine(CheckingEngine):
-    """An engine that starts the node of a job on this machine. start() is left to do."""
+    """An engine that starts the node of a job on this machine. Subclasses define start()."""
 
     def sees_code(self, folder: Path, new: NewRun) -> bool:
         return True

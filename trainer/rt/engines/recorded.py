@@ -1,4 +1,4 @@
-"""Read the state of a run from its folder alone: without asking an engine or host, a thousand runs take no time.
+"""Read the state of a run from its folder only: without queries to engines or hosts, a thousand runs are read at once.
 
 In   a run folder with the artifact of its newest attempt
 Out  State; `submitted` if only the engine or the hosts know the state
@@ -14,8 +14,8 @@ from .records import newest_record
 from .run import Run
 from .values import number, settings, word
 
-NOT_ASKED = "submitted: jobc status asks how it is"
-STOP_REQUESTED = "stopped by jobctl stop; jobc status asks whether it has ended"
+NOT_ASKED = "submitted; jobc status asks the engine for its state"
+STOP_REQUESTED = "stopped by jobctl stop; jobc status asks the engine whether it has ended"
 
 
 class RecordedEngine(Engine):
@@ -37,8 +37,9 @@ class RecordedEngine(Engine):
         return super().state(run)
 
     def _is_known_elsewhere(self, run: Run, has_record: bool) -> bool:
-        """Return whether this folder does not show the state of its nodes: none has begun the attempt that an engine
-        accepted, or each host has its own run folder and not all have reported their end."""
+        """Return whether the state of the nodes is not in this folder: none has started the attempt that an engine
+        accepted, or each host has its own run folder and not all have reported their end.
+        """
         if os.path.lexists(f"{run.path}/state/mirror"):
             return sum(status == "ended" for status in run.statuses().values()) < self.job.nodes
         attempt = run.attempt

@@ -21,7 +21,7 @@ from .values import number, numbered, read_keys
 
 # for bash on a node: the run folder is its argument, which may not exist yet
 MARK_ON_NODE = 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"'
-WAIT_S = 2  # interval between two checks whether a job that is waited for has ended
+WAIT_S = 2  # interval between two checks whether an awaited job has ended
 LIVE, ENDED, GONE = "live", "ended", "gone"  # state of a job in its engine; GONE: the engine has forgotten it
 
 
@@ -50,7 +50,7 @@ class RecordEngine(Engine):
         super().__init__(job)
         self._seen: dict[Path, Seen] = {}
 
-    # ---- what a backend brings
+    # ---- what a backend provides
 
     def ask_engine(self, record: Record) -> str:
         """Return LIVE, ENDED or GONE. Raises Failure if the engine does not answer."""
@@ -83,7 +83,7 @@ class RecordEngine(Engine):
         """Return why a live run may not be removed."""
         raise NotImplementedError
 
-    # ---- for all of them
+    # ---- common to all backends
 
     has_files_here = False
     can_replace_code = False

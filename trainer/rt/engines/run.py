@@ -59,8 +59,8 @@ class Process:
         return number(self.keys.get(key, ""))
 
     def place(self, here: dict[str, str]) -> str:
-        """Return where the process is: here, beside (another PID namespace of this kernel), away, or unknown
-        (the file does not say).
+        """Return where the process is: here, beside (another PID namespace of this kernel), away, or unknown (not in
+        the file).
 
         here: machine.identity()
         """
@@ -73,7 +73,7 @@ class Process:
         return "here" if self.pid_namespace == here.get("pid_namespace") else "beside"
 
     def where(self) -> str:
-        """Return in words where the process runs, if it is not visible from here."""
+        """Describe where the process runs, if it is not visible from here."""
         here, host = machine(), one_line(self.host)
         if self.place(here) == "beside":
             return f"in another container on {host}"
@@ -87,7 +87,7 @@ class Process:
     def status(self, here: dict[str, str], get_silent_s: Callable[[], float | None]) -> str:
         """Return up (runs here), elsewhere (probably runs), ended, dead (certain), or silent (dead or without storage).
 
-        get_silent_s: returns the seconds since it touched the file; None = unknown. Called only if nothing else tells
+        get_silent_s: returns the seconds since it touched the file; None = unknown. Called only if needed
         """
         if self.ended is not None:
             return "ended"
@@ -334,7 +334,9 @@ def _escaped(letter: str) -> str:
 
 
 def _lock_state(path: Path) -> str:
-    """Return held, free, or unknown (no such file, or no locks). Reliable only between processes of one kernel."""
+    """Return held, free, or unknown (no such file, or no support for locks). Reliable only between processes of one
+    kernel.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

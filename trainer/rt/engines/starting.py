@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class StartingEngine(Engine, ABC):
-    """An engine with which submit starts the attempt of a run."""
+    """An engine that submit uses to start the attempt of a run."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the options of submit that only this backend has."""
@@ -52,11 +52,11 @@ class StartingEngine(Engine, ABC):
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
         """Start the attempt and call new.keep() once it is sure to start. Return the exit code of submit.
 
-        init_from: path of the run with whose checkpoint it begins, or ""
+        init_from: path of the run whose checkpoint it starts from, or ""
         """
 
     def run_environ(self, new: NewRun, init_from: str = "") -> dict[str, str]:
-        """Return the environment of this program with the variables that launch.sh needs, but for those of the node:
+        """Return the environment of this program with the variables that launch.sh needs, except those of the node:
         JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_HEAD_PORT and JOBC_JOB_ID.
         """
         environ = {

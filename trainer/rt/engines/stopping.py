@@ -37,7 +37,7 @@ def write_stop_mark(run: Path) -> None:
 def signal_here(run: Run, name: str, number: int | None = None) -> list[str]:
     """Send a signal to the run's supervisors on this machine; return a line for each node that runs elsewhere.
 
-    name: TERM, QUIT or KILL; number: of the only node that gets the signal; None = all
+    name: TERM, QUIT or KILL; number: rank of the only node to signal; None = all
     """
     lines = []
     for node in run.nodes():

@@ -35,12 +35,12 @@ def read_keys(path: Path) -> dict[str, str]:
 
 
 def number(text: str) -> int | None:
-    """Return the integer that 1 to 18 ASCII digits spell; None for any other text."""
+    """Return 1 to 18 ASCII digits as an integer; None for any other text."""
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 
 def word(text: str) -> str:
-    """Return the text if no program could read it as an option, a path or a pattern; else ""."""
+    """Return the text if no program could take it for an option, a path or a pattern; else ""."""
     return text if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@:,+-]*", text) else ""
 
 

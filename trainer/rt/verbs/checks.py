@@ -1,4 +1,4 @@
-"""The engine of the verbs that try the nodes of a job."""
+"""The engine of the verbs that test the nodes of a job."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from .old_checkpoints import old_checkpoints
 from .run_list import Size, disk_use, format_size
 from .text import one_line
 
-MOST_STATE_BYTES = 65536  # of a file state/run, which names the checkpoint that its run began from
+MOST_STATE_BYTES = 65536  # limit of a file state/run, which names the checkpoint that its run began from
 
 
 class Removal(NamedTuple):
@@ -37,7 +37,7 @@ class Removal(NamedTuple):
 
 
 class OldRuns(NamedTuple):
-    """Finished runs that may be removed, newest first, and lines that say which runs stay and why."""
+    """Finished runs that may be removed, newest first, and lines that report which runs are kept and why."""
 
     removable: list[Run]
     spared: list[str]
@@ -65,9 +65,9 @@ def clean(argv: list[str]) -> int:
     if not removals:
         _print("nothing to remove")
         return 0
-    _print(f"together {format_size(Size(sum(sizes), True))}")
+    _print(f"total {format_size(Size(sum(sizes), True))}")
     if not (options.yes or _is_confirmed()):
-        _print("nothing was removed; --yes removes it")
+        _print("nothing was removed; --yes removes these")
         return 0
     with contextlib.closing(engine):
         return max([_remove(place, engine, removal) for removal in removals])
@@ -78,25 +78,25 @@ def parser(engine: Engine) -> Parser:
         "clean", "Remove old runs of a job, or some of their checkpoints. Lists them first, with age and size."
     )
     text = (
-        "keep the N newest runs of this user; default: keep_runs of the spec. A run always stays if it may still be"
+        "keep the N newest runs of this user; default: keep_runs of the spec. A run is always kept if it may still be"
         " running, or if another run began from its checkpoint"
     )
     words.add_argument("--keep", metavar="N", default="", help=text)
     words.set_defaults(keep_checkpoints=False)
     if engine.has_files_here:
-        text = "keep the older runs as well, with their last sound and their best checkpoint"
+        text = "keep the older runs too, with their last intact and their best checkpoint"
         words.add_argument("--keep-checkpoints", action="store_true", help=text)
-    text = "remove without asking; without it, ask at a terminal, and only list elsewhere"
+    text = "remove without asking; without it, ask in a terminal, otherwise only list"
     words.add_argument("--yes", action="store_true", help=text)
     return words
 
 
 def _keep(text: str, place: Place) -> int:
-    """Return how many runs stay. keep_runs=0 in the spec means that no number is set. Raises Failure."""
+    """Return how many runs to keep. keep_runs=0 in the spec means that no number is set. Raises Failure."""
     chosen = place.settings.get("keep_runs")
     keep = text or (str(chosen) if chosen else "")
     if not keep:
-        raise Failure("how many runs shall stay?", "--keep 5, or keep_runs=5 in the spec", 2)
+        raise Failure("how many runs should be kept?", "--keep 5, or keep_runs=5 in the spec", 2)
     if not re.fullmatch("[0-9]{1,9}", keep):
         raise Failure(f"--keep takes a number, not {keep}", "", 2)
     return int(keep)
@@ -106,7 +106,7 @@ def _print(line: str) -> None:
     print(one_line(line), flush=True)  # flushed, to stay in order with the output of engine clients
 
 
-# ---- which runs may go
+# ---- which runs may be removed
 
 
 def find_old_runs(place: Place, engine: Engine, keep: int) -> OldRuns:
@@ -114,7 +114,7 @@ def find_old_runs(place: Place, engine: Engine, keep: int) -> OldRuns:
     runs, spared, finished = [], [], []
     for run in place.list_runs():
         if not run.is_mine:  # it does not count as one of the newest
-            spared.append(f"run {run.id} stays: it belongs to {owner_of(run.path)}")
+            spared.append(f"run {run.id} is kept: it belongs to {owner_of(run.path)}")
         elif keep > 0:
             keep -= 1
         elif read_keys(run.path / "state/run").get("job", "") == place.job.name:
@@ -124,9 +124,9 @@ def find_old_runs(place: Place, engine: Engine, keep: int) -> OldRuns:
     engine.prepare(folders)
     for run in runs:
         is_own = place.own_run is not None and place.own_run.path == run.path
-        why = "this script lies in it" if is_own else _why_it_stays(engine, run)
+        why = "this jobctl is in it" if is_own else _why_it_stays(engine, run)
         if why:
-            spared.append(f"run {run.id} stays: {why}")
+            spared.append(f"run {run.id} is kept: {why}")
         else:
             finished.append(run)
     return _without_origins(engine, finished, spared)
@@ -141,7 +141,7 @@ def _why_it_stays(engine: Engine, run: Run) -> str:
 
 
 def _without_origins(engine: Engine, finished: list[Run], spared: list[str]) -> OldRuns:
-    """Return the finished runs, but spare those from whose checkpoint a run began that is not removed."""
+    """Return the finished runs, except those whose checkpoint is the origin of a run that is kept."""
     going = {run.path for run in finished}
     origins: dict[Path, set[bytes]] = {}  # folder of runs -> origins of the runs in it that stay
     removable = []
@@ -153,7 +153,7 @@ def _without_origins(engine: Engine, finished: list[Run], spared: list[str]) -> 
                 origins[beside] = set(_origins(beside, going))
             is_origin = is_origin or os.fsencode(folder.path) in origins[beside]
         if is_origin:
-            spared.append(f"run {run.id} stays: another one began with its checkpoint")
+            spared.append(f"run {run.id} is kept: another run began from its checkpoint")
         else:
             removable.append(run)
     return OldRuns(removable, spared)
@@ -168,7 +168,7 @@ def _origins(runs: Path, going: set[Path]) -> Iterator[bytes]:
                 yield from (line[len(b"init_from=") :] for line in lines if line.startswith(b"init_from="))
 
 
-# ---- what goes
+# ---- what is removed
 
 
 def _wanted(engine: Engine, run: Run, only_checkpoints: bool) -> list[Removal]:
@@ -180,7 +180,7 @@ def _wanted(engine: Engine, run: Run, only_checkpoints: bool) -> list[Removal]:
     for folder in folders:
         checkpoints = old_checkpoints(folder.path)
         for path in checkpoints.unread:
-            print(f"warning: {shell_word(str(path))} cannot be read, and stays", file=sys.stderr)
+            print(f"warning: {shell_word(str(path))} cannot be read, so it is kept", file=sys.stderr)
         wanted += [Removal(path, folder) for path in checkpoints.removable]
     return wanted
 
@@ -223,7 +223,7 @@ def _leftovers(runs: Path) -> list[Removal]:
 def _is_confirmed() -> bool:
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         return False
-    print("remove this for good? [y/N] ", end="", file=sys.stderr, flush=True)
+    print("remove these permanently? [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.buffer.readline()[:1] in (b"y", b"Y")
 
 
@@ -232,7 +232,7 @@ def _remove(place: Place, engine: Engine, removal: Removal) -> int:
     run = removal.run
     try:
         if run is not None and engine.why_it_stays_now(run):
-            _print(f"run {run.id} stays: it has been started again")
+            _print(f"run {run.id} is kept: it was started again")
             return 0
         if run is not None and removal.path == run.path and not engine.remove_stored(run):
             raise OSError

@@ -45,7 +45,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.HelpFormatter):
-    """Options and their text in two columns, whatever the width of the terminal."""
+    """Options and their text in two columns, regardless of the width of the terminal."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=22, width=HELP_WIDTH)

@@ -118,7 +118,7 @@ class Place:
         if all_runs:
             newest = all_runs[0]
             why = f"you have no run in {runs}: the newest belongs to {owner_of(newest.path)}"
-            hint = f"select it with --run {newest.id}; jobctl status --all lists all runs"
+            hint = f"to select it: --run {newest.id}; jobctl status --all lists all runs"
             raise Failure(f"job {self.job.name} has {why}", hint)
         hint = "jobctl submit creates one; JOBC_RUN_ROOT sets the run root"
         raise Failure(f"job {self.job.name} has no run in {runs}", hint)
@@ -142,8 +142,8 @@ def list_runs(folder: Path) -> list[Run]:
 def require_own(run: Run) -> Run:
     """Return the run. Raises Failure if another user owns it."""
     if not run.is_mine:
-        title = f"run {run.id} belongs to {owner_of(run.path)}: only its owner starts, stops or removes it"
-        raise Failure(title, "jobctl submit makes a new run; with --fork it begins with the checkpoint of that one")
+        title = f"run {run.id} belongs to {owner_of(run.path)}: only its owner can start, stop or remove it"
+        raise Failure(title, "jobctl submit starts a new run; with --fork it begins with the checkpoint of that run")
     return run
 
 

@@ -22,7 +22,7 @@ from .ending_signals import call_until_ended
 from .jobs import Place
 from .watch import Watch
 
-HINT = "try again when it answers; without --follow nothing is asked"
+HINT = "try again when the engine answers; jobctl logs without --follow does not query it"
 TICK_S = 0.5  # between two checks of the logs
 HELD_TICKS = 4  # delay of lines from several nodes, so that the first failure is printed before its consequences
 FIRST_TICKS = 3  # by then an earlier failure of a slower node is recorded
@@ -58,9 +58,9 @@ def parser(engine: Engine) -> Parser:
     words.add_argument("--run", metavar="ID", default="", help="ID or path of the run; default: the newest")
     words.add_argument("--node", metavar="N", help=f"the console of node N; default: {engine.default_console}")
     words.add_argument("--rank", metavar="N", help="the output of global rank N")
-    words.add_argument("--tail", metavar="N", help="only the last N lines of what is there")
+    words.add_argument("--tail", metavar="N", help="only the last N lines")
     words.add_argument(
-        "--follow", "-f", action="store_true", help="go on until the run ends; Ctrl-C does not stop the run"
+        "--follow", "-f", action="store_true", help="print new output until the run ends; Ctrl-C does not stop the run"
     )
     words.add_argument("--patient", action="store_true", help=argparse.SUPPRESS)  # after a submit: the engine answers
     if is_sweep:
@@ -73,7 +73,7 @@ def _parse(argv: list[str], engine: Engine) -> tuple[argparse.Namespace, LogRequ
     is_sweep = bool(engine.job.settings.get("sweep"))
     options = parser(engine).parse_args(argv)
     if options.node and options.rank:
-        raise Failure("--node and --rank exclude each other", "jobctl logs --help", 2)
+        raise Failure("--node and --rank cannot be used together", "jobctl logs --help", 2)
     if is_sweep and options.follow and options.point is None:
         raise Failure("--follow needs the number of a point", "jobctl logs 0 --follow", 2)
     tail = _count(options.tail, "--tail")
@@ -159,7 +159,7 @@ def _print_points(engine: Engine, sweep: Run, named: str | None, request: LogReq
     if named is not None:
         point = next((run for index, run in points if str(index) == named), None)
         if point is None:
-            raise Failure(f"there is no point {named}", "jobctl status lists them, with their numbers", 2)
+            raise Failure(f"point {named} does not exist", "jobctl status lists them, with their numbers", 2)
         return print_logs(engine, point, request)
     for index, run in points:
         print(f"==> point {index}, {run.path}", flush=True)

@@ -29,7 +29,7 @@ OPTIONS = {
     "FOLDER": "a run root, the folder of one job, a run, or an artifact directory",
     "--name PATTERN": "only jobs with that name; * and ? stand for any text and any character",
     "--state STATE": f"only runs in that state, or in one of several with commas: {', '.join(RECORDED_STATES)}",
-    "--limit N": "only the N runs that were started last",
+    "--limit N": "only the N most recently started runs",
     "--format FORMAT": "text, or json for programs: docs/reference/ls.md",
 }
 
@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
 
 
 def ls(argv: Sequence[str], default_folders: Sequence[Path]) -> int:
-    """Print the runs and return the exit code. default_folders: those that exist are listed if no FOLDER is given"""
+    """Print the runs and return the exit code. default_folders: listed, if they exist, when no FOLDER is given"""
     options = _parse(argv)
     folders = [_runs_of(Path(name)) for name in options.folders]
     folders = folders or [folder for folder in default_folders if folder.is_dir()]

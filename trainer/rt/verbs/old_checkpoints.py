@@ -1,7 +1,7 @@
-"""Find the checkpoints of an old run to remove, keeping the last sound and the best one (clean --keep-checkpoints).
+"""Find the checkpoints of an old run to remove, keeping the last intact and the best one (clean --keep-checkpoints).
 
 In   RUN/checkpoints from the trainer: step_N/MANIFEST.json with the size and sha256 of each file; best, a link
-Out  folders to remove; and folders that cannot be read now, which stay because they may be sound
+Out  folders to remove; and folders that cannot be read now, which are kept because they may be intact
 The files are untrusted. A file is read only if it has the size that its manifest states.
 """
 
@@ -27,7 +27,7 @@ _STEP = re.compile("step_[0-9]+")
 
 
 class Found(enum.Enum):
-    """State of a checkpoint. UNREAD: it cannot be read now (I/O error), so it may be sound"""
+    """State of a checkpoint. UNREAD: it cannot be read now (I/O error), so it may be intact"""
 
     SOUND, DAMAGED, UNREAD = "sound", "damaged", "unread"
 
@@ -40,7 +40,7 @@ class OldCheckpoints(NamedTuple):
 
 
 def old_checkpoints(run: Path) -> OldCheckpoints:
-    """Find the old checkpoints of a run. If none is sound, only the leftovers of a killed clean are removable."""
+    """Find the old checkpoints of a run. If none is intact, only the leftovers of a killed clean are removable."""
     last, removable, unread = None, [], []
     best, names = _best(run), _subfolders(run / "checkpoints")
     leftovers = [run / "checkpoints" / name for name in names if _STEP.fullmatch(original_name(name))]

@@ -1,7 +1,7 @@
 """Download what the job reads from the internet, in the environment of its ranks.
 
-Run it where there is internet access and the folder for downloads of the nodes is visible. It is cheap to repeat,
-because files that are there stay.
+Run it on a machine with internet access that sees the download folder of the nodes. It is cheap to repeat,
+because existing files are kept.
 Exit   0 if everything is there; 1 if a download failed; 2 for an invalid option
 """
 
@@ -50,13 +50,13 @@ def prefetch(argv: list[str]) -> int:
     environment = Environment(place)
     failed = [download.what for download in downloads if not _fetch(environment, download)]
     if failed:
-        raise Failure(f"not there: {' '.join(failed)}", "the lines above say why")
+        raise Failure(f"could not be downloaded: {' '.join(failed)}", "the lines above show why")
     return 0
 
 
 def parser(engine: Engine) -> Parser:
     summary = "Download what the job reads from the internet, in the environment of its ranks."
-    end = "Run it where there is internet access and the folder for downloads of the nodes is visible."
+    end = "Run it on a machine with internet access that sees the download folder of the nodes."
     return Parser("prefetch", summary, end)
 
 
@@ -85,7 +85,7 @@ class Environment:
             if not self._hub_client and self.run("sh", "-c", f"command -v {client}", output=subprocess.DEVNULL) == 0:
                 self._hub_client = client
         if not self._hub_client:
-            raise Failure("hf is not installed in the environment of the job", "pip install huggingface_hub there")
+            raise Failure("hf is not installed in the job's environment", "run pip install huggingface_hub in it")
         return self._hub_client
 
 

@@ -35,9 +35,9 @@ KEYS = {  # key of a row in JSON -> its meaning; docs/reference/ls.md
     "size_bytes": "disk space of the run folder, as `du` counts it; null where it was not counted",
     "size_is_complete": "false when the size is a lower bound, because not all files were counted",
 }
-STATES = {  # state -> what it says about the run; completes "the run ..."
-    "not started": "has no job, or no node has begun",
-    "submitted": "was given to its engine or hosts, and its folder does not record more",
+STATES = {  # state -> what it means; completes "the run ..."
+    "not started": "has no job, or no node has started",
+    "submitted": "was submitted to its engine or hosts; its folder records nothing later",
     "queued": "waits for nodes",
     "starting": "waits for pods or machines",
     "live": "runs",
@@ -46,9 +46,9 @@ STATES = {  # state -> what it says about the run; completes "the run ..."
     "stopped": "was stopped by a person",
     "preempted": "saved and ended early (75)",
     "failed": "ended with any other exit code, or its supervisor was killed",
-    "gone": "ended; the engine does not know how",
+    "gone": "ended; the engine does not know its exit code",
     "unknown": "the engine does not answer",
-    "of another user": "belongs to someone else: its files are read only when it is named",
+    "of another user": "belongs to another user: its files are only read if you select the run with --run",
     "incomplete": "jobctl submit is still creating it, or was killed while creating it",
     "other layout": "a run folder that this version of jobc cannot read",
 }
@@ -108,7 +108,7 @@ class Row(NamedTuple):
 
 
 class ListedRun(Run):
-    """A run folder that is read once. flaw: State that says why it cannot be read; None for a complete run"""
+    """A run folder that is read once. flaw: State with the reason why it cannot be read; None for a complete run"""
 
     def __init__(self, path: Path, flaw: State | None) -> None:
         super().__init__(path)
@@ -154,7 +154,7 @@ def _subfolders(folder: Path) -> list[Path]:
 
 
 def _inspect(folder: Path) -> ListedRun | None:
-    """Return the run in a folder; None if jobc did not create it, as for another program's folder in the run root."""
+    """Return the run in a folder; None if jobc did not create it, such as another program's folder in the run root."""
     if is_run(folder):
         return ListedRun(folder, None)
     if RUN_ID.fullmatch(folder.name) is None or folder.is_symlink():

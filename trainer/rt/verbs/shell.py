@@ -1,6 +1,6 @@
-"""Open a shell, or run one command, in the environment and the folder in which a job runs.
+"""Open a shell, or run one command, in the environment and working directory of a job.
 
-Exit   that of the command; 2 for an invalid option
+Exit   the exit code of the command; 2 for an invalid option
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def shell(argv: list[str]) -> int:
 
 
 def parser(engine: Engine) -> Parser:
-    summary = "Open a shell, or run one command, in the environment and the folder in which the job runs."
+    summary = "Open a shell, or run one command, in the environment and working directory of the job."
     words = Parser("shell", summary, "A command and its arguments come after --.")
-    words.add_argument("--run", metavar="ID", default="", help=f"of that run; default: {engine.default_shell}")
+    words.add_argument("--run", metavar="ID", default="", help=f"in that run; default: {engine.default_shell}")
     words.add_argument("node", metavar="NODE", nargs="?", default="", help="rank of the node; default: 0")
     words.add_argument("--node", metavar="N", dest="named_node", default="0", help="the same")
     return words
@@ -45,6 +45,6 @@ def parser(engine: Engine) -> Parser:
 def _node(text: str, nodes: int) -> int:
     node = number(text)
     if node is None or node >= nodes or text != str(node):
-        title = f"there is no node {text}"
-        raise Failure(title, f"nodes are 0 to {nodes - 1}; a command comes after --", 2)
+        title = f"node {text} does not exist"
+        raise Failure(title, f"nodes are 0 to {nodes - 1}; put the command after --", 2)
     return node

@@ -1,6 +1,6 @@
-"""Try whether the processes of a job can talk to each other: a real collective, in seconds.
+"""Check whether the processes of a job can communicate: a real collective, in seconds.
 
-Exit   0 if it worked. Its run folder is temporary, and is kept only if it failed
+Exit   0 if it worked. Its run folder is temporary, and is only kept if it fails
 """
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ def smoke(argv: list[str]) -> int:
 
 
 def parser(engine: Engine) -> Parser:
-    summary = "Try whether the processes of the job can talk to each other: a real collective, in seconds."
-    return Parser("smoke", summary, "Its run folder is temporary, and is kept only if it failed.")
+    summary = "Check whether the processes of the job can communicate: a real collective, in seconds."
+    return Parser("smoke", summary, "Its run folder is temporary, and is only kept if it fails.")

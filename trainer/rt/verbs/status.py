@@ -56,7 +56,7 @@ def status(argv: list[str]) -> int:
 def parser(engine: Engine) -> Parser:
     words = Parser("status", "Report a run: state, exit code, reason, nodes, last step and loss, logs.")
     words.add_argument("--run", metavar="ID", default="", help="ID or path of the run; default: the newest")
-    words.add_argument("--all", action="store_true", help="one line for each run of the job")
+    words.add_argument("--all", action="store_true", help="print one line for each run of the job")
     text = "text, or json for programs: docs/reference/status.md"
     words.add_argument("--format", metavar="FORMAT", choices=("text", "json"), default="text", help=text)
     return words
@@ -71,7 +71,7 @@ def live_runs(engine: Engine, runs: list[Run]) -> list[str]:
 
 
 def describe(engine: Engine, run: Run) -> dict[str, Any]:
-    """Return all that is known about a run, as a mapping for JSON (docs/reference/status.md)."""
+    """Return everything known about a run, as a mapping for JSON (docs/reference/status.md)."""
     engine.prepare([run])
     state = engine.state(run)
     nodes = [

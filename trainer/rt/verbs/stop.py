@@ -1,6 +1,6 @@
-"""End a run for good: it saves, exits with 0, and nobody starts it again. Of a sweep: all points.
+"""Stop a run for good: it saves, exits with 0, and is not started again. For a sweep: all points.
 
-Exit   0; 1 if no run is live, if two are, or if the run does not end; 2 for an invalid option
+Exit   0; 1 if no run or more than one is live, or if the run does not end; 2 for an invalid option
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .status import print_cost, print_points
 from .text import one_line
 from .watch import Watch
 
-HINT = "try again when it answers"
+HINT = "try again when the engine answers"
 
 
 def main(argv: list[str]) -> int:
@@ -43,15 +43,17 @@ def stop(argv: list[str]) -> int:
 
 def parser(engine: Engine) -> Parser:
     words = Parser(
-        "stop", "End a run for good: it saves, exits with 0, and nobody starts it again. Of a sweep: all points."
+        "stop", "Stop a run for good: it saves, exits with 0, and is not started again. For a sweep: all points."
     )
-    text = "ID or path of the run; default: the one that is live. Of a sweep: the newest"
+    text = "ID or path of the run; default: the live run. For a sweep: the newest"
     words.add_argument("--run", metavar="ID", default="", help=text)
-    text = "kill it at once: what came after its last checkpoint is lost"
+    text = "kill it at once: work since its last checkpoint is lost"
     words.add_argument("--now", action="store_true", help=text)
     words.set_defaults(down=False)
     if engine.has_machines:
-        text = "then end the cluster, and whatever else runs on it; without a live run, only that"
+        text = (
+            "then delete the cluster, with everything else that runs on it; without a live run, only delete the cluster"
+        )
         words.add_argument("--down", action="store_true", help=text)
     # for scripts: mark the run and send this signal, without waiting; with a node, on the machine of that node
     words.add_argument("--signal", choices=("TERM", "QUIT", "KILL"), help=argparse.SUPPRESS)
@@ -73,7 +75,7 @@ def _signal(engine: Engine, run: Run, name: str, node: int | None) -> None:
 def _live_run(place: Place, engine: Engine, named: str) -> Watch:
     """Watch the named run, or the run that contains this artifact, or the only live run of this user.
 
-    Raises Failure if it is not live, if two are, or if it belongs to another user.
+    Raises Failure if no run or more than one is live, or if it belongs to another user.
     """
     if named or place.own_run is not None:
         watch = Watch(engine, [require_own(place.choose_run(named))], HINT)
@@ -116,21 +118,21 @@ def _end(watch: Watch, is_now: bool) -> bool:
             _print(f"run {run.id}: {_state(watch)}")
             return True
         if name == "TERM":
-            _print(f"it has not ended after {wait_s} s")
+            _print(f"still running after {wait_s} s")
     return False
 
 
 def _state(watch: Watch) -> str:
-    """Return in words the state of the only watched run, as it was asked last."""
+    """Return the state of the only watched run in words, as of the last query."""
     return watch.engine.state(watch.runs[0]).text
 
 
 def _no_end(watch: Watch) -> Failure:
-    return Failure(f"run {watch.runs[0].id} does not end", watch.engine.no_end_hint)
+    return Failure(f"run {watch.runs[0].id} is still running", watch.engine.no_end_hint)
 
 
 def _stop_points(engine: Engine, sweep: Run, is_now: bool) -> None:
-    """End all points of a sweep. All are marked first, so that none starts in the place of one that has ended."""
+    """End all points of a sweep. All are marked first, so that none starts in place of one that has ended."""
     watch = Watch(engine, [point for _, point in engine.points(sweep) or ()], HINT)
     live = watch.live()
     for point in live:
@@ -147,11 +149,11 @@ def _stop_points(engine: Engine, sweep: Run, is_now: bool) -> None:
     engine, (sweep,) = engine.asked_anew([sweep])
     print_points(engine, sweep, engine.points(sweep) or [], "text")
     if live:
-        raise Failure("some points do not end", "jobctl status in their folders shows where their nodes are")
+        raise Failure("some points are still running", "jobctl status in their folders shows where their nodes are")
 
 
 def _stop_and_release(place: Place, engine: Engine, options: argparse.Namespace) -> None:
-    """End a run, and then the machines that it leaves; print what still costs money."""
+    """End a run, then release its machines; print what still costs money."""
     engine.require_client()
     is_named = bool(options.run) or place.own_run is not None
     failure = None

@@ -1,6 +1,7 @@
 """Start a job as a new run, or as the next attempt of a run.
 
-Exit   that of the job, or 0 once it is queued or in the background; 2 for an invalid option; 65 if it cannot start
+Exit   the exit code of the job, or 0 once it is queued or in the background; 2 for an invalid option; 65 if it cannot
+       start
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def submit(argv: list[str]) -> int:
 
 def parser(engine: Engine) -> Parser:
     words = Parser("submit", "Start the job as a new run, or as the next attempt of a run.")
-    text = "continue that run: same model, data, seed, optimizer and batch"
+    text = "continue that run; model, data, seed, optimizer and batch must be the same"
     words.add_argument("--resume", metavar="ID", default="", help=text)
     words.set_defaults(new_code=False)
     if engine.can_replace_code:
@@ -81,7 +82,7 @@ def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Na
 
 
 def copy_user_code(place: Place, engine: StartingEngine, new: NewRun) -> None:
-    """Copy the user's code into the run, if the spec says so. Raises Failure."""
+    """Copy the user's code into the run if code=snapshot. Raises Failure."""
     code: Any = place.settings.get("code")
     if not isinstance(code, dict) or code.get("kind") not in ("snapshot", "rsync"):
         return

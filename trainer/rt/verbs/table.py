@@ -133,7 +133,7 @@ class Table:
         for index, row in enumerate(rows):
             text = row.text
             if row.least is not None and row.differs:
-                text += f", the least: {self.answers[row.least[1]].name}"
+                text += f", the minimum is on {self.answers[row.least[1]].name}"
             prefix = f"{node_names[index]:<{width}}  " if len(self.answers) > 1 else ""
             printed.append(f"{row.level:<4}  {prefix}{text}")
             if row.level == "FAIL" and row.hint:
@@ -198,7 +198,7 @@ def _hint(text: str, name: str) -> str:
         return f"verify the host, then: ssh-keyscan {name} >> ~/.ssh/known_hosts"
     if NOT_REACHED.search(text):
         return "check that it is up and that its name is right, or remove it from hosts"
-    return f"try it by hand: ssh {name} true"
+    return f"try: ssh {name} true"
 
 
 def main(argv: list[str]) -> int:

@@ -12,7 +12,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 
 
 def printable(text: str) -> str:
-    """Return the text without control characters; tab and newline stay."""
+    """Return the text without control characters; tabs and newlines are kept."""
     return _CONTROL.sub("", text)
 
 

@@ -1,4 +1,4 @@
-"""Check repeatedly whether runs are live. An engine that stops answering is reported once, and is asked again."""
+"""Check repeatedly whether runs are live. An engine that stops answering is reported once and queried again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..engines.run import Run
 
 
 class Watch:
-    """Watches runs of one job. engine, runs: as they were asked and read last"""
+    """Watches runs of one job. engine, runs: as of the last query"""
 
     def __init__(self, engine: Engine, runs: Sequence[Run], hint: str, is_patient: bool = False) -> None:
         """hint: what to do if the engine does not answer; is_patient: wait even if it has never answered"""

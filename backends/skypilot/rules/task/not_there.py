@@ -28,7 +28,12 @@ LATE = "SkyPilot rejects it at launch"
 LACKS = (
     Lack(("slurm", "ssh"), "use_spot", bool, "has no spot machines", LATE, "backend.use_spot=false"),
     Lack(
-        ("slurm",), "ports", bool, "opens no ports", "SkyPilot cannot open ports of Slurm's nodes", "backend.ports=[]"
+        ("slurm",),
+        "ports",
+        bool,
+        "cannot open ports",
+        "SkyPilot cannot open ports of Slurm's nodes",
+        "backend.ports=[]",
     ),
     Lack(("slurm", *PODS), "local_disk", bool, "has no local_disk", "only cloud machines have one", ""),
     Lack(
@@ -38,7 +43,7 @@ LACKS = (
         ("slurm", *PODS),
         "autostop",
         lambda said: isinstance(said, Mapping) and not said.get("down"),
-        "stops no machines",
+        "cannot stop machines",
         "SkyPilot can delete them when they are idle, but not stop them",
         "backend.down=true, or backend.autostop=null",
     ),

@@ -1,4 +1,4 @@
-"""JC4716: sbatch options in a task, which SkyPilot passes on unchecked or drops.
+"""JC4716: sbatch options in a task, which SkyPilot passes on unchecked or ignores.
 
 In   the finished task; the options that config.py derives from job keys are valid
 Source SkyPilot 0.14.1, _build_custom_sbatch_directives in sky/provision/slurm/instance.py; Slurm 22.05 to 25.11
@@ -28,7 +28,7 @@ def _option(task: FinishedTask, key: str, option: str, value: Any) -> Iterator[D
         yield Diagnostic("JC4716", title, because, hint, key=key)
 
     if option in OWNED:
-        because = f"SkyPilot sets it from {OWNED[option]}, and ignores this one with a warning"
+        because = f"SkyPilot sets it from {OWNED[option]}, and ignores this value with a warning"
         yield from refuse(f"{key} has no effect", because, f"remove it, and set {OWNED[option]}")
     elif option in BREAKS and value not in (None, False):
         because = "SkyPilot passes it to sbatch, which would then not start what was compiled"

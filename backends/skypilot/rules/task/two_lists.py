@@ -13,5 +13,5 @@ def check(task: FinishedTask) -> Iterator[Diagnostic]:
     if resources.get("any_of") and resources.get("ordered"):
         because = "it picks the cheapest of any_of, or the first of ordered"
         hint = "backend.any_of=[], or backend.ordered=[]"
-        title = "SkyPilot would reject any_of beside ordered"
+        title = "SkyPilot would reject any_of together with ordered"
         yield Diagnostic("JC4718", title, because, hint, key="backend.ordered")

@@ -31,7 +31,7 @@ class AcmeEngine(CheckingEngine):
         answer = self.ask(["acme", "submit", job_file(new)], environment=self.run_environ(new, init_from))
         job = number(answer.text.strip())
         if answer.code or job is None:
-            raise Failure(f"acme does not take the job: {answer.errors.strip()}", "acme queues lists the queues")
+            raise Failure(f"acme rejects the job: {answer.errors.strip()}", "acme queues lists the queues")
         job_of(new.run).write_text(f"{job}\n")
         new.keep()
         print(f"run {new.run.id} is queued as job {job}")

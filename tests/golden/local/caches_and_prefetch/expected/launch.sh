@@ -4,7 +4,7 @@
 #   The engine or jobctl starts it, with the run folder in JOBC_RUN_DIR.
 
 # shellcheck disable=SC1090,SC1091,SC2016 # files that only the nodes have; '$JOBC_…' in the launch line, which jobctl replaces
-if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # ignore modes and functions of the calling shell
 set -euo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 rank=${1:-${JOBC_NODE_RANK:-0}} payload=${2:-train}
@@ -18,7 +18,7 @@ failed() {
   export JOBC_LACKS=1 # preflight continues with its other checks
 }
 
-# ---- environment, in the folder of the project
+# ---- environment, in the project folder
 
 project=${JOBC_PROJECT:-}
 if [[ -z $project && -f $here/../../state/run ]]; then project=$(sed -n 's/^project=//p' "$here/../../state/run"); fi
@@ -27,7 +27,7 @@ export JOBC_PROJECT=${project:-$PWD}
 python=$(type -P -- python3) || failed 127 python3
 [[ $python == /* ]] || python=$PWD/$python
 
-# jobctl prints `export` lines: the JOBC_ variables of this node, the folders of code and caches.
+# jobctl prints `export` lines: the JOBC_ variables of this node, the code and cache folders.
 variables=$("$python" -I -S "$here/jobctl" node "$rank" "$payload") || exit
 eval "$variables"
 
@@ -36,14 +36,14 @@ eval "$variables"
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=1
 export HF_TOKEN_PATH=${HF_TOKEN_PATH:-${HF_HOME:-$HOME/.cache/huggingface}/token} # the token of `hf auth login` stays where it was
-export HF_HOME=$JOBC_DOWNLOADS/huggingface # of huggingface_hub, transformers, datasets
-export TORCH_HOME=$JOBC_DOWNLOADS/torch # of torch.hub
+export HF_HOME=$JOBC_DOWNLOADS/huggingface # for huggingface_hub, transformers, datasets
+export TORCH_HOME=$JOBC_DOWNLOADS/torch # for torch.hub
 # Compiled kernels. On network storage, Triton 3 fails when ranks of several nodes compile at once
-# (triton-lang/triton#2688, #11512; pytorch/pytorch#173679); on the disk of a node its ranks may share a folder.
+# (triton-lang/triton#2688, #11512; pytorch/pytorch#173679); on a local disk, the ranks of a node can share a folder.
 export TRITON_CACHE_DIR=$JOBC_COMPILED/triton
 export TORCHINDUCTOR_CACHE_DIR=$JOBC_COMPILED/inductor
 if [[ -z ${JOBC_ONLINE:-} ]]; then # `jobctl prefetch` sets it
-  # Without internet each library asks its hub for minutes, and then fails or takes what is there.
+  # Without internet access, each library queries its hub for minutes, then fails or uses its cache.
   export HF_HUB_OFFLINE=1
   export TRANSFORMERS_OFFLINE=1
   export HF_DATASETS_OFFLINE=1
@@ -51,7 +51,7 @@ fi
 export TORCH_HOME=/mine/torch
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH} # the module jobc_trainer
 
-# ---- the ranks: jobctl runs this line, with what follows `--` once for each rank, and records how it ended
+# ---- the ranks: jobctl runs this line, with the command after `--` once for each rank, and records the exit codes
 
 cd -- "$JOBC_CODE_DIR"
 launch=(

@@ -4,7 +4,7 @@
 #   The engine or jobctl starts it, with the run folder in JOBC_RUN_DIR.
 
 # shellcheck disable=SC1090,SC1091,SC2016 # files that only the nodes have; '$JOBC_…' in the launch line, which jobctl replaces
-if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # ignore modes and functions of the calling shell
 set -euo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 rank=${1:-${JOBC_NODE_RANK:-0}} payload=${2:-train}
@@ -18,7 +18,7 @@ failed() {
   export JOBC_LACKS=1 # preflight continues with its other checks
 }
 
-# ---- environment, in the folder of the project
+# ---- environment, in the project folder
 
 project=${JOBC_PROJECT:-}
 if [[ -z $project && -f $here/../../state/run ]]; then project=$(sed -n 's/^project=//p' "$here/../../state/run"); fi
@@ -27,11 +27,11 @@ export JOBC_PROJECT=${project:-$PWD}
 python=$(type -P -- python3) || failed 127 python3
 [[ $python == /* ]] || python=$PWD/$python
 
-# jobctl prints `export` lines: the JOBC_ variables of this node, the folders of code.
+# jobctl prints `export` lines: the JOBC_ variables of this node, the code folder.
 variables=$("$python" -I -S "$here/jobctl" node "$rank" "$payload") || exit
 eval "$variables"
 
-# ---- setup: your lines. The first command that fails ends the start; one that may fail: COMMAND || true
+# ---- setup: your lines. The first command that fails stops the start. If a command may fail: COMMAND || true
 
 set +eu +o pipefail # as in a login shell
 trap 'failed $? "$BASH_COMMAND" "$LINENO"' ERR
@@ -49,10 +49,10 @@ set -euo pipefail
 
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=4
-export LD_LIBRARY_PATH=/opt/efa/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} # before what is there
+export LD_LIBRARY_PATH=/opt/efa/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} # before its current value
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH} # the module jobc_trainer
 
-# ---- the ranks: jobctl runs this line, with what follows `--` once for each rank, and records how it ended
+# ---- the ranks: jobctl runs this line, with the command after `--` once for each rank, and records the exit codes
 
 cd -- "$JOBC_CODE_DIR"
 launch=(

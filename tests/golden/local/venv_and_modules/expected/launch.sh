@@ -4,7 +4,7 @@
 #   The engine or jobctl starts it, with the run folder in JOBC_RUN_DIR.
 
 # shellcheck disable=SC1090,SC1091,SC2016 # files that only the nodes have; '$JOBC_…' in the launch line, which jobctl replaces
-if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # ignore modes and functions of the calling shell
 set -euo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 rank=${1:-${JOBC_NODE_RANK:-0}} payload=${2:-train}
@@ -18,7 +18,7 @@ failed() {
   export JOBC_LACKS=1 # preflight continues with its other checks
 }
 
-# ---- environment, in the folder of the project
+# ---- environment, in the project folder
 
 project=${JOBC_PROJECT:-}
 if [[ -z $project && -f $here/../../state/run ]]; then project=$(sed -n 's/^project=//p' "$here/../../state/run"); fi
@@ -35,7 +35,7 @@ set -u
 python=$(type -P -- python3) || failed 127 python3
 [[ $python == /* ]] || python=$PWD/$python
 
-# jobctl prints `export` lines: the JOBC_ variables of this node, the folders of code.
+# jobctl prints `export` lines: the JOBC_ variables of this node, the code folder.
 variables=$("$python" -I -S "$here/jobctl" node "$rank" "$payload") || exit
 eval "$variables"
 
@@ -45,7 +45,7 @@ export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=1
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH} # the module jobc_trainer
 
-# ---- the ranks: jobctl runs this line, with what follows `--` once for each rank, and records how it ended
+# ---- the ranks: jobctl runs this line, with the command after `--` once for each rank, and records the exit codes
 
 cd -- "$JOBC_CODE_DIR"
 launch=(
