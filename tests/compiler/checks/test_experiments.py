@@ -80,7 +80,7 @@ def test_each_compiles_for_pods_to_the_same_training(experiment: str) -> None:
 
 def test_opensora_is_what_its_team_has_by_hand() -> None:
     job = compile_job(Request(("+experiment=opensora_k8s", "backend=kubernetes")))
-    service, made = yaml.safe_load_all(text(job, "job.yaml"))
+    service, made, _ = yaml.safe_load_all(text(job, "job.yaml"))
     pod = made["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert (made["spec"]["completions"], job.plan.topology.world_size) == (4, 32)
