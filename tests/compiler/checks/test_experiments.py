@@ -80,7 +80,7 @@ def test_each_compiles_for_pods_to_the_same_training(experiment: str) -> None:
 
 def test_opensora_is_what_its_team_has_by_hand() -> None:
     job = compile_job(Request(("+experiment=opensora_k8s", "backend=kubernetes")))
-    service, made, _ = yaml.safe_load_all(text(job, "job.yaml"))
+    service, made, files = yaml.safe_load_all(text(job, "job.yaml"))
     pod = made["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert (made["spec"]["completions"], job.plan.topology.world_size) == (4, 32)
@@ -88,7 +88,7 @@ def test_opensora_is_what_its_team_has_by_hand() -> None:
     assert container["resources"]["limits"] == container["resources"]["requests"] == {"nvidia.com/gpu": "8"}
     assert {"medium": "Memory", "sizeLimit": "16Gi"} in [volume.get("emptyDir") for volume in pod["volumes"]]
     waits = ("COLOSSALAI_DIST_TIMEOUT=1800", "COLOSSALAI_MASTER_READY_TIMEOUT=600")
-    assert {f"export {wait}" for wait in waits} <= {*text(job, "launch.sh").splitlines()}
+    assert {f"export {wait}" for wait in waits} <= {*files["data"]["launch.sh"].splitlines()}
     assert json.loads(text(job, ".jobc/job.json"))["node"]["rendezvous"]["timeout_s"] == 1800
     test_before = compile_job(Request(("+experiment=opensora_k8s", "backend=kubernetes", "nodes=2")))
     assert test_before.plan.topology.world_size == 16
