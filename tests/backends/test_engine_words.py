@@ -22,7 +22,7 @@ def documents(path: str, *words: str) -> list[Any]:
 
 def test_requests_are_apart_from_limits_and_devices_have_their_names() -> None:
     words = ("cpus=8", "mem=64GiB", "procs=2", "backend.requests={memory: 48Gi}")
-    _, job = documents("job.yaml", *PODS, *words, "backend.limits={cpu: 16, nvidia.com/mig-1g.10gb: 2}")
+    _, job, _ = documents("job.yaml", *PODS, *words, "backend.limits={cpu: 16, nvidia.com/mig-1g.10gb: 2}")
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert container["resources"] == {
         "requests": {"cpu": "8", "memory": "48Gi", "nvidia.com/mig-1g.10gb": "2"},
