@@ -140,6 +140,6 @@ def test_an_element_of_an_array_that_was_queued_by_hand_prepares_its_point(proje
 
 
 def test_points_of_a_sweep_take_no_options_of_one_run(project: Project, sweep: Path) -> None:
-    for words in (("--here",), ("--resume", "a"), ("--only-prepare",), ("--run-id=a",), ("--parallel", "0")):
+    for words in (("--here",), ("--fork", "a"), ("--only-prepare",), ("--run-id=a",), ("--parallel", "0")):
         code, said = project(sweep, *words)
         assert code == 2 and project.left() == [], said

@@ -20,7 +20,7 @@ from jobc.trainer.rt.new_run import create_run
 from jobc.trainer.rt.points import read_points
 from jobc.trainer.rt.verbs import status, sweep_loop
 from jobc.trainer.rt.verbs.jobs import Place
-from jobc.trainer.rt.verbs.submit_sweep import NewSweep, artifact_of_point
+from jobc.trainer.rt.verbs.submit_sweep import NewSweep, _continued, artifact_of_point
 
 # Creates the run of its point as an ended one. Point 1 cannot be started, point 2 fails.
 JOBCTL = """#!/usr/bin/env python3
@@ -32,13 +32,13 @@ number = int(options["point"])
 if number == 1:
     sys.exit("error: no such host\\n  hint: x")
 point = json.loads((artifact / "points.json").read_text())["points"][number]
-run = artifact.parents[3] / point["job"] / options["run-id"]
+run = artifact.parents[3] / point["job"] / (options.get("run-id") or options["resume"])
 for name in ("state", "control", "artifact/0/.jobc"):
-    (run / name).mkdir(parents=True)
+    (run / name).mkdir(parents=True, exist_ok=True)
 (run / "artifact/0/.jobc/job.json").write_text('{"job": "x", "backend": "local", "nodes": 1, "runs": "runs"}')
 (run / "state/run").write_text("job=x")
 (run / "state/node_00").write_text(f"host=h\\nattempt=0\\nended=5\\nexit={int(number == 2)}\\n")
-print(f"started {number}", *sys.argv[4:])
+print(f"{'resumed' if 'resume' in options else 'started'} {number}", *sys.argv[4:])
 """
 
 
@@ -84,6 +84,21 @@ def test_a_stopped_sweep_starts_no_further_point(sweep: NewSweep, capsys: pytest
     loop._take_ended = stop_after_the_first  # type: ignore[method-assign]
     assert loop.run() == 0 and len(loop.waiting) == 3
     assert SweepEngine(sweep.engine).state(sweep.run).text == "1 done, 3 not started"
+
+
+def test_a_resumed_sweep_starts_what_was_not_started_and_resumes_what_failed(
+    sweep: NewSweep, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep_loop.start_points(sweep, None, [])
+    capsys.readouterr()
+    waiting = sweep_loop.Loop(sweep, 1, []).waiting
+    assert [point.point.number for point in waiting] == [1, 2]
+    new = _continued(sweep.place, sweep.engine, "a")
+    assert sweep_loop.start_points(NewSweep(sweep.place, sweep.engine, new, sweep.points), 1, []) == 1
+    said = capsys.readouterr().out
+    assert "2 points, 1 at a time" in said and "point 1  seed=1: not started: error: no such host" in said
+    assert "point 0" not in said and "point 2  seed=2: failed" in said
+    assert (sweep.run.path / "logs/point_2.log").read_text() == "resumed 2\n"
 
 
 def test_status_has_a_row_for_each_point(sweep: NewSweep, capsys: pytest.CaptureFixture[str]) -> None:

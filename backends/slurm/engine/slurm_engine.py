@@ -255,6 +255,8 @@ class SlurmEngine(CheckingEngine):
         self._add_after(parser)
 
     def start_points(self, sweep: NewSweep, options: argparse.Namespace, words: Sequence[str]) -> int:
+        if options.resume:  # elements of an array cannot be started again
+            return super().start_points(sweep, options, words)
         if words:
             raise Failure(f"{words[0]} needs --point", "jobctl submit --help", 2)
         require_client()

@@ -15,14 +15,14 @@ from pathlib import Path
 from ..engines.engine import Failure
 from ..engines.run import Run, shell_word, verb_words
 from ..engines.starting import StartingEngine
-from ..engines.sweep_engine import SweepEngine, add_point_option
+from ..engines.sweep_engine import SweepEngine, add_point_option, is_submitting
 from ..new_run import NewRun, create_run
 from ..points import Point, Points, read_points, write_point
 from .command import Parser
-from .jobs import Place
+from .jobs import Place, require_own
 from .submit import copy_user_code, parser, require_consistent, start, starting_engine
 
-OF_ONE_POINT = ("--resume", "--fork", "--run-id", "--new-code", "--only-prepare", "--detach", "--here")
+OF_ONE_POINT = ("--fork", "--run-id", "--new-code", "--only-prepare", "--detach", "--here")
 
 
 class NewSweep:
@@ -64,16 +64,29 @@ def submit_sweep(place: Place, argv: list[str]) -> int:
     of_point = parser(engine).parse_args(words)
     if place.own_run is not None:
         raise Failure("this is the copy of a sweep that was submitted", "call jobctl submit of the artifact", 2)
-    with create_run(place, SweepEngine(engine)) as new:
-        new.describe("")
+    with _continued(place, engine, options.resume) if options.resume else create_run(place, SweepEngine(engine)) as new:
+        if not options.resume:
+            new.describe("")
         words += ["--detach"] if hasattr(of_point, "detach") else []
         return engine.start_points(NewSweep(place, engine, new, points), options, words)
+
+
+def _continued(place: Place, engine: StartingEngine, named: str) -> NewRun:
+    """Return a run of the sweep whose points are to be continued. Raises Failure."""
+    sweep = require_own(place.choose_run(named))
+    if is_submitting(sweep):
+        raise Failure(f"another jobctl submit is starting the points of sweep {sweep.id}", "jobctl stop ends it")
+    with contextlib.suppress(FileNotFoundError):
+        (sweep.path / "control/STOP").unlink()
+    return NewRun(place, SweepEngine(engine), sweep, sweep.attempt or 0)
 
 
 def _sweep_parser(engine: StartingEngine) -> Parser:
     end = "Other options are for the submit of each point: jobctl submit --point 0 --help prints them."
     words = Parser("submit", "Start all points of the sweep, each as a run of its own.", end)
     add_point_option(words, engine, "all points")
+    text = "in that run of the sweep, start the points that were not started, and resume those that did not end well"
+    words.add_argument("--resume", metavar="ID", default="", help=text)
     engine.add_sweep_options(words)
     return words
 

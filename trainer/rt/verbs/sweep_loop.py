@@ -24,6 +24,7 @@ from .stop import stop_points
 from .submit_sweep import NewSweep, print_sweep
 from .text import one_line, printable
 
+MOST_STARTING = 8  # processes of jobctl submit at a time
 LOOK_S = 0.2  # pause between two checks whether a point has ended
 
 
@@ -33,8 +34,9 @@ class Loop:
     def __init__(self, sweep: NewSweep, limit: int | None, words: Sequence[str]) -> None:
         """words: options of the jobctl submit of each point"""
         self.sweep, self.limit, self.words = sweep, limit, words
-        self.waiting = SweepEngine(sweep.engine).points(sweep.run)
+        self.waiting = _unfinished(sweep)
         self.starting: list[tuple[PointRun, subprocess.Popen[bytes]]] = []
+        self.resumed = {point.run.path for point in self.waiting if point.is_started}
         self.running: list[PointRun] = []
         self.code = DONE
         self._asked_at = 0.0
@@ -52,11 +54,14 @@ class Loop:
         return self.code
 
     def _has_room(self) -> bool:
+        if len(self.starting) >= MOST_STARTING:
+            return False
         return self.limit is None or len(self.starting) + len(self.running) < self.limit
 
     def _start(self, point: PointRun) -> None:
         number, program = point.point.number, str(self.sweep.new.artifact / "jobctl")
-        words = [sys.executable, "-I", "-S", program, "submit", f"--point={number}", f"--run-id={point.run.id}"]
+        run = f"--{'resume' if point.is_started else 'run-id'}={point.run.id}"
+        words = [sys.executable, "-I", "-S", program, "submit", f"--point={number}", run]
         with open(self._log(point), "wb") as log:
             options = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
             process = subprocess.Popen([*words, *self.words], start_new_session=True, **options)  # type: ignore[call-overload]
@@ -72,7 +77,7 @@ class Loop:
             if code is None:
                 continue
             self.starting.remove((point, process))
-            if code and not point.is_started:
+            if code and (not point.is_started or point.run.path in self.resumed):
                 self.code = CRASHED
                 _say(point, f"not started: {self._why(point)}")
             else:
@@ -98,6 +103,15 @@ class Loop:
                 _say(point, state.text)
 
 
+def _unfinished(sweep: NewSweep) -> list[PointRun]:
+    """Return the points that have not been started, or that have ended but not well."""
+    engine = SweepEngine(sweep.engine)
+    engine.fetch("state", [sweep.run])
+    engine.prepare([sweep.run])
+    states = [(point, engine.state_of(point)) for point in engine.points(sweep.run)]
+    return [point for point, state in states if not state.is_live and state.name != "done"]
+
+
 def _say(point: PointRun, text: str) -> None:
     print(f"point {point.point.number}  {printable(point.point.label)}: {one_line(text)}", flush=True)
 
@@ -108,8 +122,8 @@ def start_points(sweep: NewSweep, limit: int | None, words: Sequence[str]) -> in
     submit = sweep.run.path / SUBMIT
     write_small(submit, keys={**machine(), "pid": os.getpid(), "start_ticks": start_ticks(os.getpid())})
     at_a_time = "" if limit is None else f", {limit} at a time"
-    print_sweep(sweep, f"{len(sweep.points.points)} points{at_a_time}")
     loop = Loop(sweep, limit, words)
+    print_sweep(sweep, f"{len(loop.waiting)} points{at_a_time}")
     try:
         code = loop.run()
         if sweep.run.is_stopped:
