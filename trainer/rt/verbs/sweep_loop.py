@@ -119,10 +119,13 @@ def _say(point: PointRun, text: str) -> None:
 def start_points(sweep: NewSweep, limit: int | None, words: Sequence[str]) -> int:
     """Start the points of a new run of a sweep, and return the exit code of submit."""
     sweep.new.preserve()
+    loop = Loop(sweep, limit, words)
+    if not loop.waiting:
+        print(f"sweep {sweep.run.id}: all points are live or have ended well")
+        return DONE
     submit = sweep.run.path / SUBMIT
     write_small(submit, keys={**machine(), "pid": os.getpid(), "start_ticks": start_ticks(os.getpid())})
     at_a_time = "" if limit is None else f", {limit} at a time"
-    loop = Loop(sweep, limit, words)
     print_sweep(sweep, f"{len(loop.waiting)} points{at_a_time}")
     try:
         code = loop.run()
