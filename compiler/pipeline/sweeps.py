@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ...trainer.rt.points import POINTS
-from ..checks.suppressions import Levels
 from ..diagnostics.diagnostic import CompileError, Diagnostic, merged
 from ..emit.artifact import Artifact, LineRange
 from ..emit.job_json import JOB, to_text
@@ -127,7 +126,7 @@ def _check(groups: Sequence[Sequence[Compiled]]) -> Iterable[Diagnostic]:
         return ()
     with plugin_step(plugin(first.backend.name), "check a sweep"):
         diagnostics = list(first.backend.check_sweep([[_point(job) for job in group] for group in groups]))
-    return Levels().settle(with_origins(diagnostics, first.origin_of))
+    return first.levels.settle(with_origins(diagnostics, first.origin_of))
 
 
 def _sweep_folder(compiled: Sequence[Compiled], name: str) -> SweepFolder:
