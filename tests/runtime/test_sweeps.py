@@ -65,7 +65,7 @@ def test_points_are_started_some_at_a_time(
 ) -> None:
     assert sweep_loop.start_points(sweep, limit, ["--detach"]) == 1
     said = capsys.readouterr().out
-    assert "point 1  seed=1: not started: error: no such host\n" in said
+    assert "point 1  seed=1: not started: error: no such host; hint: x\n" in said
     assert f"point 3  seed=3: started, run {sweep.run.path.parents[1]}/s+seed=3/a-3\n" in said
     assert said.count("done (exit 0)\n") == (0 if limit is None else 2)
     assert ("point 2  seed=2: failed (exit 1: crashed)\n" in said) == (limit is not None)

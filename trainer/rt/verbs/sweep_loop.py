@@ -14,9 +14,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from ..engines.run import machine, shell_word
 from ..engines.sweep_engine import SUBMIT, PointRun, SweepEngine
+from ..engines.values import read_text
 from ..exit_codes import CRASHED, DONE, INTERRUPTED
 from ..processes import start_ticks
 from ..run_folder import write_small
@@ -85,10 +87,13 @@ class Loop:
                 _say(point, f"started, run {point.run.path}")
 
     def _why(self, point: PointRun) -> str:
-        """Return the first error that the jobctl submit of a point printed."""
-        with open(self._log(point), errors="replace") as log:
-            errors = (line.strip() for line in log if line.startswith("error: "))
-            return next(errors, f"see {shell_word(self._log(point))}")
+        """Return the first error that the jobctl submit of a point printed, with its hint."""
+        lines = read_text(Path(self._log(point))).splitlines()
+        errors = (index for index, line in enumerate(lines) if line.startswith("error: "))
+        index = next(errors, None)
+        if index is None:
+            return f"see {shell_word(self._log(point))}"
+        return "; ".join(line.strip() for line in lines[index : index + 2])
 
     def _take_ended(self) -> None:
         """Report the points that have ended."""
