@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from .line_diff import opcodes
 
+POINTS = "points.json"  # as in trainer/rt/points.py, whose imports no compile needs
 MOST_REPLACED = 50  # lines: beyond these, inserted and removed lines are searched for
 
 Changes = dict[str, dict[str, list[str]]]

@@ -8,11 +8,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ...trainer.rt.points import POINTS
 from ..diagnostics.diagnostic import CompileError, Diagnostic, merged
 from ..emit.artifact import Artifact, LineRange
 from ..emit.job_json import JOB, to_text
-from ..emit.points_json import PointFiles, points_json
+from ..emit.points_json import POINTS, PointFiles, points_json
 from ..emit.source_map import SEAL, build_source_map
 from ..frontend.compose import (
     hydra_ready,

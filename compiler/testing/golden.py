@@ -14,9 +14,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...trainer.rt.points import POINTS
 from ..diagnostics.diagnostic import CompileError, format_text
 from ..emit.artifact import Artifact
+from ..emit.points_json import POINTS
 from ..pipeline.compile import compile_job
 from ..pipeline.library import PROGRAM
 from ..pipeline.sweeps import compile_sweep, sweep_folders
