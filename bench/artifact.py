@@ -73,13 +73,14 @@ def print_artifact(artifact: Path) -> None:
 
 
 def sweep(project: Path) -> Path:
-    """Compile a sweep and return the folder of its artifacts."""
+    """Compile a sweep and return its directory."""
     seeds = ",".join(map(str, range(POINTS)))
     words = ["-m", "backend=slurm", "name=swept", f"seed={seeds}", "nodes=2"]
     subprocess.run(
         [sys.executable, "-m", "jobc", *words, "--", "train.py"], cwd=project, check=True, capture_output=True
     )
-    return project / "artifacts"
+    (folder,) = project.glob("artifacts/swept*/slurm")
+    return folder
 
 
 def shell_lines() -> int:

@@ -116,8 +116,11 @@ class SlurmBackend:
     def notice_s(self, plan: LaunchPlan) -> int:
         return notice.notice_s(plan)
 
-    def check_sweep(self, points: Sequence[Point]) -> Iterator[Diagnostic]:
-        yield from sweep.check(points)
+    def sweep_shape(self, point: Point) -> object:
+        return sweep.directives(point)
+
+    def check_sweep(self, groups: Sequence[Sequence[Point]]) -> Iterator[Diagnostic]:
+        yield from sweep.check(groups)
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterator[Artifact]:
         yield from sweep.emit(points, render)

@@ -1,7 +1,7 @@
-"""A sweep as one job array: each element becomes the job.sbatch of its point.
+"""A sweep as one job array: element N runs the job.sbatch of point N.
 
-In   the compiled points, in the order of the sweep
-Out  array.sbatch, points (line N+1 = the artifact of element N)
+In   the compiled points, which have the same #SBATCH lines, in the order of the sweep
+Out  the job.sbatch of the array
 """
 
 from __future__ import annotations
@@ -14,47 +14,25 @@ from ...compiler.emit.render import Render
 from ...compiler.plugins.backend import Point
 
 
-def check(points: Sequence[Point]) -> Iterator[Diagnostic]:
-    """Yield JC4308 if #SBATCH lines differ, which an array's elements share: an error with backend.array_limit."""
-    lines_by_point = [dict.fromkeys(directives(point)) for point in points]
-    differing = [
-        line
-        for lines in lines_by_point
-        for line in lines
-        if not all(line in point_lines for point_lines in lines_by_point)
-    ]
-    if differing:
-        options = sorted({line.partition("=")[0] for line in differing})
-        title = f"these points cannot be a job array: they differ in {', '.join(options)}"
-        because = "all elements of an array have the same nodes, time and partition; each point becomes its own job"
-        key, asked_for = _key(points, differing), any(point.options.array_limit for point in points)
-        hint = f"to get arrays, run one sweep for each value: {key}={points[0].source_map.spec[key].value}"
-        hint += ", or backend.array_limit=null" if asked_for else ""
-        severity = Severity.ERROR if asked_for else Severity.NOTE
-        yield Diagnostic("JC4308", title, because, hint, key=key, severity=severity)
+def check(groups: Sequence[Sequence[Point]]) -> Iterator[Diagnostic]:
+    """Yield JC4308 for several job arrays with backend.array_limit, which limits each of them alone."""
+    if not any(point.options.array_limit for points in groups for point in points):
+        return
+    lines_by_group: list[set[str]] = [set(directives(points[0])) for points in groups]
+    differing = {line for lines in lines_by_group for line in lines} - lines_by_group[0].intersection(*lines_by_group)
+    options = ", ".join(sorted({line.partition("=")[0] for line in differing}))
+    title = f"backend.array_limit limits each of {len(groups)} jobs, not all points of the sweep together"
+    because = f"all elements of a job array have the same #SBATCH lines, and these points differ in {options}"
+    hint = "submit one directory after the other has ended: jobctl submit --after afterany:ID"
+    yield Diagnostic("JC4308", title, because, hint, key="backend.array_limit", severity=Severity.WARNING)
 
 
 def emit(points: Sequence[Point], render: Render) -> Iterator[Artifact]:
     lines, last = directives(points[0]), len(points) - 1
-    yield render.template("array.sbatch.j2", "array.sbatch", executable=True, directives=lines, last=last)
-    yield render.table("points", [point.place for point in points], "point")
+    yield render.template("array.sbatch.j2", "job.sbatch", executable=True, directives=lines, last=last)
 
 
-def directives(point: Point) -> list[str]:
+def directives(point: Point) -> tuple[str, ...]:
     """Return the options in the #SBATCH lines of a point."""
-    return [row.removeprefix("#SBATCH ") for row in _rows(point) if row.startswith("#SBATCH ")]
-
-
-def _rows(point: Point) -> list[str]:
-    return point.files["job.sbatch"].split("\n")
-
-
-def _key(points: Sequence[Point], differing: Sequence[str]) -> str:
-    """Return a spec key that differs between points and sets one of the differing lines."""
-    for point in points:
-        for row, (keys, _) in zip(_rows(point), point.source_map.files["job.sbatch"], strict=False):
-            if row.removeprefix("#SBATCH ") in differing:
-                for key in point.source_map.spec_keys(keys):
-                    if len({str(other.source_map.spec[key].value) for other in points}) > 1:
-                        return key
-    raise AssertionError("points with the same spec have the same job.sbatch")
+    rows = point.files["job.sbatch"].split("\n")
+    return tuple(row.removeprefix("#SBATCH ") for row in rows if row.startswith("#SBATCH "))

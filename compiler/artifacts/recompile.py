@@ -71,10 +71,10 @@ def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recomp
     if not is_sweep(written):
         compiled = compile_job(request)
         return Recompiled(compiled.source_map, {file.path: file.text for file in compiled.artifacts})
-    for sweep in sweep_folders(compile_sweep(request)):
-        if sweep.place == written["place"] and sweep.source_map is not None:
+    for sweep in sweep_folders(compile_sweep(request))[0]:
+        if sweep.place == written["place"]:
             return Recompiled(sweep.source_map, {file.path: file.text for file in sweep.artifacts})
-    raise InputsMissing(f"the sweep no longer has a point {written['place']}")
+    raise InputsMissing(f"the sweep no longer has a directory {written['place']}")
 
 
 def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drift | None, Recompiled | None]:
@@ -105,7 +105,7 @@ def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drif
 
 
 def is_sweep(job: Mapping[str, Any]) -> bool:
-    """Return whether this is the job.json of a sweep directory, which starts several jobs at once."""
+    """Return whether this is the job.json of a sweep directory, which has several points."""
     return bool(job["sweep"])
 
 

@@ -32,44 +32,28 @@ def compile_command(arguments: Arguments) -> int:
         gc.disable()  # a single compile ends before garbage collection pays off
     compiled = compile_sweep(requested, tell_progress()) if arguments.multirun else [compile_job(requested)]
     _refuse_collisions(compiled)
-    sweeps = sweep_folders(compiled)
-    diagnostics = _found(compiled, sweeps, arguments.out)
+    folders, of_sweep = sweep_folders(compiled)
+    diagnostics = [*_found(compiled, arguments.out), *of_sweep]
     if not arguments.for_machines:  # text is printed before writing may fail; a document is printed once
         report(diagnostics)
-    folders: list[Compiled | SweepFolder] = [*compiled, *(sweep for sweep in sweeps if sweep.artifacts)]
     written = [(folder, write_job(folder, arguments.out, arguments.force)) for folder in folders]
     if arguments.for_machines:
         report(diagnostics, arguments)
-    elif arguments.multirun:  # printed last, because the reader of a pipe may leave
-        put(*table(written))
-    else:
-        ((folder, target),) = written
-        files = len(folder.artifacts)
-        put(f"{display_path(target)}  {files} files, start with {display_path(target / PROGRAM)} submit")
+    else:  # printed last, because the reader of a pipe may leave
+        put(*(_summary(folder, target) for folder, target in written))
     return OK
 
 
-def table(written: Sequence[tuple[Compiled | SweepFolder, Path]]) -> list[str]:
-    """Return one line for each directory of a sweep. ranks: in the whole job; GPUs: per node."""
-    rows = [("backend", "nodes", "ranks", "GPUs", "files", "start with")]
-    for folder, target in written:
-        size = ("start all points", "", "")
-        if isinstance(folder, Compiled):
-            topology = folder.plan.topology
-            size = (str(topology.nodes), str(topology.world_size), str(topology.gpus))
-        rows.append((target.name, *size, str(len(folder.artifacts)), f"{display_path(target / PROGRAM)} submit"))
-    backend = max(len(row[0]) for row in rows)
-    return [
-        f"{name:<{backend}}  {f'{nodes:>5}  {ranks:>5}  {gpus:>4}':<18}  {files:>5}  {start}"
-        for name, nodes, ranks, gpus, files, start in rows
-    ]
+def _summary(folder: Compiled | SweepFolder, target: Path) -> str:
+    """Return the line about a directory that was written."""
+    points = f"{folder.points} points in " if isinstance(folder, SweepFolder) else ""
+    submit = f"{display_path(target / PROGRAM)} submit"
+    return f"{display_path(target)}  {points}{len(folder.artifacts)} files, start with {submit}"
 
 
-def _found(compiled: list[Compiled], sweeps: list[SweepFolder], out: Path) -> list[Diagnostic]:
-    diagnostics = [
-        d for job in compiled for d in (*job.diagnostics, *check_output_folder(job, out), *missing_inputs(job, out))
-    ]
-    return [*diagnostics, *(d for sweep in sweeps for d in sweep.diagnostics)]
+def _found(compiled: list[Compiled], out: Path) -> list[Diagnostic]:
+    checks = (check_output_folder, missing_inputs)
+    return [d for job in compiled for d in (*job.diagnostics, *(d for check in checks for d in check(job, out)))]
 
 
 def check_command(arguments: Arguments) -> int:
@@ -77,7 +61,7 @@ def check_command(arguments: Arguments) -> int:
     try:
         compiled = compile_sweep(requested, tell_progress()) if arguments.multirun else [compile_job(requested)]
         _refuse_collisions(compiled)
-        diagnostics = [*_found(compiled, sweep_folders(compiled), arguments.out), *_of_sizes(compiled)]
+        diagnostics = [*_found(compiled, arguments.out), *sweep_folders(compiled)[1], *_of_sizes(compiled)]
     except CompileError as error:
         diagnostics = list(error.diagnostics)
     report(diagnostics, arguments)

@@ -1,6 +1,7 @@
 """jobc diff: compare two jobs, artifacts or runs. Exit codes as in diff(1): 0 the same, 1 different, 2 error.
 
 jobc diff DIR DIR               two artifact directories, or two run folders
+jobc diff DIR:0 DIR:3           points 0 and 3 of a sweep's directory; DIR:N may stand wherever DIR may
 jobc diff DIR                   the written files and a fresh compile of the same command line
 jobc diff DIR KEY=VALUE …       the written files and a compile of these overrides
 jobc diff KEY=VALUE,VALUE …     the two points of a sweep: nodes=2,4 or backend=slurm,ssh
@@ -10,13 +11,18 @@ Nothing in a directory is run. For files edited by hand, diff counts the lines t
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...trainer.rt.engines.engine import Failure
+from ...trainer.rt.points import POINTS, read_points, write_point
 from ..artifacts.diff import ABSENT, Change, Comparison, DamagedRecord, Side, compare, without_records
 from ..artifacts.recompile import is_sweep, read_recorded_request
 from ..diagnostics.diagnostic import CompileError, Diagnostic
@@ -112,14 +118,34 @@ def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:
 
 def _now(arguments: Arguments, word: str) -> Side:
     """Compile the recorded command line of a directory again."""
-    return _side(
-        "the same overrides, compiled now", compile_job(read_recorded_request(_folder(word), arguments.config_dirs))
-    )
+    with _opened(word) as folder:
+        recorded = read_recorded_request(folder, arguments.config_dirs)
+    return _side("the same overrides, compiled now", compile_job(recorded))
 
 
 def _side(name: str, compiled: Compiled) -> Side:
     files = {file.path: file.text for file in compiled.artifacts}
     return Side(name, files, frozenset(file.path for file in compiled.artifacts if file.executable))
+
+
+@contextlib.contextmanager
+def _opened(word: str) -> Iterator[Path]:
+    """Yield the directory that a word names. DIR:N is point N of a sweep, which is written to a temporary folder.
+
+    Raises CompileError JC5004 as _folder() does, and DamagedRecord.
+    """
+    match = re.fullmatch(r"(.+):(\d+)", word)
+    if match is None or not (Path(match[1]) / POINTS).is_file():
+        yield _folder(word)
+        return
+    sweep = Path(match[1])
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            points = read_points(sweep)
+            write_point(sweep, points, points.find(match[2]), Path(scratch, "point"))
+        except Failure as failure:
+            raise DamagedRecord(failure.title) from None
+        yield Path(scratch, "point")
 
 
 def _folder(word: str) -> Path:
@@ -134,10 +160,14 @@ def _folder(word: str) -> Path:
 
 def _written(word: str) -> Side:
     """Return a directory's job. Raises CompileError: JC5009 if its job.json was edited, JC1110 if it holds a sweep."""
-    folder = _folder(word)
+    with _opened(word) as folder:
+        return _read(word, folder)
+
+
+def _read(word: str, folder: Path) -> Side:
     if is_sweep(read_job(folder)):
         title, because = f"{word} is not one job", "it holds a sweep, and each of its points is a job with its own plan"
-        hint = "jobc diff DIR DIR with the directories of two points"
+        hint = shlex.join(["jobc", "diff", f"{word}:0", f"{word}:1"])
         raise CompileError([Diagnostic("JC1110", title, because, hint)])
     edits = find_edits(folder)
     if any(edit.path == JOB and edit.kind != UNSUMMED for edit in edits):

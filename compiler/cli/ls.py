@@ -10,9 +10,8 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ...trainer.rt.engines.engine import Failure
+from ...trainer.rt.engines.engine import JOB_FILE, Failure
 from ...trainer.rt.engines.values import settings
-from ...trainer.rt.verbs.jobs import JOB_FILE
 from ...trainer.rt.verbs.ls import OPTIONS, ls
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from .arguments import Arguments

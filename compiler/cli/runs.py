@@ -38,7 +38,7 @@ def run_command(arguments: Arguments) -> int:
     """Compile, submit and follow. Returns the run's exit code (D13)."""
     if arguments.multirun:
         because = "it starts and follows a single run"
-        hint = "jobc -m … compiles all points; start each with its jobctl submit"
+        hint = "jobc -m … compiles all points; then jobctl submit of the sweep's directory starts them"
         raise CompileError([Diagnostic("JC1110", "jobc run does not accept -m", because, hint)])
     compiled = compile_job(request(arguments))
     report([*compiled.diagnostics, *check_output_folder(compiled, arguments.out)])

@@ -23,10 +23,8 @@ def artifacts_of(command: str, words: Sequence[str]) -> tuple[list[Path], list[s
         because = "it runs the jobctl of an artifact directory"
         raise CompileError([Diagnostic("JC1110", f"jobc {command} needs a directory", because, example)])
     count = 1
-    while (
-        command in BY_NAME and count < len(words) and not words[count].startswith("-") and not words[count].isdecimal()
-    ):
-        count += 1  # a number is a point of a sweep
+    while command in BY_NAME and count < len(words) and not words[count].startswith("-"):
+        count += 1
     return [_artifact_of(command, word) for word in words[:count]], list(words[count:])
 
 

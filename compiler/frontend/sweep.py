@@ -29,6 +29,16 @@ class SweepPoint:
     words: tuple[str, ...]
     varied: tuple[Override, ...]
 
+    @property
+    def varied_words(self) -> list[str]:
+        """Return the words that select this point, with its label."""
+        selecting = {override.canonical for override in self.varied}
+        return [
+            word
+            for override, word in zip(self.overrides, self.words, strict=True)
+            if override.canonical in selecting or override.key == "point"
+        ]
+
     def shown(self, private_keys: Collection[str] = ()) -> str:
         """Return `backend=slurm nodes=8` for people, with `…` for a value that may be a secret."""
         return " ".join(_shown(override, private_keys) for override in self.varied)
@@ -50,6 +60,13 @@ def sweep_points(
         overrides = (*point, *([set_key("point", label)] if label else []))
         alone = tuple(o.canonical if i in varied else o.typed for i, o in enumerate(overrides))
         yield SweepPoint(overrides, alone, tuple(point[i] for i in varied))
+
+
+def common_label(points: Sequence[SweepPoint], aside: Collection[str]) -> str:
+    """Return the part of the label that these points of one sweep share; "" if they share nothing that varies."""
+    alternatives = zip(*(point.varied for point in points), strict=True)
+    shared = [same[0] for same in alternatives if len({override.canonical for override in same}) == 1]
+    return "+".join(_label(override) for override in shared if override.key not in aside)
 
 
 def _set_again(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> Iterator[Diagnostic]:

@@ -127,26 +127,23 @@ def _readable(value: Any) -> Any:
 # ---- .jobc/ -----------------------------------------------------------------------------------------------------
 
 
-def job_file(
-    render: Render, plan: LaunchPlan, backend: Backend, ignored: Mapping[str, str], sweep: bool = False
-) -> Artifact:
+def job_file(render: Render, plan: LaunchPlan, backend: Backend, ignored: Mapping[str, str]) -> Artifact:
     """Return job.json, which jobctl reads: the job's name, its run root, and settings of its nodes and its engine.
 
     render: has the views plan and options; ignored: plan key -> `key=value` of each setting that the backend ignores
-    sweep: whether it is for the folder that starts several points at once
     """
     settings = backend.engine_settings(plan, render.views["options"]) if isinstance(backend, EngineBackend) else {}
     code = of.plan.code
     job = {
         "schema": 1,
-        "job": (lambda v: f"{v.plan.name}+sweep") if sweep else of.plan.run.folder,
+        "job": of.plan.run.folder,
         "backend": backend.name,
         "runs": of.plan.run.root,
         "nodes": of.plan.topology.nodes,
         "keep_runs": of.plan.run.keep,
         "storage": of.plan.run.storage,
         "grace_s": of.plan.lifecycle.grace_s,
-        "sweep": sweep,
+        "sweep": False,
         "code": {"kind": code.kind, "root": code.root, "max_bytes": code.max_bytes, "script": code.script},
         "gpus": of.plan.topology.gpus,
         "gpu_type": _gpu_type,
@@ -154,7 +151,9 @@ def job_file(
         "time_limit_s": of.plan.lifecycle.time_limit_s,
         "ignored": lambda v: sorted(v.left_out.values()) if ignored else Omit,
         **settings,
-        **({} if sweep else {"node": _NODE, "prefetch": _prefetch, "container": _container}),
+        "node": _NODE,
+        "prefetch": _prefetch,
+        "container": _container,
     }
     return dataclasses.replace(render, views={**render.views, "left_out": ignored}).json(job, JOB, expand_lists=True)
 

@@ -1,32 +1,34 @@
-"""Compile or plan every point of a sweep, and emit the directory that starts several points at once."""
+"""Compile or plan every point of a sweep, and make one directory of points whose files differ only in some lines."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ..checks.suppressions import Levels
 from ..diagnostics.diagnostic import CompileError, Diagnostic, merged
-from ..emit.source_map import build_source_map
+from ..emit.artifact import Artifact, LineRange
+from ..emit.job_json import JOB, to_text
+from ..emit.points_json import POINTS, PointFiles, points_json
+from ..emit.source_map import SEAL, build_source_map
 from ..frontend.compose import (
     hydra_ready,
 )
-from ..frontend.sweep import SweepPoint, at_point, at_points, sweep_points
+from ..frontend.sweep import SweepPoint, at_point, at_points, common_label, sweep_points
 from ..plugins.backend import Point, SweepingBackend
 from ..plugins.registry import plugin
 from ..spec.job_spec import open_keys
-from .common_files import job_file
 from .compile import compile_point, plan_point, search_path, with_unused_suppressions
-from .library import PROGRAM, contents_of, program
+from .library import PROGRAM
 from .origins import with_origins
 from .plugin_calls import plugin_step, render_for
 from .seal import recorded_request, seal
 from .types import Compiled, Planned, Request, SweepFolder
 
+ASIDE = ("backend", "name")  # keys that the label of a point does not name: they are in the path of its directory
 T = TypeVar("T", Compiled, Planned)
-
 
 Tell = Callable[[int, int], None]
 
@@ -40,7 +42,7 @@ def compile_sweep(request: Request, tell: Tell = _nobody) -> list[Compiled]:
 
     tell: called before each point with the number of finished points and the total
     """
-    compiled = _every_point(request, compile_point, tell, aside=("backend", "name"))
+    compiled = _every_point(request, compile_point, tell, aside=ASIDE)
     return with_unused_suppressions([replace(point, sweep=request) for point in compiled])
 
 
@@ -67,7 +69,8 @@ def _every_point(request: Request, make: Callable[..., T], tell: Tell, aside: Se
             tell(done, len(points))
             try:
                 result, label = make(replace(request, words=point.words), point.overrides, loader), point.shown()
-                results.append(replace(result, diagnostics=tuple(at_point(result.diagnostics, label)), where=label))
+                at_label = tuple(at_point(result.diagnostics, label))
+                results.append(replace(result, diagnostics=at_label, where=label, point=point))
                 diagnosed.append((point, result.diagnostics))
             except CompileError as error:
                 diagnosed.append((point, error.diagnostics))
@@ -76,36 +79,101 @@ def _every_point(request: Request, make: Callable[..., T], tell: Tell, aside: Se
     return results
 
 
-def sweep_folders(compiled: Sequence[Compiled]) -> list[SweepFolder]:
-    """Return the directories that start several points at once, one for each job name and backend that supports it."""
-    folders = []
-    for _, group in itertools.groupby(sorted(compiled, key=_name_and_backend), _name_and_backend):
-        points = list(group)
-        if len(points) > 1 and isinstance(points[0].backend, SweepingBackend):
-            folders.append(_sweep_folder(points, points[0].backend))
-    return folders
+def sweep_folders(compiled: Sequence[Compiled]) -> tuple[list[Compiled | SweepFolder], list[Diagnostic]]:
+    """Return the directories to write, and diagnostics about points that need several of them.
+
+    Points of one name and backend that differ only in the text of their files are one directory.
+    """
+    folders: list[Compiled | SweepFolder] = []
+    diagnostics: list[Diagnostic] = []
+    for jobs in _grouped(compiled, lambda job: (job.plan.name, job.backend.name)):
+        groups = _grouped(jobs, _shape)
+        labels = [common_label([job.point for job in group if job.point], ASIDE) for group in groups]
+        for group, label in zip(groups, labels, strict=True):
+            if len(group) == 1:
+                folders.append(group[0])
+                continue
+            own = label if labels.count(label) == 1 else group[0].spec.point
+            name = "+".join([group[0].plan.name, *([own] if own and len(groups) > 1 else []), "sweep"])
+            folders.append(_sweep_folder(group, name))
+        diagnostics += _check(groups)
+    return folders, diagnostics
 
 
-def _name_and_backend(compiled: Compiled) -> tuple[str, str]:
-    return compiled.plan.name, compiled.backend.name
+def _grouped(compiled: Iterable[Compiled], key: Callable[[Compiled], Hashable]) -> list[list[Compiled]]:
+    groups: dict[Hashable, list[Compiled]] = {}
+    for job in compiled:
+        groups.setdefault(key(job), []).append(job)
+    return list(groups.values())
 
 
-def _sweep_folder(compiled: Sequence[Compiled], backend: SweepingBackend) -> SweepFolder:
-    first, chosen, path = compiled[0], plugin(backend.name), f"{compiled[0].plan.name}+sweep/{backend.name}"
-    points = [Point(c.place, c.plan, c.options, {a.path: a.text for a in c.artifacts}, c.source_map) for c in compiled]
-    with plugin_step(chosen, "check a sweep"):
-        diagnostics = list(backend.check_sweep(points))
-    if diagnostics:
-        spec = first.source_map.spec
-        placed = with_origins(diagnostics, lambda key: spec[key].origin if key in spec else None)
-        return SweepFolder((), tuple(Levels().settle(placed)), path)
-    with plugin_step(chosen, "emit a sweep"):
-        render = render_for(chosen, first.plan, first.options, first.spec)
-        files = list(backend.emit_sweep(points, render))
-    request_record = recorded_request(first.sweep, list(first.sweep.words)) if first.sweep else None
-    jobctl = program(contents_of(first.plan), chosen.folder)
-    artifacts = [*files, jobctl, job_file(render, first.plan, first.backend, {}, sweep=True)]
-    sealed = seal(artifacts, path, {}, {}, request_record)
-    of_first, with_lines = first.source_map, [file for file in sealed if file.path != PROGRAM]
+def _shape(compiled: Compiled) -> Hashable:
+    """Return what all points in one directory have in common."""
+    files = sorted((file.path, file.executable, file.binary or b"") for file in compiled.artifacts)
+    plan, backend = compiled.plan, compiled.backend
+    shape = backend.sweep_shape(_point(compiled)) if isinstance(backend, SweepingBackend) else None
+    return (tuple(files), plan.run.root, plan.run.storage, plan.topology.nodes, shape)
+
+
+def _point(compiled: Compiled) -> Point:
+    return Point(compiled.options, {file.path: file.text for file in compiled.artifacts})
+
+
+def _check(groups: Sequence[Sequence[Compiled]]) -> Iterable[Diagnostic]:
+    first = groups[0][0]
+    if len(groups) == 1 or not isinstance(first.backend, SweepingBackend):
+        return ()
+    with plugin_step(plugin(first.backend.name), "check a sweep"):
+        diagnostics = list(first.backend.check_sweep([[_point(job) for job in group] for group in groups]))
+    return first.levels.settle(with_origins(diagnostics, first.origin_of))
+
+
+def _sweep_folder(compiled: Sequence[Compiled], name: str) -> SweepFolder:
+    """Return the directory of these points: the files of the first one, and points.json."""
+    first, backend = compiled[0], compiled[0].backend
+    files = {file.path: file for file in first.artifacts}
+    if isinstance(backend, SweepingBackend):
+        chosen = plugin(backend.name)
+        with plugin_step(chosen, "emit a sweep"):
+            render = render_for(chosen, first.plan, first.options, first.spec)
+            emitted = backend.emit_sweep([_point(job) for job in compiled], render)
+            files |= {file.path: file for file in emitted}
+    place = f"{name}/{backend.name}"
+    unfinished = _sealed(files, "", name, place, compiled)
+    texts = {file.path: file.text for file in unfinished}
+    text = points_json(texts, [_point_files(job) for job in compiled])
+    artifacts = _sealed(files, text, name, place, compiled)
+    with_lines, of_first = [file for file in artifacts if file.path != PROGRAM], first.source_map
     source_map = build_source_map(with_lines, of_first.table, of_first.spec, of_first.rules, of_first.options)
-    return SweepFolder(sealed, (), path, source_map)
+    return SweepFolder(artifacts, place, source_map, len(compiled))
+
+
+def _point_files(compiled: Compiled) -> PointFiles:
+    point = compiled.point
+    assert point is not None, "it was compiled as a point of a sweep"
+    files = {file.path: file.text for file in compiled.artifacts}
+    return PointFiles(point.shown(), compiled.plan.run.folder, point.varied_words, files)
+
+
+def _sealed(
+    files: Mapping[str, Artifact], points: str, name: str, place: str, compiled: Sequence[Compiled]
+) -> tuple[Artifact, ...]:
+    """Return all files of the directory of a sweep. points: text of points.json; name: of the sweep's own runs"""
+    job, request = files[JOB], compiled[0].sweep
+    tree = json.loads(job.text)
+    settings = dict(itertools.takewhile(lambda item: item[0] != "place", tree.items()))
+    job = replace(job, text=to_text({**settings, "job": name, "sweep": True}))
+    lines = (LineRange(1, points.count("\n"), (), SEAL),)
+    others = [file for path, file in files.items() if path != JOB]
+    inputs: dict[str, str] = {}
+    for point in compiled:
+        (point_job,) = (file for file in point.artifacts if file.path == JOB)
+        inputs |= json.loads(point_job.text)["inputs"]
+    return seal(
+        [*others, job, Artifact(POINTS, points, lines=lines)],
+        place,
+        {record: tree[record] for record in ("identity", "spec", "plan")},
+        inputs,
+        recorded_request(request, list(request.words)) if request else None,
+        tree["versions"].get("plugin"),
+    )

@@ -15,6 +15,7 @@ from ..emit.source_map import SourceMap
 from ..frontend.compose import (
     Composed,
 )
+from ..frontend.sweep import SweepPoint
 from ..plan.launch_plan import LaunchPlan
 from ..plugins.backend import Backend
 from ..spec.job_spec import JobSpec
@@ -43,7 +44,7 @@ class Request:
 @dataclass(frozen=True)
 class Compiled:
     """One job compiled for one backend. artifacts: every file of the directory; place: NAME/BACKEND below the output
-    folder; origin_of, levels, unsaid, where: as in Planned; sweep: the request of the sweep to which it belongs.
+    folder; origin_of, levels, unsaid, where, point: as in Planned; sweep: the request of the sweep to which it belongs.
     """
 
     spec: JobSpec
@@ -58,24 +59,27 @@ class Compiled:
     levels: Levels
     unsaid: frozenset[str]
     where: str = ""
+    point: SweepPoint | None = None
     sweep: Request | None = None
 
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """Directory that starts several points at once. artifacts: empty if the points cannot be started together."""
+    """Directory with several points. points: their number; artifacts, place, source_map: as in Compiled; the lines of
+    the source map are those of the first point.
+    """
 
     artifacts: tuple[Artifact, ...]
-    diagnostics: tuple[Diagnostic, ...]
     place: str
-    source_map: SourceMap | None = None
+    source_map: SourceMap
+    points: int
 
 
 @dataclass(frozen=True)
 class Planned:
     """Launch plan of a job, before any backend. made_by: plan key -> rule; origin_of: position where a key was written;
     levels: suppressions; unsaid: unset keys that the user's own program does not read;
-    where: the point of a sweep, as typed, "" without one.
+    where: the point of a sweep, as typed, "" without one; point: its overrides.
     """
 
     spec: JobSpec
@@ -89,3 +93,4 @@ class Planned:
     levels: Levels
     unsaid: frozenset[str]
     where: str = ""
+    point: SweepPoint | None = None

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 from ..diagnostics.diagnostic import Diagnostic
 from ..emit.artifact import Artifact
 from ..emit.render import Render
-from ..emit.source_map import SourceMap, SpecValue
+from ..emit.source_map import SpecValue
 from ..plan.launch_plan import LaunchPlan
 from ..plan.runtime_vars import RuntimeVar, Spelling
 from ..spec.job_spec import JobSpec
@@ -75,24 +75,24 @@ class OrderedBackend(Backend, Protocol):
 
 @dataclass(frozen=True)
 class Point:
-    """One compiled job of a sweep. place: its folder below the output folder; files: path -> text."""
+    """One compiled job of a sweep. files: path -> text."""
 
-    place: str
-    plan: LaunchPlan
     options: Any
     files: Mapping[str, str]
-    source_map: SourceMap
 
 
 @runtime_checkable
 class SweepingBackend(Backend, Protocol):
-    """A backend that can also start all points of a sweep at once, from an additional folder next to theirs."""
+    """A backend whose engine starts all points of a sweep as one job. Without it, jobctl starts them one by one."""
 
-    def check_sweep(self, points: Sequence[Point]) -> Iterable[Diagnostic]:
-        """Yield why these points cannot be started together; their own folders remain. Nothing = they can."""
+    def sweep_shape(self, point: Point) -> object:
+        """Return what points of one job have in common. Points that differ in it get directories of their own."""
+
+    def check_sweep(self, groups: Sequence[Sequence[Point]]) -> Iterable[Diagnostic]:
+        """Yield problems of a sweep whose points need several jobs. groups: points of the same shape"""
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterable[Artifact]:
-        """Return the files of that folder; jobctl is added. render: renderer of the first point"""
+        """Return the files of the sweep's directory that replace those of its first point. render: of that point"""
 
 
 @runtime_checkable

@@ -19,13 +19,14 @@ from pathlib import Path
 from ..diagnostics.diagnostic import CompileError, format_text
 from ..emit.artifact import Artifact
 from ..emit.job_json import JOB
+from ..emit.points_json import POINTS
 from ..pipeline.compile import compile_job
 from ..pipeline.library import PROGRAM
 from ..pipeline.sweeps import compile_sweep, sweep_folders
 from ..pipeline.types import Compiled, Request, SweepFolder
 
 # added by jobc to every artifact
-NEUTRAL = ("launch.sh", "train.json", "spec.yaml")
+NEUTRAL = ("launch.sh", "train.json", "spec.yaml", POINTS)
 
 
 def read_case(case: Path) -> Request:
@@ -50,17 +51,16 @@ def _lines(case: Path) -> list[str]:
 def _compiled(case: Path) -> Compiled | SweepFolder:
     if not is_sweep(case):
         return compile_job(read_case(case))
-    (folder,) = sweep_folders(compile_sweep(read_case(case)))
+    (folder,), _ = sweep_folders(compile_sweep(read_case(case)))
     return folder
 
 
 def golden_files(compiled: Compiled | SweepFolder, neutral: bool) -> dict[str, Artifact]:
     """Return path -> artifact for a golden: without jobctl and .jobc/, and jobc's own files only with `neutral`."""
-    sweep = isinstance(compiled, SweepFolder)  # all of its files are the backend's
     return {
         a.path: replace(a, text=_without_carried(a.text, neutral)) if a.path.endswith(".yaml") else a
         for a in compiled.artifacts
-        if a.path != PROGRAM and not a.path.startswith(".jobc/") and (neutral or sweep or a.path not in NEUTRAL)
+        if a.path != PROGRAM and not a.path.startswith(".jobc/") and (neutral or a.path not in NEUTRAL)
     }
 
 

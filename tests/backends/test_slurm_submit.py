@@ -59,10 +59,7 @@ def artifact(project: Project) -> Path:
 
 @pytest.fixture
 def sweep(project: Project) -> Path:
-    compiled = compile_sweep(Request((*BASE, "seed=0,1"), COMMAND))
-    for point in compiled:
-        write_job(point, project.folder / "artifacts")
-    (folder,) = sweep_folders(compiled)
+    (folder,), _ = sweep_folders(compile_sweep(Request((*BASE, "seed=0,1"), COMMAND)))
     return write_job(folder, project.folder / "artifacts")
 
 
@@ -117,7 +114,7 @@ def test_here_needs_an_allocation_and_runs_the_job_itself(project: Project, arti
 
 
 def test_a_sweep_is_one_array_whose_points_are_runs(project: Project, sweep: Path) -> None:
-    code, said = project(sweep, "--limit", "1")
+    code, said = project(sweep, "--parallel", "1")
     (run,) = (project.folder / "runs/job+sweep").iterdir()
     assert code == 0 and f"sweep {run.name} in {run}, job array 17_[0-1%1]\n" in said, said
     assert project.asked()[0].startswith(
@@ -131,3 +128,18 @@ def test_a_sweep_is_one_array_whose_points_are_runs(project: Project, sweep: Pat
     assert (run / "state/job_0").read_text() == "job_id=17\n"
     code, said = project(run / "artifact/0")
     assert code == 2 and "this is the copy of a sweep that was submitted" in said
+
+
+def test_an_element_of_an_array_that_was_queued_by_hand_prepares_its_point(project: Project, sweep: Path) -> None:
+    prepare = ("--point", "1", "--only-prepare", "--run-id", "slurm-17_1")
+    code, said = project(sweep, *prepare)
+    run = project.folder / "runs/job+seed=1/slurm-17_1"
+    assert code == 0 and said.splitlines()[-1] == str(run), said
+    assert "seed: 1" in (run / "artifact/0/spec.yaml").read_text()
+    assert project(sweep, *prepare, SLURM_RESTART_COUNT="1") == (0, f"{run}\n")
+
+
+def test_points_of_a_sweep_take_no_options_of_one_run(project: Project, sweep: Path) -> None:
+    for words in (("--here",), ("--fork", "a"), ("--only-prepare",), ("--run-id=a",), ("--parallel", "0")):
+        code, said = project(sweep, *words)
+        assert code == 2 and project.left() == [], said

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import sys
 import time
 from pathlib import Path
@@ -20,13 +18,10 @@ pytestmark = pytest.mark.engine
 
 
 def sweep(cluster: Cluster, project: Path, *words: str, command: tuple[str, ...]) -> Job:
-    """The folder that starts all points of one sweep."""
+    """The directory of a sweep."""
     write_programs(project)
     base = ("backend=slurm", "name=job", f"python.interpreter={sys.executable}", "lifecycle.grace=5s", "nodes=2")
-    compiled = compile_sweep(Request((*base, *words), command))
-    (folder,) = sweep_folders(compiled)
-    for one in compiled:
-        write_job(one, project / "artifacts")
+    (folder,), _ = sweep_folders(compile_sweep(Request((*base, *words), command)))
     return Job(cluster, project, write_job(folder, project / "artifacts"))
 
 
@@ -42,41 +37,8 @@ def test_a_sweep_is_one_array_with_a_run_for_each_point(cluster: Cluster, tmp_pa
     assert ids == [f"{array}_{element}" for element in range(4)]
     assert [len(list((run / "logs").glob(f"slurm-{array}_*.log"))) for run in runs] == [1] * 4
     assert f"{ids[0]}\n" in read(runs[0] / "logs" / "rank_03.log")
-
-
-def test_a_sweep_shows_what_its_points_print_and_is_cleaned_with_their_runs(cluster: Cluster, tmp_path: Path) -> None:
-    words = ("launcher=spawn", "env.TOKEN=a,b")
-    # both have printed, or the one that fails first ends the other before
-    both = 'until (($(cat "$JOBC_RUN_DIR"/logs/rank_0?.log | grep -c ^token) == 2)); do sleep 0.1; done'
-    job = sweep(
-        cluster, tmp_path / "job", *words, command=("bash", "-c", f"echo token $TOKEN; {both}; [[ $TOKEN == a ]]")
-    )
-    sweeps = [made(job) for _ in range(3)]
-    code, said = job("logs", "--run", sweeps[0])
-    assert code == 0 and said.index("==> point 0, ") < said.index("| token a\n") < said.index("==> point 1, "), said
-    code, said = job("logs", "1", "--rank", "1")
-    assert code == 0 and said.endswith("\ntoken b\n") and "token a" not in said, said
-    assert job("logs", "2")[1].startswith("error: there is no point 2\n")
-    first, point = (job.project / "artifacts" / f"job+env.TOKEN={letter}" / "slurm" for letter in "ab")
-    fork = ["python3", first / "jobctl", "submit", "--only-prepare", "--fork", f"{sweeps[0]}-0", "--run-id", "fork"]
-    cluster.login.run(fork, cwd=job.project, check=True)
-    foreign = job.project / f"runs/job+sweep/{sweeps[1]}/points/2"  # a link to a run of another sweep
-    foreign.symlink_to(os.readlink(foreign.parents[2] / sweeps[2] / "points/0"))
-    code, said = job("clean", "--keep", "1", "--yes")
-    assert code == 0 and said.startswith(f"run {sweeps[0]} is kept: another run began from its checkpoint\n"), said
-    assert said.count("2 points, 1 of them not done") == 1 and f"\nremoved job+sweep/{sweeps[1]}\n" not in said, said
-    left = {f"{sweep}-{element}" for sweep in (sweeps[0], sweeps[2]) for element in (0, 1)} | {"fork"}
-    assert {run.name for run in job.project.glob("runs/job+env*/*")} == left
-    assert {run.name for run in job.project.glob("runs/job+sweep/*")} == {sweeps[0], sweeps[2]}
-    cluster.login.run(["python3", point / "jobctl", "clean", "--keep", "0", "--yes"], cwd=job.project, check=True)
     code, said = job("status")
-    assert code == 0 and said.count("\n") == 2 and "  0  " in said, said  # the one that failed is no more
-
-
-def made(job: Job) -> str:
-    """The id of a sweep that has ended."""
-    said = job("submit", "--wait")[1]
-    return re.findall(r"^sweep (\S+) in ", said, re.MULTILINE)[0]
+    assert code == 1 and "4 points" not in said and said.count("done (exit 0)") == 2, said
 
 
 def test_an_element_of_an_array_is_requeued_alone(cluster: Cluster, tmp_path: Path) -> None:
@@ -108,16 +70,10 @@ def test_stopping_a_sweep_starts_none_of_those_that_wait(cluster: Cluster, tmp_p
     words = ("launcher=spawn", "env.S=0,1,2", "backend.array_limit=1", "secrets.T=env:T")
     job = sweep(cluster, tmp_path / "job", *words, command=("program.py", "-", "300"))
     assert job("submit", T="abc")[0] == 0
-    wait_for(lambda: bool(cluster.processes("program.py")), "the first point")
+    wait_for(lambda: bool(list(job.project.glob("runs/*/*/logs/rank_00.log"))), "the first point")
     assert "it waits for other points of the sweep" in job("status")[1]
     code, said = job("stop")
     assert code == 0 and said.count("stopped by jobctl stop") == 3, said
     assert len(list(job.project.glob("runs/*/*/logs/rank_00.log"))) == 1
     assert not cluster.jobs()
     assert not list(cluster.login.home.glob(".jobc/secrets/*"))
-
-
-def test_points_that_need_other_nodes_are_no_array(tmp_path: Path) -> None:
-    (folder,) = sweep_folders(compile_sweep(Request(("backend=slurm", "nodes=2,4", "seed=0,1"))))
-    (note,) = folder.diagnostics
-    assert note.code == "JC4308" and note.key == "nodes" and "--nodes" in note.title and not folder.artifacts

@@ -67,7 +67,6 @@ MASKS = (
     (r"\d{8}-\d{6}-[0-9a-f]{4}", "RUN_ID"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME"),
     (r"\b\d+ files\b", "N files"),
-    (r"\b\d+(?=  artifacts/)", "N"),  # the same in the table of a sweep
     (r"\b[0-9a-f]{16,64}\b", "DIGEST"),
     (r"on \S+ at TIME", "on HOST at TIME"),
     (r"on \S+; rendezvous at \S+:\d+", "on HOST; rendezvous at HOST:PORT"),

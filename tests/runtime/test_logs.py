@@ -19,6 +19,7 @@ from jobc.trainer.rt.engines.engine import Engine, Failure, Job, State
 from jobc.trainer.rt.engines.log_files import LogRequest, Logs, first_failure, print_first_failure, tail_offset
 from jobc.trainer.rt.engines.run import Run
 from jobc.trainer.rt.engines.streams import LineMerger, stream
+from jobc.trainer.rt.engines.sweep_engine import SweepEngine
 from jobc.trainer.rt.verbs import logs as verb
 
 CapBytes = pytest.CaptureFixture[bytes]
@@ -298,12 +299,13 @@ def test_a_wrong_option_is_named(words: list[str], title: str) -> None:
     assert error.value.code == 2
 
 
-def test_options_may_come_before_and_after_the_point_of_a_sweep() -> None:
-    for words in (["--run", "s", "3", "-f", "--rank", "01"], ["--rank", "1", "--follow", "3", "--run", "s"]):
-        options, request = verb._parse(words, engine_of(NO_LOGS, sweep=True))
-        assert (options.run, options.point, request) == ("s", "3", LogRequest(rank=1, follow=True))
-    with pytest.raises(Failure, match="--follow needs the number of a point"):
-        verb._parse(["--follow"], engine_of(NO_LOGS, sweep=True))
+def test_only_one_point_of_a_sweep_is_followed() -> None:
+    engine = SweepEngine(engine_of(NO_LOGS, sweep=True))
+    words = ["--run", "s", "--point", "3", "-f", "--rank", "01"]
+    options, request = verb._parse(words, engine)
+    assert (options.run, options.point, request) == ("s", "3", LogRequest(rank=1, follow=True))
+    with pytest.raises(Failure, match="--follow needs one point"):
+        verb._parse(["--follow"], engine)
 
 
 # ---- clients of engines

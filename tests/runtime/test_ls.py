@@ -14,7 +14,7 @@ import pytest
 from jobc.trainer.rt.engines.engine import Failure
 from jobc.trainer.rt.engines.recorded import recorded_engine
 from jobc.trainer.rt.engines.run import Run
-from jobc.trainer.rt.verbs import run_list, status
+from jobc.trainer.rt.verbs import run_list
 from jobc.trainer.rt.verbs.ls import ls
 from jobc.trainer.rt.verbs.run_list import Row, Size, disk_use, find_runs, format_age, format_size, row_of, table
 
@@ -192,10 +192,3 @@ def test_a_thousand_runs_are_a_thousand_rows(tmp_path: Path, capsys: pytest.Capt
         make_run(tmp_path, f"r{index}", state__node_00=node(**ENDED, exit=0))
     assert ls([str(tmp_path / "runs")], []) == 0
     assert capsys.readouterr().out.count(" done ") == 1000
-
-
-def test_status_of_all_runs_and_of_points_has_the_same_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = make_run(tmp_path, state__node_00=node(**ENDED, exit=1), **job_file())
-    (row,) = listed(capsys, str(tmp_path / "runs"))
-    assert status.print_points(recorded_engine(run), run, [(4, run)], "json") == 1
-    assert json.loads(capsys.readouterr().out)["points"] == [{"point": 4, **row}]

@@ -19,6 +19,7 @@ import pytest
 from jobc.backends.kubernetes.engine import kubernetes_engine
 from jobc.backends.skypilot.engine import skypilot_engine
 from jobc.backends.slurm.engine.slurm_engine import SlurmEngine
+from jobc.compiler.emit.points_json import PointFiles, points_json
 from jobc.trainer.rt.engines.engine import Answer, Engine, Failure, Job
 from jobc.trainer.rt.engines.run import Run
 from jobc.trainer.rt.engines.stopping import signal_here, write_stop_mark
@@ -396,17 +397,14 @@ def test_a_chosen_cluster_is_asked(demo: Stop, monkeypatch: pytest.MonkeyPatch) 
 
 def sweep(demo: Stop, states: dict[str, str], **more: Any) -> list[Run]:
     slurm(demo, states, sweep=True, **more)
-    whole = demo.run("s", state__job_0="job_id=9\n")
-    points = [
-        make_run(demo.folder / str(index), f"s-{index}", state__job_0=f"job_id=9_{index}\n") for index in (0, 1, 2)
-    ]
-    (whole.path / "points").mkdir()
+    points = [PointFiles(f"x={index}", f"point{index}", [], {}) for index in range(4)]
+    demo.run("s", state__job_0="job_id=9\n", **{"artifact__0__points.json": points_json({}, points)})
     beside = []
-    for index, point in enumerate(points):
+    for index in range(3):  # the fourth has not been started
+        point = make_run(demo.folder / str(index), f"s-{index}", state__job_0=f"job_id=9_{index}\n")
         folder = demo.folder / f"runs/point{index}/s-{index}"
         folder.parent.mkdir()
         point.path.rename(folder)
-        (whole.path / f"points/{index}").symlink_to(folder / "artifact/0")
         beside.append(Run(folder))
     return beside
 
@@ -418,8 +416,9 @@ def test_all_points_of_a_sweep_are_marked_first_and_then_stopped(demo: Stop) -> 
     code, output = demo()
     assert code == 0 and demo.signals("scancel") == ["scancel --signal=TERM 9_0", "scancel 9_1"]
     assert [(point.path / "control/STOP").exists() for point in points] == [True, True, False]
-    assert output.startswith("sweep s: SIGTERM to all points that have not ended\nsweep s, job array 9\n")
-    assert output.count("stopped by jobctl stop before it started") == 2 and output.count("done (exit 0)") == 1
+    assert output.startswith("sweep s: SIGTERM to all points that have not ended\nsweep s of demo, job array 9: ")
+    assert output.count("stopped by jobctl stop before it had started") == 2 and output.count("done (exit 0)") == 1
+    assert output.endswith("    3  x=3  not started\n")
 
 
 def test_points_that_do_not_end_are_killed_and_then_an_error(demo: Stop) -> None:

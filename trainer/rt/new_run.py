@@ -24,14 +24,14 @@ from types import TracebackType
 from typing import TypeVar
 
 from .artifact_copies import link_unchanged, numbers_of_copies
-from .engines.engine import Engine, Failure
+from .engines.engine import JOB_FILE, Engine, Failure
 from .engines.run import Process, Run, is_mine, machine, shell_word
 from .engines.values import settings
 from .exit_codes import DATA_BROKEN
 from .private_folder import is_safe, private_folder
 from .processes import start_ticks
 from .removal import erase, remove_folder
-from .verbs.jobs import JOB_FILE, RUN_ID, Place, is_run, require_own
+from .verbs.jobs import RUN_ID, Place, is_run, require_own
 from .verbs.status import live_runs
 from .verbs.text import printable
 

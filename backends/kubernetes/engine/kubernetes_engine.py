@@ -245,6 +245,7 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
 
     # ---- starting
 
+    points_at_a_time = None
     default_console = "that of node 0"
     default_shell = "the live run; if none is live, a pod without GPUs is created"
 

@@ -39,6 +39,7 @@ TRIAL_S = 1  # pause between two questions whether a check has ended
 class StartingSkypilot(SkypilotClient, CheckingEngine):
     """The part of the engine that starts something on the nodes."""
 
+    points_at_a_time = None
     default_shell = "the newest run, whose cluster must be up"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

@@ -18,6 +18,7 @@ from ....trainer.rt.engines.checking import CheckingEngine
 from ....trainer.rt.engines.engine import Failure, Job, State, ended
 from ....trainer.rt.engines.log_files import LogRequest
 from ....trainer.rt.engines.run import Run, shell_word, verb_words
+from ....trainer.rt.engines.starting import positive
 from ....trainer.rt.engines.streams import printed_lines
 from ....trainer.rt.engines.values import number, numbered, read_keys
 from ....trainer.rt.exit_codes import CRASHED
@@ -28,11 +29,12 @@ from ....trainer.rt.saved_secrets import saved_secrets
 from ....trainer.rt.verbs.command import print_failure
 from ....trainer.rt.verbs.jobs import Place, is_run
 from ....trainer.rt.verbs.logs import print_logs
+from ....trainer.rt.verbs.submit_sweep import NewSweep
 from ....trainer.rt.verbs.table import Table
 from ....trainer.rt.verbs.text import one_line, printable
+from .job_array import start_array
 from .job_records import note_job, step_id
 from .submission import Queue, clean_environment, dependency, dependency_option, require_client
-from .sweep_submission import submit_sweep
 from .trial import container_environment, without_padding, words_beside, words_on_nodes
 
 _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
@@ -156,9 +158,8 @@ class SlurmEngine(CheckingEngine):
             return f"attempt {'' if run.attempt is None else run.attempt} has not been queued yet"
         if self._silent:
             return f"Slurm does not answer: {self._silent}"
-        job_id = _asked_id(path)  # for a sweep the ID of the array, whose elements squeue lists
-        states = [state for known, state in self._known.items() if job_id in (known, known.partition("_")[0])]
-        return "" if all(map(_OVER.match, states)) else f"its job {job_id} is still in Slurm"
+        job_id = _asked_id(path)
+        return "" if _OVER.match(self._known.get(job_id, "COMPLETED")) else f"its job {job_id} is still in Slurm"
 
     # ---- stopping
 
@@ -193,6 +194,9 @@ class SlurmEngine(CheckingEngine):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         for how, text in HOW.items():
             parser.add_argument(f"--{how}", dest="how", action="store_const", const=how, default="", help=text)
+        self._add_after(parser)
+
+    def _add_after(self, parser: argparse.ArgumentParser) -> None:
         text = (
             "start after job ID has succeeded; afterany:ID, afternotok:ID, singleton as in sbatch --dependency."
             " Adds to queue.after"
@@ -244,8 +248,21 @@ class SlurmEngine(CheckingEngine):
         code = None if path is None else number(read_keys(path).get("exit", ""))
         return CRASHED if code is None else code
 
-    def submit_sweep(self, place: Place, argv: list[str]) -> int:
-        return submit_sweep(place, self, self._queue, argv)
+    def add_sweep_options(self, parser: argparse.ArgumentParser) -> None:
+        limit = self.job.settings.get("array_limit")
+        text = "run at most N points at a time; default: backend.array_limit"
+        parser.add_argument("--parallel", metavar="N", type=positive, default=limit, help=text)
+        text = "wait until all have ended; the exit code is 0 if all have ended well, else 1"
+        parser.add_argument("--wait", action="store_true", help=text)
+        self._add_after(parser)
+
+    def start_points(self, sweep: NewSweep, options: argparse.Namespace, words: Sequence[str]) -> int:
+        if options.resume:  # elements of an array cannot be started again
+            return super().start_points(sweep, options, words)
+        if words:
+            raise Failure(f"{words[0]} needs --point", "jobctl submit --help", 2)
+        require_client()
+        return start_array(sweep, self._queue, options)
 
     # ---- trying the nodes
 
@@ -325,30 +342,13 @@ class SlurmEngine(CheckingEngine):
         own_id, _, nodes = self.ask(words, environment=self._environment).text.strip().partition(" ")
         return (own_id, nodes.strip()) if number(own_id) is not None and nodes.strip() else None
 
-    # ---- sweeps: the run folder of a sweep links to the artifacts in the runs of its points
+    # ---- sweeps
 
-    def points(self, run: Run) -> list[tuple[int, Run]] | None:
-        """Return (index, run) of each point of a sweep, without removed runs and links that leave this sweep."""
-        if not self.job.settings.get("sweep"):
-            return None
-        indexed_runs = []
-        for index, link in _links(run.path / "points"):
-            point = Path(os.path.realpath(link)).parent.parent
-            is_beside = point.parent.parent == Path(os.path.realpath(self.job.runs.parent))
-            if is_run(point) and point.name == f"{run.id}-{index}" and is_beside:
-                indexed_runs.append((index, Run(point)))
-        return indexed_runs
-
-    def folders(self, run: Run) -> list[Run]:
-        return [*(point for _, point in self.points(run) or ()), run]
-
-    def outcome(self, run: Run) -> str:
-        points = self.points(run)
-        if points is None:
-            return super().outcome(run)
-        files = [_job_file(point) for _, point in points]
-        bad = sum(path is None or number(read_keys(path).get("exit", "")) != 0 for path in files)
-        return f"{len(points)} points, {bad} of them not done"
+    def engine_of(self, run: Run) -> SlurmEngine:
+        engine = super().engine_of(run)
+        assert isinstance(engine, SlurmEngine)
+        engine._known, engine._silent = self._known, self._silent
+        return engine
 
     def where(self, run: Run) -> str:
         path = _job_file(run)
@@ -384,12 +384,3 @@ def _asked_id(path: Path | None) -> str:
 
 def _is_unknown(errors: str) -> bool:
     return "nvalid job id" in errors
-
-
-def _links(folder: Path) -> list[tuple[int, Path]]:
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    links = [folder / name for name in names if re.fullmatch("0|[1-9][0-9]{0,17}", name)]
-    return sorted((int(link.name), link) for link in links if link.is_symlink())

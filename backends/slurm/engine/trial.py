@@ -18,7 +18,7 @@ from .pyxis import container_options, secrets_root
 
 MINUTES = 10  # time limit of the allocation
 _OF_THE_JOB_ALONE = re.compile(
-    "--(time|signal|requeue|no-requeue|open-mode|dependency|ntasks-per-node|cpus-per-task)"
+    "--(array|time|signal|requeue|no-requeue|open-mode|dependency|ntasks-per-node|cpus-per-task)"
 )  # options that srun does not have, or that are for the tasks of the job
 
 

@@ -51,6 +51,5 @@ def written_job(folder: Path, arguments: Arguments, shown: str = "") -> Job:
 
 
 def _plan(text: str) -> dict[str, Any]:
-    """Return the plan in a job.json; {} for a sweep's directory, which has none."""
-    job = json.loads(text)
-    return read_record(job, "plan") if "plan" in job else {}
+    """Return the plan in a job.json; for the directory of a sweep that of its first point."""
+    return read_record(json.loads(text), "plan")

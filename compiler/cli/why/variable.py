@@ -255,10 +255,6 @@ def _read_in(line: str, name: str) -> list[str]:
 
 def _place(job: Job, rank: int, name: str) -> str:
     """Return the node of a rank, and the variable's value if it only depends on the rank."""
-    if not job.plan:
-        because = "it starts the points of a sweep"
-        hint = "jobc why with the directory of one point"
-        raise CompileError([Diagnostic("JC5031", "a sweep has no single plan that places ranks", because, hint)])
     procs, world = job.plan["topology.procs"], job.plan["topology.world_size"]
     if rank >= world:
         because = f"the world size is {world}, and ranks start at 0"

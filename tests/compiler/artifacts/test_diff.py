@@ -196,21 +196,35 @@ def test_a_directory_alone_is_compared_with_its_own_words(diff: Diff) -> None:
 
 
 def test_a_directory_of_a_sweep_is_no_override(diff: Diff) -> None:
-    assert main(["-m", "name=f", "seed=1,2"]) == 0
+    assert main(["-m", "name=f", "backend=slurm", "nodes=1,2"]) == 0
     diff("nodes=1,2")  # drains what the compile printed
-    one, other = "artifacts/f+seed=1/local", "artifacts/f+seed=2/local"
-    for sides in ((one, other), (f"./{one}", str(Path(other).absolute())), (one, "name=f", "seed=2")):
-        assert changes(found(diff, *sides), "meaning")["train.seed"] == (1, 2)
+    one, other = "artifacts/f+nodes=1/slurm", "artifacts/f+nodes=2/slurm"
+    for sides in ((one, other), (f"./{one}", str(Path(other).absolute())), (one, "name=f", "nodes=2", "backend=slurm")):
+        assert changes(found(diff, *sides), "meaning")["topology.nodes"] == (1, 2)
     assert diff(one)[0] == 0
-    assert diff(one, "artifacts/f+seed=9/local")[2].startswith("error[JC5004 ")
+    assert diff(one, "artifacts/f+nodes=9/slurm")[2].startswith("error[JC5004 ")
     shutil.move("artifacts", "lr=1")
-    assert diff("lr=1/f+seed=1/local", "lr=1/f+seed=1/local")[0] == 0
+    assert diff("lr=1/f+nodes=1/slurm", "lr=1/f+nodes=1/slurm")[0] == 0
 
 
-def test_a_folder_that_starts_a_sweep_is_no_side(diff: Diff) -> None:
+def test_points_of_a_sweep_are_compared(diff: Diff) -> None:
+    assert main(["-m", "name=s", "seed=1,2", "optim.lr=1,2"]) == 0
+    diff("nodes=1,2")  # drains what the compile printed
+    sweep = "artifacts/s+sweep/local"
+    for sides in ((f"{sweep}:1", f"{sweep}:3"), (f"{sweep}:1", "name=s", "seed=2", "optim.lr=2")):
+        assert changes(found(diff, *sides), "meaning")["train.seed"] == (1, 2)
+    assert diff(f"{sweep}:2")[0] == 0
+    code, _, said = diff(f"{sweep}:2", f"{sweep}:4")
+    assert code == 2 and "the sweep has no point 4" in said
+    Path(sweep, "points.json").write_text("{}")
+    code, _, said = diff(f"{sweep}:2", f"{sweep}:3")
+    assert code == 2 and "points.json does not describe the points of a sweep" in said
+
+
+def test_the_directory_of_a_sweep_is_no_side(diff: Diff) -> None:
     assert main(["-m", "name=s", "backend=slurm", "seed=1,2"]) == 0
     diff("nodes=1,2")  # drains what the compile printed
-    all_of_them, point = "artifacts/s+sweep/slurm", "artifacts/s+seed=1/slurm"
+    all_of_them, point = "artifacts/s+sweep/slurm", "artifacts/s+sweep/slurm:1"
     for sides in ((all_of_them,), (all_of_them, point), (point, all_of_them), (all_of_them, all_of_them)):
         status, printed, said = diff(*sides)
         assert (status, printed) == (2, "") and f"{all_of_them} is not one job" in said

@@ -170,13 +170,13 @@ def test_without_a_directory_the_overrides_are_asked(ask: Ask, project: Path) ->
 
 
 def test_a_directory_of_a_sweep_is_no_override(ask: Ask) -> None:
-    assert main(["-m", "name=f", "seed=1,2"]) == 0
+    assert main(["-m", "name=f", "backend=slurm", "nodes=1,2", "seed=1,2"]) == 0
     ask.capsys.readouterr()
-    for folder in ("artifacts/f+seed=1/local", "./artifacts/f+seed=1/local"):
-        assert "spec     seed = 1\n" in ask(folder, "seed")
+    for folder in ("artifacts/f+nodes=1+sweep/slurm", "./artifacts/f+nodes=1+sweep/slurm"):
+        assert "spec     seed = 1\n" in ask(folder, "seed")  # of the first point
         assert ask(f"{folder}/launch.sh:1").startswith(f"{folder}/launch.sh:1\n  | #!")
     assert "plan     env.A" in ask("env.A=x:3", "A")
-    assert ask("artifacts/f+seed=9/local", "seed", status=1).startswith("error[JC5004 ")
+    assert ask("artifacts/f+nodes=9/slurm", "seed", status=1).startswith("error[JC5004 ")
 
 
 @pytest.mark.parametrize(

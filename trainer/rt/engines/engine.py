@@ -22,8 +22,10 @@ from .live_notes import live_notes
 from .log_files import LogRequest
 from .run import QUIET_S, Node, Progress, Run, machine, shell_word, utc, verb_words, worst_code
 from .stopping import signal_here, write_stop_mark
+from .values import settings
 
 ASK_S = 60  # timeout of an engine's client
+JOB_FILE = ".jobc/job.json"  # relative to the artifact
 
 
 class Failure(Exception):
@@ -100,6 +102,15 @@ class Engine:
         self.live_every_s = 1  # pause between two checks whether a run is live
         self.sees_ranks = True  # ranks write their state files to the run folder here
 
+    def engine_of(self, run: Run) -> Engine:
+        """Return the engine of a run of another job on this backend, such as a point of a sweep. It knows the answers
+        that this one has got from prepare().
+        """
+        artifact = run.path / f"artifact/{run.attempt}"
+        job = Job(run.path.parent.name, artifact, run.path.parent, settings(artifact / JOB_FILE))
+        job.project = self.job.project
+        return type(self)(job)
+
     # ---- what a backend overrides
 
     can_replace_code = True  # whether a resumed run can get other code (jobctl submit --new-code)
@@ -141,10 +152,6 @@ class Engine:
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
         """Yield one line for each node."""
         yield from node_lines(run, self.job.nodes)
-
-    def points(self, run: Run) -> list[tuple[int, Run]] | None:
-        """Return the number and the run of each point of a sweep; None if the run is not a sweep."""
-        return None
 
     def engine_word(self, run: Run) -> str:
         """Return the engine's own name of the job state; "" without an engine."""
@@ -239,7 +246,7 @@ class Engine:
     has_files_here = True  # run folders hold the files of the runs, with checkpoints; False: only records
 
     def folders(self, run: Run) -> list[Run]:
-        """Return the run folders that are removed together: the run, and the points of a sweep."""
+        """Return the run folders that are removed together."""
         return [run]
 
     def outcome(self, run: Run) -> str:

@@ -12,6 +12,7 @@ from ..verbs.text import one_line
 from .engine import Engine, Job, State, ended
 from .records import newest_record
 from .run import Run
+from .sweep_engine import SweepEngine
 from .values import number, settings, word
 
 NOT_ASKED = "submitted; jobc status asks the engine for its state"
@@ -46,10 +47,11 @@ class RecordedEngine(Engine):
         return has_record and not any(node.attempt in (None, attempt) for node in run.nodes())
 
 
-def recorded_engine(run: Run) -> RecordedEngine:
+def recorded_engine(run: Run) -> Engine:
     """Return the engine of a run, for the artifact of its newest attempt."""
     artifact, runs = run.path / f"artifact/{run.attempt}", run.path.parent
     job_settings = settings(artifact / ".jobc/job.json")
     backend = job_settings.get("backend")
     backend = word(backend) if isinstance(backend, str) else ""
-    return RecordedEngine(Job(runs.name, artifact, runs, {**job_settings, "backend": backend}))
+    engine = RecordedEngine(Job(runs.name, artifact, runs, {**job_settings, "backend": backend}))
+    return SweepEngine(engine) if job_settings.get("sweep") else engine

@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .engine import Engine, Failure
 from .run import Run
+from .values import number
 
 if TYPE_CHECKING:
     from ..new_run import NewRun
-    from ..verbs.jobs import Place
+    from ..verbs.submit_sweep import NewSweep
 
 
 class StartingEngine(Engine, ABC):
@@ -29,11 +31,23 @@ class StartingEngine(Engine, ABC):
         """
         return None
 
-    def submit_sweep(self, place: Place, argv: list[str]) -> int:
-        """Start all points of a sweep, and return the exit code of submit."""
-        raise Failure(
-            f"backend {self.job.backend} does not start sweeps", "start each point with its own jobctl submit"
-        )
+    points_at_a_time: int | None = 1  # of a sweep; None: submit starts all, because the engine queues them
+
+    def add_sweep_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options of a submit of all points."""
+        text = "run at most N points at a time, and wait until all have ended"
+        default = self.points_at_a_time
+        text += "; without it, start all" if default is None else f"; default: {default}"
+        parser.add_argument("--parallel", metavar="N", type=positive, default=default, help=text)
+
+    def start_points(self, sweep: NewSweep, options: argparse.Namespace, words: Sequence[str]) -> int:
+        """Start the points of a new run of a sweep, and return the exit code of submit.
+
+        options: those of add_sweep_options(); words: others as typed, for the jobctl submit of each point
+        """
+        from ..verbs.sweep_loop import start_points
+
+        return start_points(sweep, options.parallel, words)
 
     def require_startable(self, run: Run | None) -> None:
         """Raise Failure if the job cannot start. Nothing has been created yet. run: the run to continue"""
@@ -70,3 +84,11 @@ class StartingEngine(Engine, ABC):
         if init_from:
             environ["JOBC_INIT_FROM"] = init_from
         return environ
+
+
+def positive(text: str) -> int:
+    """Return the number that an option takes. Raises Failure."""
+    value = number(text)
+    if not value:
+        raise Failure(f"{text} is not a number of points, 1 or more", "", 2)
+    return value

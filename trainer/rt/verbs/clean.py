@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from ..engines.engine import Engine, Failure
 from ..engines.run import Run, is_mine, owner_of, shell_word
+from ..engines.sweep_engine import watching_engine
 from ..engines.values import number, read_keys
 from ..removal import erase, original_name
 from ..untrusted_files import Unreadable, open_regular
@@ -50,7 +51,7 @@ def main(argv: list[str]) -> int:
 
 def clean(argv: list[str]) -> int:
     place = Place.of_program()
-    engine = place.engine()
+    engine = watching_engine(place)
     options = parser(engine).parse_args(argv)
     old = find_old_runs(place, engine, _keep(options.keep, place))
     for line in old.spared:

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from ..exit_codes import CRASHED, DATA_BROKEN, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
+from ..points import read_points
 from .command import call
 from .jobs import Place
 from .text import one_line, printable
@@ -38,10 +39,9 @@ def _job(place: Place) -> Iterator[str]:
     job, settings = place.job, place.settings
     yield f"jobctl: job {job.name} on backend {job.backend}"
     yield ""
-    if settings.get("sweep"):
-        yield "points:   in the file `points`; every verb also works for one point, with the jobctl of its artifact"
-    else:
-        yield f"size:     {_size(settings)}"
+    if place.is_sweep:
+        yield f"points:   {len(read_points(place.artifact).points)}, in points.json; the files here are of point 0"
+    yield f"size:     {_size(settings)}"
     yield f"runs:     {_runs(place)}/RUN_ID; a run starts from its copy of this folder, so edits do not change it"
     if isinstance(node := settings.get("node"), dict) and node.get("uses_trainer"):
         yield "results:  metrics/, checkpoints/ and final/ of the run; jobc_trainer.export.load() reads final/"

@@ -12,11 +12,10 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from ..engines.engine import Engine, Failure, Job
+from ..engines.engine import JOB_FILE, Engine, Failure, Job
 from ..engines.run import Run, is_mine, owner_of
 from ..engines.values import read_keys, settings
 
-JOB_FILE = ".jobc/job.json"  # relative to the artifact
 RUN_ID = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")  # a tab is as good as a space
 
@@ -24,17 +23,21 @@ _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")  # a tab is as good as a space
 class Place:
     """Location of an artifact and its runs."""
 
-    def __init__(self, artifact: Path) -> None:
+    def __init__(self, artifact: Path, sweep: Place | None = None) -> None:
+        """sweep: the directory of which the artifact is a point, in a temporary folder"""
         self.artifact = Path(os.path.realpath(artifact))
         self.settings = settings(self.artifact / JOB_FILE)
         name, root = self.settings.get("job"), self.settings.get("runs")
         if not isinstance(name, str) or not isinstance(root, str):
             raise Failure(f"{self.artifact / JOB_FILE} does not describe a job", "compile the job again")
         own_run = self.artifact.parent.parent  # this is RUN/artifact/ATTEMPT
-        self.own_run = Run(own_run) if os.path.isfile(own_run / "state/run") else None
+        self.own_run = Run(own_run) if sweep is None and os.path.isfile(own_run / "state/run") else None
         self.is_moved = False
-        self.project = project = self._project()
-        if self.own_run is not None:
+        self.project: Path = self._project() if sweep is None else sweep.project
+        project = self.project
+        if sweep is not None:
+            runs = sweep.job.runs.parent / name
+        elif self.own_run is not None:
             runs = own_run.parent
         else:
             run_root = os.environ.get("JOBC_RUN_ROOT")
@@ -47,7 +50,8 @@ class Place:
                 raise Failure(f"the folder's name has a control character: {str(folder)!r}", "rename the folder", 2)
         runs = Path(os.path.realpath(runs)) if os.path.isdir(runs) else runs
         is_elsewhere = self.is_moved or bool(os.environ.get("JOBC_RUN_ROOT"))
-        self.job = Job(name, self.artifact, runs, self.settings, is_elsewhere)
+        is_elsewhere = is_elsewhere if sweep is None else sweep.job.is_elsewhere
+        self.job: Job = Job(name, self.artifact, runs, self.settings, is_elsewhere)
         self.job.project = str(project)
 
     @classmethod
@@ -76,6 +80,11 @@ class Place:
             return Engine(self.job)
         engine: Engine = module.ENGINE(self.job)
         return engine
+
+    @property
+    def is_sweep(self) -> bool:
+        """Return whether this artifact has several points."""
+        return bool(self.settings.get("sweep"))
 
     def runs(self) -> Path:
         """Return the folder of the job's runs, which is created if it is missing. Raises Failure."""

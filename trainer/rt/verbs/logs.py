@@ -15,6 +15,7 @@ from types import FrameType
 from ..engines.engine import Engine, Failure
 from ..engines.log_files import LogRequest, Logs, first_failure, print_first_failure
 from ..engines.run import Run
+from ..engines.sweep_engine import SweepEngine, add_point_option, place_of_point, watching_engine
 from ..engines.values import number
 from ..untrusted_files import Unreadable
 from .command import Parser, print_failure
@@ -42,16 +43,18 @@ def _leave(signal_number: int, frame: FrameType | None) -> None:
 
 def logs(argv: list[str]) -> int:
     artifact = Place.of_program()
-    engine = artifact.engine()
+    engine = watching_engine(artifact)
     options, request = _parse(argv, engine)
+    if options.point is not None:
+        artifact, options.run = place_of_point(artifact, options.point, options.run), ""
+        engine = artifact.engine()
     run = artifact.choose_any_run(options.run)
-    if engine.job.settings.get("sweep"):
-        return _print_points(engine, run, options.point, request)
+    if isinstance(engine, SweepEngine):
+        return _print_points(engine, run, request)
     return print_logs(engine, run, request, options.patient)
 
 
 def parser(engine: Engine) -> Parser:
-    is_sweep = bool(engine.job.settings.get("sweep"))
     words = Parser(
         "logs", "Print the output of a run: the console of its nodes, merged by time, or the output of one rank."
     )
@@ -63,19 +66,16 @@ def parser(engine: Engine) -> Parser:
         "--follow", "-f", action="store_true", help="print new output until the run ends; Ctrl-C does not stop the run"
     )
     words.add_argument("--patient", action="store_true", help=argparse.SUPPRESS)  # after a submit: the engine answers
-    if is_sweep:
-        text = "number of a point of the sweep; default: all points, one after another"
-        words.add_argument("point", metavar="POINT", nargs="?", help=text)
+    add_point_option(words, engine, "all points, one after another")
     return words
 
 
 def _parse(argv: list[str], engine: Engine) -> tuple[argparse.Namespace, LogRequest]:
-    is_sweep = bool(engine.job.settings.get("sweep"))
     options = parser(engine).parse_args(argv)
     if options.node and options.rank:
         raise Failure("--node and --rank cannot be used together", "jobctl logs --help", 2)
-    if is_sweep and options.follow and options.point is None:
-        raise Failure("--follow needs the number of a point", "jobctl logs 0 --follow", 2)
+    if isinstance(engine, SweepEngine) and options.follow and options.point is None:
+        raise Failure("--follow needs one point of the sweep", "jobctl logs --point 0 --follow", 2)
     tail = _count(options.tail, "--tail")
     if tail == 0:
         raise Failure("--tail takes a number of lines, 1 or more", "jobctl logs --help", 2)
@@ -153,19 +153,15 @@ def _show_first_failure(engine: Engine, run: Run) -> None:
         print_first_failure(run, failure)
 
 
-def _print_points(engine: Engine, sweep: Run, named: str | None, request: LogRequest) -> int:
-    """Print the logs of all points of a sweep, one after another, or only those of the named point."""
-    points = engine.points(sweep) or []
-    if named is not None:
-        point = next((run for index, run in points if str(index) == named), None)
-        if point is None:
-            raise Failure(f"point {named} does not exist", "jobctl status lists them, with their numbers", 2)
-        return print_logs(engine, point, request)
-    for index, run in points:
-        print(f"==> point {index}, {run.path}", flush=True)
+def _print_points(engine: SweepEngine, sweep: Run, request: LogRequest) -> int:
+    """Print the logs of all points of a sweep that have been started, one after another."""
+    for point in engine.points(sweep):
+        if not point.is_started:
+            continue
+        print(f"==> point {point.point.number}, {point.point.label}, {point.run.path}", flush=True)
         try:
-            print_logs(engine, run, request)
-        except Failure as failure:  # it may not have started
+            print_logs(engine.engine_of(point.run), point.run, request)
+        except Failure as failure:  # its nodes may not have begun
             print_failure(failure)
         except Unreadable as error:
             print_failure(Failure(str(error)))

@@ -19,10 +19,10 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 
-from ..engines.engine import Failure
+from ..engines.engine import JOB_FILE, Failure
 from ..engines.recorded import recorded_engine
 from .command import Parser, call
-from .jobs import JOB_FILE, Place
+from .jobs import Place
 from .run_list import RECORDED_STATES, SCHEMA, ListedRun, Row, find_runs, row_of, rows_as_json, table
 
 OPTIONS = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..engines.checking import CheckingEngine, become_shell
 from ..engines.engine import Engine, Failure
+from ..engines.sweep_engine import add_point_option, place_of_point
 from ..engines.values import number
 from .command import Parser
 from .ending_signals import call_until_ended
@@ -26,6 +27,9 @@ def shell(argv: list[str]) -> int:
     place = Place.of_program()
     engine = place.engine()
     options = parser(engine).parse_args(words)
+    if place.is_sweep:  # the run of a sweep has no nodes
+        place, options.run = place_of_point(place, options.point or "0", options.run), ""
+        engine = place.engine()
     rank = options.node or options.named_node
     if not isinstance(engine, CheckingEngine):
         become_shell(place, options.run, _node(rank, place.job.nodes), command)
@@ -37,6 +41,7 @@ def parser(engine: Engine) -> Parser:
     summary = "Open a shell, or run one command, in the environment and working directory of the job."
     words = Parser("shell", summary, "A command and its arguments come after --.")
     words.add_argument("--run", metavar="ID", default="", help=f"in that run; default: {engine.default_shell}")
+    add_point_option(words, engine, "0")
     words.add_argument("node", metavar="NODE", nargs="?", default="", help="rank of the node; default: 0")
     words.add_argument("--node", metavar="N", dest="named_node", default="0", help="the same")
     return words

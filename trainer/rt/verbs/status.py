@@ -10,12 +10,14 @@ from typing import Any
 
 from ..engines.engine import Engine
 from ..engines.run import Run, shell_word
+from ..engines.sweep_engine import SweepEngine, add_point_option, place_of_point, watching_engine
 from .command import Parser
 from .ending_signals import call_until_ended
 from .jobs import Place
-from .run_list import SCHEMA, row_of, rows_as_json
+from .run_list import SCHEMA, Row, row_of, rows_as_json
 from .text import one_line
 
+MOST_LABEL_WIDTH = 60  # of a point in the table of a sweep; longer labels are not aligned
 MOST_RUNS = 20  # newest runs that live_runs() checks
 
 
@@ -26,8 +28,11 @@ def main(argv: list[str]) -> int:
 
 def status(argv: list[str]) -> int:
     artifact = Place.of_program()
-    engine = artifact.engine()
+    engine = watching_engine(artifact)
     options = parser(engine).parse_args(argv)
+    if options.point is not None:
+        artifact, options.run = place_of_point(artifact, options.point, options.run), ""
+        engine = artifact.engine()
     if options.all:
         runs = artifact.list_runs()
         engine.fetch("state", runs)
@@ -42,9 +47,8 @@ def status(argv: list[str]) -> int:
     run = artifact.choose_run(options.run)
     for what in ("state", "news"):
         engine.fetch(what, [run])
-    points = engine.points(run)
-    if points is not None:
-        return print_points(engine, run, points, options.format)
+    if isinstance(engine, SweepEngine):
+        return print_points(engine, run, options.format)
     report = describe(engine, run)
     if options.format == "json":
         _print_json(report)
@@ -56,6 +60,7 @@ def status(argv: list[str]) -> int:
 def parser(engine: Engine) -> Parser:
     words = Parser("status", "Report a run: state, exit code, reason, nodes, last step and loss, logs.")
     words.add_argument("--run", metavar="ID", default="", help="ID or path of the run; default: the newest")
+    add_point_option(words, engine, "a table of all points")
     words.add_argument("--all", action="store_true", help="print one line for each run of the job")
     text = "text, or json for programs: docs/reference/status.md"
     words.add_argument("--format", metavar="FORMAT", choices=("text", "json"), default="text", help=text)
@@ -115,19 +120,29 @@ def _lines(report: dict[str, Any], logs_label: str) -> list[str]:
     return [*lines, f"  {logs_label} {shell_word(report['logs'])}"]
 
 
-def print_points(engine: Engine, run: Run, points: list[tuple[int, Run]], shown_as: str) -> int:
+def print_points(engine: SweepEngine, sweep: Run, shown_as: str) -> int:
     """Print the points of a sweep; return 1 if one has ended with an exit code other than 0, else 0."""
-    engine.prepare([run, *(point for _, point in points)])
-    states = [(number, point, engine.state(point)) for number, point in points]
+    engine.prepare([sweep])
+    points = [(point, engine.state_of(point)) for point in engine.points(sweep)]
     if shown_as == "json":
-        rows = rows_as_json([row_of(point, lambda _: engine) for _, point, _ in states])
-        numbered = [{"point": states[index][0], **row} for index, row in enumerate(rows)]
-        _print_json({"run": run.id, "job": engine.job.name, "points": numbered})
+        rows = rows_as_json(
+            [
+                row_of(point.run, lambda _: engine) if point.is_started else Row(point.run, 0, state)
+                for point, state in points
+            ]
+        )
+        labelled = [
+            {"point": point.point.number, "label": point.point.label, **rows[index]}
+            for index, (point, _) in enumerate(points)
+        ]
+        _print_json({"run": sweep.id, "job": engine.job.name, "points": labelled})
     else:
-        print(f"sweep {run.id}, {engine.where(run)}")
-        for number, point, state in states:
-            print(f"{number:>3}  {point.path}  {one_line(state.text)}")
-    return int(any(state.exit_code not in (None, 0) for _, _, state in states))
+        where = engine.where(sweep)
+        print(f"sweep {sweep.id} of {engine.job.name}{where and f', {where}'}: {engine.state(sweep).text}")
+        width = min(MOST_LABEL_WIDTH, max(len(point.point.label) for point, _ in points))
+        for point, state in points:
+            print(f"{point.point.number:>5}  {one_line(point.point.label):<{width}}  {one_line(state.text)}")
+    return int(any(state.exit_code not in (None, 0) for _, state in points))
 
 
 def print_cost(engine: Engine) -> None:

@@ -10,6 +10,7 @@ import argparse
 from ..engines.engine import Engine, Failure
 from ..engines.run import Run
 from ..engines.stopping import signal_here
+from ..engines.sweep_engine import SweepEngine, add_point_option, place_of_point, watching_engine
 from .command import Parser, call
 from .jobs import Place, require_own
 from .status import print_cost, print_points
@@ -26,12 +27,15 @@ def main(argv: list[str]) -> int:
 
 def stop(argv: list[str]) -> int:
     place = Place.of_program()
-    engine = place.engine()
+    engine = watching_engine(place)
     options = parser(engine).parse_args(argv)
+    if options.point is not None:
+        place, options.run = place_of_point(place, options.point, options.run), ""
+        engine = place.engine()
     if options.signal:
         _signal(engine, place.choose_any_run(options.run), options.signal, options.node)
-    elif place.settings.get("sweep"):
-        _stop_points(engine, require_own(place.choose_run(options.run)), options.now)
+    elif isinstance(engine, SweepEngine):
+        stop_points(engine, require_own(place.choose_run(options.run)), options.now, options.down)
     elif engine.has_machines:
         _stop_and_release(place, engine, options)
     else:
@@ -48,6 +52,7 @@ def parser(engine: Engine) -> Parser:
     text = "ID or path of the run; default: the live run. For a sweep: the newest"
     words.add_argument("--run", metavar="ID", default="", help=text)
     text = "kill it at once: work since its last checkpoint is lost"
+    add_point_option(words, engine, "all points")
     words.add_argument("--now", action="store_true", help=text)
     words.set_defaults(down=False)
     if engine.has_machines:
@@ -131,9 +136,10 @@ def _no_end(watch: Watch) -> Failure:
     return Failure(f"run {watch.runs[0].id} is still running", watch.engine.no_end_hint)
 
 
-def _stop_points(engine: Engine, sweep: Run, is_now: bool) -> None:
-    """End all points of a sweep. All are marked first, so that none starts in place of one that has ended."""
-    watch = Watch(engine, [point for _, point in engine.points(sweep) or ()], HINT)
+def stop_points(engine: SweepEngine, sweep: Run, is_now: bool = False, is_down: bool = False) -> None:
+    """End all points of a sweep. All are marked first, so that none starts in the place of one that has ended."""
+    engine.mark_stopped(sweep)  # jobctl submit starts no further point
+    watch = Watch(engine, engine.started(sweep), HINT)
     live = watch.live()
     for point in live:
         engine.mark_stopped(point)
@@ -146,10 +152,12 @@ def _stop_points(engine: Engine, sweep: Run, is_now: bool) -> None:
         for point in live:
             watch.engine.signal(point, name)
         live = watch.wait(wait_s, engine.stop_every_s)
-    engine, (sweep,) = engine.asked_anew([sweep])
-    print_points(engine, sweep, engine.points(sweep) or [], "text")
+    after = SweepEngine(type(engine.engine)(engine.job))
+    for point in after.started(sweep) if engine.has_machines else ():
+        after.engine_of(point).release_machines(is_down)
+    print_points(after, Run(sweep.path), "text")
     if live:
-        raise Failure("some points are still running", "jobctl status in their folders shows where their nodes are")
+        raise Failure("some points are still running", "jobctl status --point N shows where the nodes of a point are")
 
 
 def _stop_and_release(place: Place, engine: Engine, options: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,26 @@ def main(argv: list[str]) -> int:
 def submit(argv: list[str]) -> int:
     os.environ.pop("JOBC_INIT_FROM", None)  # only --fork decides
     place = Place.of_program()
+    if place.is_sweep:
+        from .submit_sweep import submit_sweep  # it imports this module
+
+        return submit_sweep(place, argv)
+    engine = starting_engine(place)
+    return start(place, engine, _parse(argv, place, engine))
+
+
+def starting_engine(place: Place) -> StartingEngine:
     engine = place.engine()
     if not isinstance(engine, StartingEngine):
         raise Failure(f"backend {engine.job.backend} has no engine that starts jobs")
-    if place.settings.get("sweep"):
-        return engine.submit_sweep(place, argv)
-    options = _parse(argv, place, engine)
+    return engine
+
+
+def start(place: Place, engine: StartingEngine, options: argparse.Namespace, is_temporary: bool = False) -> int:
+    """Start a run, or the next attempt of one, and return the exit code of submit.
+
+    is_temporary: whether the artifact is a point of a sweep; it is not read after the run has its copy
+    """
     if (code := engine.begin(options)) is not None:
         return code
     run = continued_run(place, engine, options.resume) if options.resume else None
@@ -50,6 +65,9 @@ def submit(argv: list[str]) -> int:
             copy_user_code(place, engine, new)
         if run is None:
             new.describe(init_from)
+        if is_temporary:
+            engine.job.artifact = new.artifact
+            shutil.rmtree(place.artifact.parent)  # start() may become the job
         return engine.start(new, init_from, options)
 
 
@@ -72,13 +90,18 @@ def parser(engine: Engine) -> Parser:
 
 def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Namespace:
     options = parser(engine).parse_args(argv)
-    if options.resume and (options.fork or options.run_id):
-        raise Failure("--resume continues a run; --fork and --run-id make a new one", code=2)
+    require_consistent(options, place.own_run is not None)
     if place.own_run is not None and not (options.fork or options.run_id):
         options.resume = options.resume or str(place.own_run.path)
-    if options.new_code and not options.resume:
-        raise Failure("--new-code needs --resume: a new run has the code as it is now", code=2)
     return options
+
+
+def require_consistent(options: argparse.Namespace, is_own_run: bool = False) -> None:
+    """Raise Failure for options that exclude each other. is_own_run: the artifact is the copy in a run"""
+    if options.resume and (options.fork or options.run_id):
+        raise Failure("--resume continues a run; --fork and --run-id make a new one", code=2)
+    if options.new_code and not (options.resume or is_own_run):
+        raise Failure("--new-code needs --resume: a new run has the code as it is now", code=2)
 
 
 def copy_user_code(place: Place, engine: StartingEngine, new: NewRun) -> None:

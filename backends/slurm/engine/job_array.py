@@ -1,0 +1,67 @@
+"""Start all points of a sweep as one job array; each point is a run of its own. Packed into jobctl; Python 3.8.
+
+In   a new run of the sweep, whose job.sbatch is that of the array
+Out  RUN/points/N, a link to the artifact in the run of point N; a job array; or Failure, and then nothing was created
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Sequence
+
+from ....trainer.rt.engines.sweep_engine import SweepEngine
+from ....trainer.rt.new_run import NewRun
+from ....trainer.rt.saved_secrets import saved_secrets
+from ....trainer.rt.verbs.status import print_points
+from ....trainer.rt.verbs.submit_sweep import NewSweep, print_sweep
+from ....trainer.rt.verbs.watch import Watch
+from .job_records import note_job
+from .submission import Queue, dependency_option
+
+LOOK_S = 2  # pause between two checks whether all points have ended
+
+
+def start_array(sweep: NewSweep, queue: Queue, options: argparse.Namespace) -> int:
+    """Return the exit code of jobctl submit."""
+    with contextlib.ExitStack() as unfinished:
+        points = _create_points(sweep, unfinished)
+        elements = f"0-{len(points) - 1}{f'%{options.parallel}' if options.parallel else ''}"
+        with queue.queued(_words(sweep, elements, options.after)) as job_id:
+            for point in points:
+                point.keep()
+            sweep.new.preserve()
+            note_job(sweep.run.path, 0, job_id)
+            for index, point in enumerate(points):
+                note_job(point.run.path, 0, f"{job_id}_{index}")
+    print_sweep(sweep, f"job array {job_id}_[{elements}]")
+    if not options.wait:
+        return 0
+    engine = SweepEngine(sweep.engine)
+    Watch(engine, [point.run for point in points], "", is_patient=True).wait(float("inf"), LOOK_S)
+    return print_points(SweepEngine(sweep.engine), sweep.run, "text")
+
+
+def _create_points(sweep: NewSweep, unfinished: contextlib.ExitStack) -> list[NewRun]:
+    """Create the run of every point, and links to their artifacts."""
+    links = sweep.run.path / "points"
+    links.mkdir()
+    points = []
+    for point in sweep.points.points:
+        new = unfinished.enter_context(sweep.create_point(point))
+        unfinished.enter_context(saved_secrets(new.run.path, new.place.settings.get("saved_secrets", ())))
+        (links / str(point.number)).symlink_to(new.artifact)
+        points.append(new)
+    return points
+
+
+def _words(sweep: NewSweep, elements: str, after: Sequence[str]) -> list[str]:
+    run = sweep.run.path
+    return [
+        *dependency_option(after, str(sweep.place.settings.get("after") or "")),
+        f"--array={elements}",
+        f"--chdir={run}",
+        f"--output={run}/points/%a/../../logs/slurm-%A_%a.log",
+        str(sweep.new.artifact / "job.sbatch"),
+        str(run),
+    ]

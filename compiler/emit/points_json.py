@@ -1,0 +1,82 @@
+"""Write points.json, the differences between the points of a sweep. trainer/rt/points.py reads it.
+
+In   the files of the sweep's directory, and those of every point
+Out  points.json: one line for each file that differs
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from .line_diff import opcodes
+
+POINTS = "points.json"  # as in trainer/rt/points.py, whose imports no compile needs
+MOST_REPLACED = 50  # lines: beyond these, inserted and removed lines are searched for
+
+Changes = dict[str, dict[str, list[str]]]
+
+
+@dataclass(frozen=True)
+class PointFiles:
+    """One point. label, job, overrides: as in trainer/rt/points.py; files: path -> text of each file"""
+
+    label: str
+    job: str
+    overrides: Sequence[str]
+    files: Mapping[str, str]
+
+
+def points_json(directory: Mapping[str, str], points: Sequence[PointFiles]) -> str:
+    """Return the text of points.json. directory: path -> text of the sweep's files; it has the paths of every point"""
+    first = points[0].files
+    every_point = _changes(directory, first)
+    changes = [_changes(first, point.files) for point in points]
+    changed_paths = sorted({path for entry in (every_point, *changes) for path in entry})
+    entries = ",\n".join(
+        "    {"
+        f'\n      "label": {_json(point.label)},'
+        f'\n      "job": {_json(point.job)},'
+        f'\n      "overrides": {_json(list(point.overrides))},'
+        f'\n      "changes": {_by_path(entry, 6)}\n    }}'
+        for point, entry in zip(points, changes, strict=True)
+    )
+    lines = {path: directory[path].count("\n") for path in changed_paths}
+    return (
+        f'{{\n  "schema": 1,\n  "lines": {_json(lines)},\n  "every_point": {_by_path(every_point, 2)},\n'
+        f'  "points": [\n{entries}\n  ]\n}}\n'
+    )
+
+
+def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> Changes:
+    """Return what turns one set of files into the other, the files that a person reads first."""
+    paths = sorted(after, key=lambda path: (path.startswith("."), path))
+    return {path: dict(_hunks(before[path], after[path])) for path in paths if before[path] != after[path]}
+
+
+def _hunks(before: str, after: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the lines that differ, as `7`, `7-9` or `7+`, with the lines that replace them."""
+    a, b = before.split("\n"), after.split("\n")
+    if len(a) == len(b):
+        replaced = [index for index, line in enumerate(a) if line != b[index]]
+        if len(replaced) <= MOST_REPLACED:
+            yield from ((str(index + 1), [b[index]]) for index in replaced)
+            return
+    for kind, first, last, start, end in opcodes(a, b):
+        if kind == "insert":
+            yield f"{first}+", b[start:end]
+        elif kind != "equal":
+            yield str(last) if last == first + 1 else f"{first + 1}-{last}", b[start:end]
+
+
+def _by_path(changes: Changes, indent: int) -> str:
+    """Return changes as JSON, with one line for each file."""
+    if not changes:
+        return "{}"
+    rows = ",\n".join(f"{' ' * (indent + 2)}{_json(path)}: {_json(hunks)}" for path, hunks in changes.items())
+    return f"{{\n{rows}\n{' ' * indent}}}"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,136 @@
+"""The directory of a sweep: it expands to what each point compiles to alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.emit.points_json import PointFiles, points_json
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.sweeps import compile_sweep, sweep_folders
+from jobc.compiler.pipeline.types import Compiled, Request, SweepFolder
+from jobc.trainer.rt.engines.engine import Failure
+from jobc.trainer.rt.points import apply_changes, read_points, write_point
+
+BACKENDS = {
+    "local": (),
+    "ssh": ("hosts=[a,b]", "nodes=2"),
+    "pdsh": ("hosts=[a,b]", "nodes=2"),
+    "accelerate": ("hosts=[a,b]", "nodes=2"),
+    "slurm": ("nodes=2", "backend.array_limit=2"),
+    "kubernetes": ("nodes=2", "image=a/b:1"),
+    "skypilot": ("nodes=2", "gpus=8", "gpu_type=H100"),
+}  # fmt: skip
+OWN_SCRIPT = ("train.py", "--lr", "0.1")
+
+
+def folders(*words: str, command: tuple[str, ...] | None = OWN_SCRIPT) -> list[Compiled | SweepFolder]:
+    return sweep_folders(compile_sweep(Request(words, command)))[0]
+
+
+def files(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Content and mode of every file."""
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): (path.read_bytes(), path.stat().st_mode) for path in paths}
+
+
+def written(folder: SweepFolder | Compiled, out: Path) -> Path:
+    return write_job(folder, out)
+
+
+@pytest.mark.parametrize(
+    ("backend", "command"),
+    [*((backend, OWN_SCRIPT) for backend in BACKENDS), ("local", None), ("slurm", None), ("kubernetes", None)],
+)
+def test_each_point_expands_to_what_it_compiles_to_alone(
+    backend: str, command: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    words = (f"backend={backend}", "name=lr", *BACKENDS[backend], "seed=0,1", "env.TEXT='a b',\"ü $x\"", "time=1h,2h")
+    words = (*words[:-1], "time=1h") if backend == "slurm" else words
+    compiled = compile_sweep(Request(words, command))
+    ((folder,), _) = sweep_folders(compiled)
+    assert isinstance(folder, SweepFolder) and folder.points == len(compiled) >= 4
+    sweep = written(folder, tmp_path)
+    assert len(files(sweep)) <= (9 if backend == "kubernetes" and command is None else 8)
+    points = read_points(sweep)
+    for job, point in zip(compiled, points.points, strict=True):
+        assert job.point is not None
+        write_point(sweep, points, point, tmp_path / f"point_{point.number}")
+        alone = compile_job(Request(job.point.words, command))
+        assert set(point.overrides) <= set(job.point.words)
+        assert files(tmp_path / f"point_{point.number}") == files(written(alone, tmp_path / "alone"))
+        assert point.job == alone.plan.run.folder and (point.label == job.where)
+
+
+def test_points_that_need_other_files_or_nodes_are_in_other_directories() -> None:
+    words = ("backend=slurm", "name=s", "seed=0,1", "nodes=2,4")
+    assert [folder.place for folder in folders(*words)] == ["s+nodes=2+sweep/slurm", "s+nodes=4+sweep/slurm"]
+    words = ("backend=slurm,local", "name=s", "seed=0,1")
+    assert [folder.place for folder in folders(*words)] == ["s+sweep/slurm", "s+sweep/local"]
+    words = ("backend=slurm", "name=s", "nodes=2,4")
+    assert [folder.place for folder in folders(*words)] == ["s+nodes=2/slurm", "s+nodes=4/slurm"]
+
+
+def test_a_limit_of_several_job_arrays_is_a_warning() -> None:
+    words = ("backend=slurm", "name=s", "seed=0,1", "nodes=2,4", "backend.array_limit=1")
+    _, (warning,) = sweep_folders(compile_sweep(Request(words, OWN_SCRIPT)))
+    assert warning.code == "JC4308" and "--nodes" in warning.because
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "is not valid JSON"),
+        ("[]", "does not describe"),
+        ('{"schema": 1, "lines": {}, "every_point": {}, "points": []}', "does not describe"),
+        ('{"lines": {}, "every_point": {}, "points": [{"label": "a", "job": "../a", "overrides": [], "changes": {}}]}',
+         "does not describe"),
+        ('{"lines": {"a": 1}, "every_point": {}, "points": [{"label": "a", "job": "a", "overrides": [],'
+         ' "changes": {"a": {"7": ["x"]}}}]}', "is damaged: point 0, a: there is no line 7"),
+        ('{"lines": {"a": 1}, "every_point": {}, "points": [{"label": "a", "job": "a", "overrides": [],'
+         ' "changes": {"../a": {"1": ["x"]}}}]}', "does not describe"),
+    ],
+)  # fmt: skip
+def test_a_damaged_points_json_is_reported(text: str, problem: str, tmp_path: Path) -> None:
+    sweep = tmp_path / "sweep"
+    sweep.mkdir()
+    (sweep / "a").write_text("one\n")
+    (sweep / "points.json").write_text(text)
+    with pytest.raises(Failure, match=problem):
+        points = read_points(sweep)
+        write_point(sweep, points, points.points[0], tmp_path / "point")
+
+
+def test_an_edited_file_whose_lines_differ_between_points_is_refused(tmp_path: Path) -> None:
+    (folder,) = folders("backend=local", "env.A=1,2")
+    sweep = written(folder, tmp_path)
+    points = read_points(sweep)
+    (sweep / "notes.txt").write_text("mine")
+    write_point(sweep, points, points.points[1], tmp_path / "one")
+    assert (tmp_path / "one/notes.txt").read_text() == "mine" and not (tmp_path / "one/points.json").exists()
+    (sweep / "launch.sh").write_text("# edited\n" + (sweep / "launch.sh").read_text())
+    with pytest.raises(Failure, match=r"launch\.sh was edited"):
+        write_point(sweep, points, points.points[1], tmp_path / "two")
+
+
+def test_applied_changes_give_the_other_text() -> None:
+    """Any texts: equal lines, none, many, without a last newline."""
+    import json
+    import random
+
+    source = random.Random(0)
+    for _ in range(300):
+        texts = ["".join(source.choices("ab\n", k=source.randrange(12))) for _ in range(4)]
+        directory, *points = ({"f": text} for text in texts)
+        written_points = [PointFiles("", "j", [], point) for point in points]
+        tree = json.loads(points_json(directory, written_points))
+        first = apply_changes(directory["f"], tree["every_point"].get("f", {}))
+        for point, entry in zip(points, tree["points"], strict=True):
+            assert apply_changes(first, entry["changes"].get("f", {})) == point["f"], (texts, entry)
+
+
+def test_changes_that_overlap_are_refused() -> None:
+    for changes in ({"2-3": ["x"], "3": ["y"]}, {"0": ["x"]}, {"3-2": []}, {"4": ["x"]}, {"x": []}):
+        with pytest.raises(ValueError, match="line"):
+            apply_changes("1\n2\n3", changes)
