@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -109,7 +110,11 @@ def write_point(sweep: Path, points: Points, point: Point, folder: Path) -> None
     shutil.copytree(sweep, folder, symlinks=True, ignore=_ignored)
     folder.chmod(0o755)
     for path, text in texts.items():
-        (folder / path).write_bytes(text.encode("utf-8", "surrogateescape"))
+        file = folder / path
+        mode = stat.S_IMODE(file.stat().st_mode)
+        file.unlink()  # it may be a symbolic link to a file elsewhere
+        file.write_bytes(text.encode("utf-8", "surrogateescape"))
+        file.chmod(mode)
 
 
 def _ignored(folder: str, names: Sequence[str]) -> list[str]:

@@ -109,6 +109,11 @@ def test_an_edited_file_whose_lines_differ_between_points_is_refused(tmp_path: P
     (sweep / "notes.txt").write_text("mine")
     write_point(sweep, points, points.points[1], tmp_path / "one")
     assert (tmp_path / "one/notes.txt").read_text() == "mine" and not (tmp_path / "one/points.json").exists()
+    (sweep / "launch.sh").rename(tmp_path / "elsewhere.sh")
+    (sweep / "launch.sh").symlink_to(tmp_path / "elsewhere.sh")
+    write_point(sweep, points, points.points[1], tmp_path / "linked")
+    assert (tmp_path / "linked/launch.sh").read_text() == (tmp_path / "one/launch.sh").read_text()
+    assert "export A=1\n" in (tmp_path / "elsewhere.sh").read_text(), "it is not written to"
     (sweep / "launch.sh").write_text("# edited\n" + (sweep / "launch.sh").read_text())
     with pytest.raises(Failure, match=r"launch\.sh was edited"):
         write_point(sweep, points, points.points[1], tmp_path / "two")
