@@ -164,7 +164,7 @@ def test_slurm_says_why_a_job_waits_and_what_it_would_refuse(cluster: Cluster, t
     wait_for(lambda: "RUNNING" in cluster.login.run("squeue --noheader --format=%T").stdout, "the other job")
     job = make(cluster, tmp_path / "next", "slurm", "nodes=4", command=("program.py", "-", "1"))
     assert job("submit")[0] == 0
-    wait_for(lambda: "waits for free nodes" in job("status")[1], "the reason")
+    wait_for(lambda: "waiting for free nodes" in job("status")[1], "the reason")
     assert "stopped by jobctl stop before it started" in job("stop")[1]
     busy.kill()
 

@@ -138,7 +138,7 @@ def test_storage_that_is_not_shared_or_not_written_is_told(make_cluster: MakeClu
     code, rows, said = job.table()
     failed = [(where, text) for level, where, text in rows if level == "FAIL"]
     assert code == 1 and {where for where, _ in failed} == {"node2", "node3"}, said
-    assert "must lie on storage that all hosts share" in dict(failed)["node2"]
+    assert "must be on storage that all hosts share" in dict(failed)["node2"]
     assert any("Read-only file system" in text for where, text in failed if where == "node3")
 
 

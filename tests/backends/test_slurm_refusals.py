@@ -79,8 +79,8 @@ def test_who_follows_waits_until_the_controller_is_back(cluster: Cluster, tmp_pa
 
 REFUSED = {
     "queue.name=nosuch": "invalid partition specified: nosuch",
-    "gpus=3": "no node has all of gpus, gpu_type, cpus and mem",
-    "gpu_type=h100 gpus=1": "no node has all of gpus, gpu_type, cpus and mem",
+    "gpus=3": "no node satisfies gpus, gpu_type, cpus and mem together",
+    "gpu_type=h100 gpus=1": "no node satisfies gpus, gpu_type, cpus and mem together",
     "mem=900GiB": "Memory specification can not be satisfied",
     "cpus=400": "400 cores a node, and partition main has nodes of at most 16",
     "time=5d": "a time limit of 5-00:00:00, and partition main allows 01:00:00",

@@ -71,7 +71,7 @@ def test_stopping_a_sweep_starts_none_of_those_that_wait(cluster: Cluster, tmp_p
     job = sweep(cluster, tmp_path / "job", *words, command=("program.py", "-", "300"))
     assert job("submit", T="abc")[0] == 0
     wait_for(lambda: bool(list(job.project.glob("runs/*/*/logs/rank_00.log"))), "the first point")
-    assert "it waits for other points of the sweep" in job("status")[1]
+    assert "waiting for other points of the sweep" in job("status")[1]
     code, said = job("stop")
     assert code == 0 and said.count("stopped by jobctl stop") == 3, said
     assert len(list(job.project.glob("runs/*/*/logs/rank_00.log"))) == 1

@@ -122,7 +122,7 @@ def test_a_shell_is_on_a_node_of_the_live_run_or_on_one_of_its_own(cluster: Clus
     code, said = job("shell", "--", "uname", "-n")
     assert code == 0 and re.search("^node[1-4]$", said, re.MULTILINE), said
     code, said = job("shell", "1", "--", "true")
-    assert code == 2 and said.startswith("error: there is no node 1, for no run is live\n"), said
+    assert code == 2 and said.startswith("error: node 1 does not exist, because no run is live\n"), said
 
 
 def test_the_cores_per_task_of_an_allocation_cut_no_rank(cluster: Cluster, tmp_path: Path) -> None:

@@ -417,7 +417,7 @@ def test_all_points_of_a_sweep_are_marked_first_and_then_stopped(demo: Stop) -> 
     assert code == 0 and demo.signals("scancel") == ["scancel --signal=TERM 9_0", "scancel 9_1"]
     assert [(point.path / "control/STOP").exists() for point in points] == [True, True, False]
     assert output.startswith("sweep s: SIGTERM to all points that have not ended\nsweep s of demo, job array 9: ")
-    assert output.count("stopped by jobctl stop before it had started") == 2 and output.count("done (exit 0)") == 1
+    assert output.count("stopped by jobctl stop before it started") == 2 and output.count("done (exit 0)") == 1
     assert output.endswith("    3  x=3  not started\n")
 
 
