@@ -82,7 +82,7 @@ REFUSED = {
     "gpus=3": "no node satisfies gpus, gpu_type, cpus and mem together",
     "gpu_type=h100 gpus=1": "no node satisfies gpus, gpu_type, cpus and mem together",
     "mem=900GiB": "Memory specification can not be satisfied",
-    "cpus=400": "400 cores a node, and partition main has nodes of at most 16",
+    "cpus=400": "400 cores per node, and partition main has nodes of at most 16",
     "time=5d": "a time limit of 5-00:00:00, and partition main allows 01:00:00",
     "nodes=9": "9 nodes, and partition main has or allows 4",
     "backend.constraint=a100": "Invalid feature specification",
@@ -110,5 +110,5 @@ def test_submit_where_slurm_is_not_says_so(cluster: Cluster, tmp_path: Path) -> 
         if not program.startswith(("sbatch", "srun", "squeue")):
             (bare / program).symlink_to(f"/usr/bin/{program}")
     code, said = job("submit", PATH=str(bare))
-    assert code == 1 and "no sbatch on login" in said, said
+    assert code == 1 and "sbatch not found on login" in said, said
     assert not (job.project / "runs").exists()

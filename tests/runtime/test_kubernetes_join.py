@@ -212,7 +212,7 @@ def test_a_pod_checks_a_start_of_ranks_if_the_job_asks_for_it(tmp_path: Path) ->
     bad = Pods(tmp_path / "bad", {"preflight": True, "storage_root": "/proc/x"})
     code, output = bad.call()
     assert code == 1 and "FAIL" in output and "\nnot ready: " in output
-    assert output.endswith("jobc: this pod cannot start the job: this node ends with 1\n")
+    assert output.endswith("jobc: this pod cannot start the job: this node exits with 1\n")
     assert "not ready" not in bad.call("smoke", JOBC_PAYLOAD="smoke")[1]
 
 
