@@ -16,9 +16,10 @@ from typing import ClassVar
 import pytest
 
 from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.sweeps import compile_sweep, sweep_folders
 from jobc.compiler.pipeline.types import Request
 from jobc.compiler.testing.suite import BackendSuite
-from jobc.tests.backends.pods import BASE, Job, Rack
+from jobc.tests.backends.pods import BASE, PLAIN, Job, Rack
 from jobc.tests.podrunner import KUBECTL, PodRunner
 from jobc.tests.testbed import Cluster, wait_for
 
@@ -309,6 +310,20 @@ def test_kubectl_apply_by_hand_makes_its_own_run(make: Make) -> None:
     subprocess.run([KUBECTL, "delete", "job", job.name], env=environment, check=True, capture_output=True)
     code, said = job("submit", "--wait")
     assert code == 0, said  # the ConfigMap and the Service were still there
+
+
+def test_a_sweep_is_a_job_for_each_point(make: Make, tmp_path: Path) -> None:
+    job = make("nodes=1", program="0 0")
+    words = (*BASE, *PLAIN, "name=swept", "nodes=1", "procs=1", "env.X=1,2")
+    request = Request(words, ("bash", "-c", "echo this is $X"))
+    ((folder,), _) = sweep_folders(compile_sweep(request))
+    sweep = Job(job.runner, job.storage, write_job(folder, tmp_path / "artifacts"))
+    code, said = sweep("submit", "--wait")
+    assert code == 0 and said.count(": started, run ") == 2, said
+    said = sweep("status")[1]
+    assert "2 done" in said, said
+    logs = [*job.storage.glob("runs/swept+env.X=*/*/logs/rank_00.log")]
+    assert sorted(log.read_text().splitlines()[-1] for log in logs) == ["this is 1", "this is 2"]
 
 
 def test_a_pod_that_comes_late_is_waited_for(make: Make, cluster: Cluster) -> None:
