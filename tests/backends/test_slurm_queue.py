@@ -112,7 +112,7 @@ def test_a_job_gets_no_variable_of_the_shell_but_those_that_slurm_needs(monkeypa
         ("PartitionNodeLimit main,other 9 1 1:00", "MaxNodes=4", ""),  # another one may take it
         ("PartitionTimeLimit main 1 1 5-00:00:00", "MaxTime=01:00:00", "a time limit of 5-00:00:00, and partition"),
         ("PartitionTimeLimit main 1 1 UNLIMITED", "MaxTime=01:00:00", ""),
-        ("BadConstraints main 1 400 1:00", "MaxTime=UNLIMITED", "400 cores a node, and partition main has nodes of at"),
+        ("BadConstraints main 1 400 1:00", "MaxTime=UNLIMITED", "400 cores per node, and partition main has nodes of at"),
         ("PartitionDown main 1 16 1:00", "MaxNodes=4 MaxTime=1:00", ""),
         ("", "", ""),
     ],
@@ -188,5 +188,5 @@ def test_a_shell_is_a_step_beside_the_run_on_the_node_of_that_rank(tmp_path: Pat
     assert words[:7] == ["srun", "--jobid=17", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=n9", "--mpi=none"]
     assert words[-4:] == ["bash", f"{tmp_path}/artifact/3/launch.sh", "1", "shell"]
     assert {"JOBC_HEAD_ADDR=n7", "JOBC_ATTEMPT=3", "JOBC_NODE_LIST=n[7,9]", "JOBC_NODE_RANK=1"} < set(words)
-    with pytest.raises(Failure, match=r"^there is no node 2$"):
+    with pytest.raises(Failure, match=r"^node 2 does not exist$"):
         words_beside(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 2, [])
