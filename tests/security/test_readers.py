@@ -65,7 +65,7 @@ def test_the_reader_refuses_each_hostile_file_at_once_with_a_phrase(what: str, t
     with pytest.raises(Unreadable) as refused:
         read_json(path)
     assert time.monotonic() - begin < 5
-    assert refused.value.reason.startswith(("is ", "has ", "does not ", "cannot "))
+    assert refused.value.reason.startswith(("is ", "has ", "contains ", "does not ", "cannot "))
     assert len(refused.value.reason) < 120 and "\n" not in refused.value.reason
 
 
