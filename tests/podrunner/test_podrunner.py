@@ -19,7 +19,8 @@ from .runner import NAMESPACE
 ENGINE = pytest.mark.engine
 
 SAVES = (
-    "import signal,sys,time; signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1), sys.exit(75))); time.sleep(60)"
+    "import signal,sys,time; signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1), sys.exit(75)));"
+    "print('up', flush=True); time.sleep(60)"
 )
 
 
@@ -165,9 +166,15 @@ def test_only_the_failed_index_is_replaced_and_others_run_on(run: Run) -> None:
 @ENGINE
 def test_an_eviction_is_ignored_and_a_plain_deletion_counts(run: Run) -> None:
     job = run("python", "-c", SAVES, spec={"backoffLimit": 0, **RULES})
-    wait_for(lambda: len(job.pods("Running")) == 1, "the pod")
+
+    def is_up() -> bool:
+        """Whether a pod that is not being deleted handles SIGTERM."""
+        pods = [pod for pod in job.pods("Running") if "deletionTimestamp" not in pod["metadata"]]
+        return any("up" in job.runner.log(pod) for pod in pods)
+
+    wait_for(is_up, "the pod")
     job.runner.evict(job.pods()[0]["metadata"]["name"])
-    wait_for(lambda: any("deletionTimestamp" not in pod["metadata"] for pod in job.pods("Running")), "another pod")
+    wait_for(is_up, "another pod")
     assert not has(job.job, "FailureTarget") and not job.job["status"]["failed"]
     with job.runner.store.changed:
         job.pods("Running")[-1]["metadata"]["deletionTimestamp"] = "now"
