@@ -51,7 +51,7 @@ def test_a_word_is_a_folder_a_run_id_or_the_name_of_a_job() -> None:
     assert artifacts_of("status", ["runs/a/new"]) == ([new], [])
     assert artifacts_of("status", ["old"]) == ([newer], [])
     assert artifacts_of("logs", ["a", "--tail", "3"]) == ([new], ["--tail", "3"])
-    assert artifacts_of("logs", [str(old), "new", "7", "--follow"]) == ([old, new], ["7", "--follow"])
+    assert artifacts_of("logs", [str(old), "new", "--point", "7"]) == ([old, new], ["--point", "7"])
 
 
 def test_commands_that_change_something_take_no_names() -> None:
