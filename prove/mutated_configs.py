@@ -261,12 +261,13 @@ def _value_lines(compiled: Compiled) -> dict[str, str]:
     numbers = [n for n, line in enumerate(template, 1) if re.match(r"export {{ name \||  {{ word \|", line)]
     # 1: its last line
     origins = {f"jobc:compiler/templates/launch.sh.j2:{n + offset}" for n in numbers for offset in (0, 1)}
-    text = next(file.text for file in compiled.artifacts if file.path == "launch.sh").split("\n")
+    texts = {file.path: file.text.split("\n") for file in compiled.artifacts}
+    path, indent = ("launch.sh", "") if "launch.sh" in texts else ("job.yaml", "    ")  # in its ConfigMap
     lines_by_key: dict[str, str] = {}
-    for line, (keys_of_line, origin) in zip(text, compiled.source_map.files["launch.sh"], strict=False):
+    for line, (keys_of_line, origin) in zip(texts[path], compiled.source_map.files[path], strict=False):
         if origin in origins:
             for key in keys_of_line:
-                lines_by_key[key] = f"{lines_by_key.get(key, '')}{line}\n"
+                lines_by_key[key] = f"{lines_by_key.get(key, '')}{line.removeprefix(indent)}\n"
     return lines_by_key
 
 
