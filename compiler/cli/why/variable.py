@@ -44,8 +44,9 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
         settings = []  # those lines apply to a single process
     yield from _all(job, "set", name, settings, printed, reads := dict[str, None]())
     for path, pattern in assignment.words if assignment is not None else ():
-        lines = job.files.get(path, ())
-        passed = [(path, n) for n, line in enumerate(lines, 1) if re.search(pattern, line.strip())]
+        place = _carrier(job, path)
+        lines = job.files.get(place, ())
+        passed = [(place, n) for n, line in enumerate(lines, 1) if re.search(pattern, line.strip())]
         yield from _all(job, "passed", "", passed, printed, reads)
     for variable in assignment.reads if assignment is not None else ():
         reads[variable] = None
@@ -154,6 +155,12 @@ def _read_at(job: Job, key: str) -> list[str]:
     rows = enumerate(job.source_map.files.get(JOB, ()), 1)
     numbers = [n for n, (keys, template) in rows if keys == (key,) and template.startswith(f"data at {NODE}.")]
     return [job.show_written(JOB, number) for number in numbers[:1]]
+
+
+def _carrier(job: Job, path: str) -> str:
+    """Return the path, or the file that carries its text (CarryingBackend)."""
+    carriers = (file for file, lines in job.files.items() if f"  {path}: |" in lines)
+    return path if path in job.files else next(carriers, path)
 
 
 def _settings(job: Job, name: str) -> list[tuple[str, int]]:
