@@ -14,7 +14,7 @@ from .pod import CONTAINER
 At = tuple[str | int, ...]
 
 USAGE = """\
-job.yaml: job {name} on Kubernetes. The ConfigMap below has launch.sh, which says what each pod does.
+job.yaml: job {name} on Kubernetes. Each pod runs launch.sh, in the ConfigMap below.
 usage: {apply} -f job.yaml     ./jobctl submit also sends your code, runs checks and records the run
 The name ends with a digest of the plan, so that different plans have different names."""
 AGAIN = {

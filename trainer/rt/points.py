@@ -147,6 +147,6 @@ def apply_changes(text: str, changes: Mapping[str, Sequence[str]]) -> str:
         first, last, is_inserted = int(match[1]), int(match[2] or match[1]), bool(match[3])
         first = last if is_inserted else first - 1
         if not 0 <= first <= last <= end or (first == last and not is_inserted):
-            raise ValueError(f"there is no line {name}, or it is changed twice")
+            raise ValueError(f"line {name} does not exist, or is changed twice")
         lines[first:last], end = replacement, first
     return "\n".join(lines)

@@ -241,9 +241,7 @@ def created_run(job_id: str) -> Path:
 
 
 def artifact_of(run: Path, first_attempt: int, attempt: int) -> Path:
-    """Return the artifact of an attempt; if it is missing, that of the first attempt of this job, to which a link is
-    made, or a copy where there are no links.
-    """
+    """Return the artifact of an attempt. If it is missing, link or copy that of the first attempt of this job."""
     numbers = numbers_of_copies(run)
     if attempt not in numbers and not link_attempt(run, attempt, numbers[first_attempt]):
         unfinished = run / f"artifact/.{attempt}.{os.getpid()}"

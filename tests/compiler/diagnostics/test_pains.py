@@ -34,7 +34,7 @@ def goldens(pain: dict[str, Any]) -> list[Path]:
 
 
 def _is_of_a_sweep(file: Path) -> bool:
-    """Whether the file starts points, each of which has a file of that name of its own."""
+    """Whether the file belongs to a sweep, whose points have their own version of it."""
     overrides = file.parents[1] / "overrides.txt"
     return overrides.is_file() and overrides.read_text().startswith("-m\n")
 

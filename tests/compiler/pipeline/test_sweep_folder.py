@@ -87,7 +87,7 @@ def test_a_limit_of_several_job_arrays_is_a_warning() -> None:
         ('{"lines": {}, "every_point": {}, "points": [{"label": "a", "job": "../a", "overrides": [], "changes": {}}]}',
          "does not describe"),
         ('{"lines": {"a": 1}, "every_point": {}, "points": [{"label": "a", "job": "a", "overrides": [],'
-         ' "changes": {"a": {"7": ["x"]}}}]}', "is damaged: point 0, a: there is no line 7"),
+         ' "changes": {"a": {"7": ["x"]}}}]}', "is damaged: point 0, a: line 7 does not exist"),
         ('{"lines": {"a": 1}, "every_point": {}, "points": [{"label": "a", "job": "a", "overrides": [],'
          ' "changes": {"../a": {"1": ["x"]}}}]}', "does not describe"),
     ],

@@ -65,8 +65,9 @@ class Loop:
         run = f"--{'resume' if point.is_started else 'run-id'}={point.run.id}"
         words = [sys.executable, "-I", "-S", program, "submit", f"--point={number}", run]
         with open(self._log(point), "wb") as log:
-            options = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
-            process = subprocess.Popen([*words, *self.words], start_new_session=True, **options)  # type: ignore[call-overload]
+            process = subprocess.Popen(
+                [*words, *self.words], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
         self.starting.append((point, process))
 
     def _log(self, point: PointRun) -> str:
