@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import json
 import os
 import signal
@@ -198,11 +199,21 @@ def fork_server(*also: str) -> ForkServer:
     return ForkServer(*also)
 
 
+@functools.cache
+def ports() -> Iterator[int]:
+    """Below the ports that Linux gives to outgoing connections, and 500 for each process of pytest-xdist."""
+    first = 20_000 + 500 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    return itertools.cycle(range(first, first + 500))
+
+
 def free_port() -> int:
-    """A port that was free a moment ago."""
+    """A port that nobody listens on, and that no outgoing connection takes before the ranks listen."""
+    return next(port for port in ports() if not is_listened_on(port))
+
+
+def is_listened_on(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def clean_environment() -> dict[str, str]:
