@@ -1,10 +1,10 @@
-"""The reader of untrusted small files, for the compiler: trainer/rt/untrusted_files.py, which nodes run as well."""
+"""The reader of untrusted small files, for the compiler: runtime/system/untrusted_files.py, which nodes run as well."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from ..trainer.rt.untrusted_files import (
+from ..runtime.system.untrusted_files import (
     KIB,
     MIB,
     MOST_DEPTH,

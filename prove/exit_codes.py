@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from jobc.trainer.rt.exit_codes import PRIORITY
+from jobc.runtime.exit_codes import PRIORITY
 
 from .campaign import Campaign, expect, k_of_n_by
 from .job import STAND_IN, Job

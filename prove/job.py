@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jobc.runtime.system.untrusted_files import Unreadable
 from jobc.trainer.loop.metrics import read, training_steps
-from jobc.trainer.rt.untrusted_files import Unreadable
 
 TIMEOUT_S = 600  # patience, not a claim: a machine may be busy
 STAND_IN = Path(__file__).resolve().with_name("stand_in.py")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jobc.trainer.rt.head_port import CANDIDATES
+from jobc.runtime.network.head_port import CANDIDATES
 
 from .campaign import Campaign, expect, k_of_n_by
 from .job import Job

@@ -22,17 +22,17 @@ def write_program(folder: Path, uses_trainer: bool = True, backend: str = "") ->
 
 
 def module_of(program: Path, path: str) -> str:
-    """The text of a module: path below jobc_trainer/."""
+    """The text of a module: its path in jobctl"""
     with zipfile.ZipFile(program) as archive:
-        return archive.read(f"jobc_trainer/{path}").decode()
+        return archive.read(path).decode()
 
 
 def change_program(program: Path, modules: Mapping[str, str]) -> None:
-    """Replace modules of it: path below jobc_trainer/ -> text. Its first line, before the zip file, stays."""
+    """Replace modules of it: path in jobctl -> text. Its first line, before the zip file, stays."""
     line = program.read_bytes().partition(b"PK")[0]
     with zipfile.ZipFile(program) as archive:
         texts = {name: archive.read(name) for name in archive.namelist()}
-    texts |= {f"jobc_trainer/{path}": text.encode() for path, text in modules.items()}
+    texts |= {path: text.encode() for path, text in modules.items()}
     with program.open("wb") as file:
         file.write(line)
         with zipfile.ZipFile(file, "w") as archive:

@@ -15,6 +15,7 @@ from typing import get_type_hints
 import torch
 from torch import Tensor, nn
 
+from ..runtime.system.untrusted_files import Unreadable, is_count, open_regular, read_json
 from .checkpoint import safe_pickle
 from .checkpoint.snapshot import copy_to_cpu
 from .checkpoint.verified import torch_file
@@ -24,7 +25,6 @@ from .config.target import Target
 from .files.durable_files import replace_durably, sha256_of
 from .lifecycle.errors import BrokenInput
 from .models.build import DataSizes, build_model
-from .rt.untrusted_files import Unreadable, is_count, open_regular, read_json
 
 
 @dataclass(frozen=True)

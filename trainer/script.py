@@ -29,6 +29,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from ..runtime import exit_codes
 from .checkpoint.background_save import Keep, Saver
 from .checkpoint.random_state import RandomState
 from .checkpoint.safe_pickle import refuse_what_cannot_be_read
@@ -44,7 +45,6 @@ from .lifecycle.errors import BrokenInput, PeerLost
 from .lifecycle.exit_rank import exit_with_error, exit_without_teardown, known_cause, print_error_once
 from .lifecycle.stop_signals import StopSignals
 from .loop.metrics import MetricsFile, flush_interval
-from .rt import exit_codes
 
 STATE, RANDOM, ABOUT = "state.pt", "rng.pt", "state.json"  # the files of a checkpoint
 FLUSH_S, FILE_BYTES = 1.0, 256 * 2**20  # of metrics: the defaults of metrics.flush_s and metrics.max_mib

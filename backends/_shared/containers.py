@@ -1,6 +1,6 @@
 """Containers that launch.sh itself enters, on backends whose nodes already exist: docker, apptainer.
 
-launch.sh and trainer/rt/container.py do all the work, so a backend only states which runtimes its nodes may have.
+launch.sh and runtime/containers/ do all the work, so a backend only states which runtimes its nodes may have.
 """
 
 from __future__ import annotations

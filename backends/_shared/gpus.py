@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...trainer.rt.gpu_names import is_of_type
+from ...runtime.system.gpu_names import is_of_type
 
 # GPU -> the maximum number in one cloud machine.
 GPUS: Mapping[str, int] = {

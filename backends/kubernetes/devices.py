@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from ...compiler.plan.launch_plan import LaunchPlan
-from ...trainer.rt.gpu_names import is_of_type
+from ...runtime.system.gpu_names import is_of_type
 from .options import KubernetesOptions
 
 RDMA_PROFILES = ("infiniband", "roce", "efa")

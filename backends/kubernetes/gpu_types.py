@@ -3,9 +3,9 @@
 In   the plan and the options
 Out  the label and its values; no values if no node can have one, which JC4521 reports
 Nobody labels a node `H100`: NVIDIA's discovery writes the product's name, AMD's and GKE theirs. So H100 matches every
-product of that type (trainer/rt/gpu_names.py, which compares the driver's names on hosts), unless `backend.gpu_labels`
-defines it for this cluster. Nodes whose GPUs are shared or in MIG slices have other names (…-SHARED, …-MIG-1g.5gb) and
-do not match, because `gpus` counts whole GPUs.
+product of that type (runtime/system/gpu_names.py, which compares the driver's names on hosts), unless
+`backend.gpu_labels` defines it for this cluster. Nodes whose GPUs are shared or in MIG slices have other names
+(…-SHARED, …-MIG-1g.5gb) and do not match, because `gpus` counts whole GPUs.
 
 Source: nvidia.com/gpu.product: GPU feature discovery 0.20 (internal/lm/resource.go: the driver's name with dashes for
 spaces); names from NVIDIA/open-gpu-kernel-modules 595.45.04, README "Compatible GPUs", and V100 as nodes show it.
@@ -20,7 +20,7 @@ import re
 from collections.abc import Mapping
 
 from ...compiler.plan.launch_plan import LaunchPlan
-from ...trainer.rt.gpu_names import is_of_type
+from ...runtime.system.gpu_names import is_of_type
 from .options import KubernetesOptions
 
 DISCOVERED = {"nvidia.com/gpu": "nvidia.com/gpu.product", "amd.com/gpu": "amd.com/gpu.product-name"}  # by resource

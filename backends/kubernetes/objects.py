@@ -12,7 +12,7 @@ from typing import Any
 
 from ...compiler.emit.render import Given, Omit, of
 from ...compiler.plan.launch_plan import LaunchPlan
-from ...trainer.rt import exit_codes
+from ...runtime import exit_codes
 from . import extra
 from .names import own_name
 from .options import KubernetesOptions
@@ -84,7 +84,7 @@ def gang(options: KubernetesOptions) -> dict[str, Any]:
 def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """Return the Job spec: all pods start at once, one per index. A failed pod is replaced, so that its log is kept.
 
-    backoffLimit counts pods, and when one node fails all others end as well (trainer/rt/peers.py, joining.py), so each
+    backoffLimit counts pods, and when one node fails all others end as well (runtime/supervisor/peers.py), so each
     requeue of the job uses up `nodes` of it. A JobSet restarts the whole Job itself, so there the limit is 0.
     """
     alone = options.flavor == "job"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 
-from ...trainer.rt.engines.checking import CheckingEngine
-from ...trainer.rt.engines.engine import Job
-from ...trainer.rt.engines.hosts_engine import HostsEngine
-from ...trainer.rt.engines.one_machine import OneMachineEngine
-from ...trainer.rt.engines.run import shell_word, verb_words
-from ...trainer.rt.new_run import NewRun
-from ...trainer.rt.node_start import become_node, start_in_background
+from ...runtime.engines.checking import CheckingEngine
+from ...runtime.engines.engine import Job
+from ...runtime.engines.hosts_engine import HostsEngine
+from ...runtime.engines.new_run import NewRun
+from ...runtime.engines.one_machine import OneMachineEngine
+from ...runtime.node.node_start import become_node, start_in_background
+from ...runtime.run_folder.run import shell_word, verb_words
 
 
 class LocalEngine(OneMachineEngine):

@@ -5,6 +5,6 @@ Packed into jobctl; Python 3.8.
 
 from __future__ import annotations
 
-from ...trainer.rt.engines.hosts_engine import HostsEngine
+from ...runtime.engines.hosts_engine import HostsEngine
 
 ENGINE = HostsEngine

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...trainer.rt.engines.engine import Failure
-from ...trainer.rt.points import POINTS, read_points, write_point
+from ...runtime.run_folder.points import POINTS, read_points, write_point
+from ...runtime.system.failure import Failure
 from ..artifacts.diff import ABSENT, Change, Comparison, DamagedRecord, Side, compare, without_records
 from ..artifacts.recompile import is_sweep, read_recorded_request
 from ..diagnostics.diagnostic import CompileError, Diagnostic

@@ -80,7 +80,7 @@ def _show_verb_options(verb: str) -> None:
 
 
 def _show_ls_options() -> None:
-    from ...trainer.rt.verbs.ls import OPTIONS
+    from ...runtime.verbs.ls import OPTIONS
 
     for option, text in OPTIONS.items():
         put_text(f"  {option:<18} {text}")

@@ -1,4 +1,4 @@
-"""jobc ls: list the runs of all jobs, newest first. Finds the run roots for trainer/rt/verbs/ls.py, which lists runs.
+"""jobc ls: list the runs of all jobs, newest first. Finds the run roots for runtime/verbs/ls.py, which lists runs.
 
 jobc ls              in JOBC_RUN_ROOT; else in runs/ and the run roots of the artifacts in artifacts/
 jobc ls FOLDER …     in these folders
@@ -10,9 +10,10 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ...trainer.rt.engines.engine import JOB_FILE, Failure
-from ...trainer.rt.engines.values import settings
-from ...trainer.rt.verbs.ls import OPTIONS, ls
+from ...runtime.run_folder.artifact_copies import JOB_FILE
+from ...runtime.system.failure import Failure
+from ...runtime.system.values import settings
+from ...runtime.verbs.ls import OPTIONS, ls
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from .arguments import Arguments
 

@@ -49,7 +49,7 @@ def _newest_copy(folder: Path) -> Path:
 
 def _run_called(command: str, word: str) -> Path | None:
     """Return the run with that ID, or the newest run of the job with that name."""
-    from ...trainer.rt.verbs.run_list import find_runs
+    from ...runtime.verbs.run_list import find_runs
     from .ls import run_roots
 
     roots = [root for root in dict.fromkeys(run_roots()) if root.is_dir()]

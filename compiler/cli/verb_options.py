@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ...trainer.rt.engines.engine import Engine, Job
+from ...runtime.engines.engine import Engine, Job
 from ..plugins.registry import Plugin, find_plugins
 
 
@@ -24,7 +24,7 @@ def options_of(verb: str) -> dict[str, str]:
 
 def options_with(plugin: Plugin, verb: str) -> dict[str, str]:
     """Return option -> description of a verb on one backend."""
-    module: Any = import_module(f"...trainer.rt.verbs.{verb}", __package__)
+    module: Any = import_module(f"...runtime.verbs.{verb}", __package__)
     return dict(_described(module.parser(_engine(plugin))))
 
 

@@ -1,4 +1,4 @@
-"""Write points.json, the differences between the points of a sweep. trainer/rt/points.py reads it.
+"""Write points.json, the differences between the points of a sweep. runtime/run_folder/points.py reads it.
 
 In   the files of the sweep's directory, and those of every point
 Out  points.json: one line for each file that differs
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from .line_diff import opcodes
 
-POINTS = "points.json"  # as in trainer/rt/points.py, whose imports no compile needs
+POINTS = "points.json"  # as in runtime/run_folder/points.py, whose imports no compile needs
 MOST_REPLACED = 50  # lines: beyond these, inserted and removed lines are searched for
 
 Changes = dict[str, dict[str, list[str]]]
@@ -20,7 +20,7 @@ Changes = dict[str, dict[str, list[str]]]
 
 @dataclass(frozen=True)
 class PointFiles:
-    """One point. label, job, overrides: as in trainer/rt/points.py; files: path -> text of each file"""
+    """One point. label, job, overrides: as in runtime/run_folder/points.py; files: path -> text of each file"""
 
     label: str
     job: str

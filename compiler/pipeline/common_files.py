@@ -163,7 +163,7 @@ def _gpu_type(v: Any) -> str | None:
     return gpu_type
 
 
-_NODE: Mapping[str, Any] = {  # what programs on a node read: trainer/rt/node_settings.py
+_NODE: Mapping[str, Any] = {  # what programs on a node read: runtime/node/node_settings.py
     "name": of.plan.name,
     "run_folder": of.plan.run.folder,
     "nodes": of.plan.topology.nodes,

@@ -2,6 +2,7 @@
 
 It contains the modules that this job can need: the verbs with the backend's engine, and the programs that run on nodes,
 each with its imports. A job with the bundled trainer gets the whole trainer.
+The packages runtime/ and trainer/ are named jobc_runtime and jobc_trainer in it, the engine jobc_engine.
 On the nodes it needs Python with torch, and bash, but not jobc.
 """
 
@@ -15,23 +16,27 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from ...runtime.__main__ import PROGRAMS
 from ..emit.artifact import Artifact
 from ..plan.launch_plan import LaunchPlan
 from ..plugins.registry import PACKAGE
 
 PROGRAM = "jobctl"  # its path in an artifact
-ENGINE = "jobc_engine"  # in jobctl
-MODULES = "jobc_trainer"
-_TRAINER = PACKAGE / "trainer"
+ENGINE, RUNTIME, TRAINER = "jobc_engine", "jobc_runtime", "jobc_trainer"  # in jobctl
 _PACKED = (".py", ".b85", ".txt")
-_FROM_TRAINER = re.compile(rb"^( *)from (?:\.{3,}|jobc\.)trainer\.", re.MULTILINE)  # packed as jobc_trainer in jobctl
+_OF_JOBC = re.compile(rb"^( *from )(?:\.{2,}|jobc\.)(runtime|trainer)\b", re.MULTILINE)
 _ENGINE_ON_NODES = ("batch", "job_variables", "join")  # modules of an engine
-_PROGRAMS = ("launch", "node", "node_checks", "node_failure", "rank", "reach", "spawn", "supervise")
-_ON_NODES = (*(f"rt/{name}.py" for name in _PROGRAMS), "smoke.py", "script.py")
+_ON_NODES = ("launch", "node", "node_checks", "node_failure", "rank", "reach", "spawn", "supervise")
+_PROGRAM_FILES = tuple(f"{PROGRAMS[name]}/{name}.py" for name in _ON_NODES)
+_OF_TRAINER = (f"{TRAINER}/smoke.py", f"{TRAINER}/script.py")  # on the nodes of every job
 # Modules that only some jobs have. Others import them where such a job needs them.
-_OF_PROGRAMS = {"container": ("container",), "depot": ("depot", "bucket_run"), "mpi": ("mpi",)}
+_OF_PROGRAMS = {
+    "container": (f"{RUNTIME}/containers/container.py",),
+    "depot": (f"{RUNTIME}/storage/depot.py", f"{RUNTIME}/storage/bucket_run.py"),
+    "mpi": (f"{RUNTIME}/ranks/mpi.py",),
+}
 # Includes imports in functions. ast.parse() finds the same (tests/compiler/pipeline/test_library.py) in 100 ms.
-_IMPORT = re.compile(rf"^ *from (\.+|{MODULES}\.)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+_IMPORT = re.compile(r"^ *from (\.+|jobc_)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?: .*\n|\n)+", re.MULTILINE)
 
 
@@ -78,49 +83,52 @@ def program_on_nodes(contents: Contents, backend: Path) -> bytes:
 
 def modules(contents: Contents, backend: Path | None = None) -> dict[str, bytes]:
     """Return the files to pack, by their paths in the archive: __main__.py first, then sorted."""
-    files = {f"{MODULES}/{path}": file.read_bytes() for path, file in trainer_files().items()}
-    files |= _engine(backend) if backend is not None else {}
-    barred = {
-        f"{MODULES}/rt/{module}.py"
-        for name, names in _OF_PROGRAMS.items()
-        for module in names
-        if name not in contents.programs
-    }
+    files = {path: renamed(file.read_bytes()) for path, file in (source_files() | _engine(backend)).items()}
+    barred = {path for name, paths in _OF_PROGRAMS.items() if name not in contents.programs for path in paths}
     roots = [path for path in files if _is_root(path, contents)]
-    roots += [f"{MODULES}/rt/{module}.py" for name in contents.programs for module in _OF_PROGRAMS[name]]
+    roots += [path for name in contents.programs for path in _OF_PROGRAMS[name]]
     if not contents.verbs and f"{ENGINE}/__init__.py" in files:
         files[f"{ENGINE}/__init__.py"] = b""  # it imports the verbs' part of the engine
     needed = _with_imports({path: text for path, text in files.items() if path not in barred}, roots)
-    return {"__main__.py": files[f"{MODULES}/rt/__main__.py"]} | {path: needed[path] for path in sorted(needed)}
+    return {"__main__.py": files[f"{RUNTIME}/__main__.py"]} | {path: needed[path] for path in sorted(needed)}
 
 
 def _is_root(path: str, contents: Contents) -> bool:
     """Return whether the program needs a module that no other one imports."""
     package, _, below = path.partition("/")
-    if package == MODULES and contents.trainer and contents.nodes and not below.startswith("rt/"):
-        return True
-    if package != MODULES:
-        return contents.nodes if Path(path).stem in _ENGINE_ON_NODES else contents.verbs
-    is_verb = below.startswith("rt/verbs/") or below == "rt/task.py"
-    return (contents.verbs and is_verb) or (contents.nodes and below in _ON_NODES)
+    if package == RUNTIME:
+        is_verb = below.startswith("verbs/") or below in ("node/task.py", "engines/table.py")
+        return contents.verbs if is_verb else contents.nodes and below in _PROGRAM_FILES
+    if package == TRAINER:
+        return contents.nodes and (contents.trainer or path in _OF_TRAINER)
+    return contents.nodes if Path(path).stem in _ENGINE_ON_NODES else contents.verbs
 
 
-def trainer_files() -> dict[str, Path]:
-    """Return the files of the trainer by their paths in its folder, which use slashes."""
-    found = {file.relative_to(_TRAINER).as_posix(): file for file in _TRAINER.rglob("*") if file.suffix in _PACKED}
-    return {path: found[path] for path in sorted(found) if "__pycache__" not in path}
+def source_files() -> dict[str, Path]:
+    """Return the files of runtime/ and trainer/ by their paths in jobctl."""
+    folders = {RUNTIME: PACKAGE / "runtime", TRAINER: PACKAGE / "trainer"}
+    files = {
+        f"{name}/{file.relative_to(folder).as_posix()}": file
+        for name, folder in folders.items()
+        for file in folder.rglob("*")
+        if file.suffix in _PACKED
+    }
+    return {path: files[path] for path in sorted(files) if "__pycache__" not in path}
 
 
-def _engine(backend: Path) -> dict[str, bytes]:
+def _engine(backend: Path | None) -> dict[str, Path]:
     """Return the backend's engine.py, or the modules of its engine/, as the module or package jobc_engine."""
+    if backend is None:
+        return {}
     files = {f"{ENGINE}.py": backend / "engine.py"}
     if (backend / "engine").is_dir():
         files = {f"{ENGINE}/{file.name}": file for file in sorted((backend / "engine").glob("*.py"))}
-    return {
-        path: _FROM_TRAINER.sub(rb"\1from jobc_trainer.", file.read_bytes())
-        for path, file in files.items()
-        if file.is_file()
-    }
+    return {path: file for path, file in files.items() if file.is_file()}
+
+
+def renamed(text: bytes) -> bytes:
+    """Return a module whose imports of runtime/ and trainer/ have the names that these have in jobctl."""
+    return _OF_JOBC.sub(rb"\1jobc_\2", text)
 
 
 def _with_imports(files: Mapping[str, bytes], roots: Iterable[str]) -> dict[str, bytes]:
@@ -141,8 +149,8 @@ def _imports(path: str, text: bytes) -> Iterator[str]:
     if not path.endswith(".py"):
         return
     for dots, module, names in _IMPORT.findall(_FOR_TYPES.sub("", text.decode("utf-8"))):
-        above = path.split("/")[: -len(dots)] if dots.startswith(".") else [MODULES]
-        base = "/".join([*above, *filter(None, module.split("."))])
+        above = path.split("/")[: -len(dots)] if dots.startswith(".") else []
+        base = "/".join([*above, *filter(None, (module if above else f"jobc_{module}").split("."))])
         yield from (f"{base}.py", f"{base}/__init__.py", *(f"{base}/{name}.py" for name in re.findall(r"\w+", names)))
 
 

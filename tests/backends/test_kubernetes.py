@@ -110,8 +110,8 @@ def test_job_yaml_has_every_file_that_a_pod_needs(case: str) -> None:
     assert of_pods.items() <= settings.items() and "node" in of_pods and "checksums" not in of_pods
     program = lzma.decompress(base64.b64decode(config["binaryData"]["jobctl.xz"]))
     names = zipfile.ZipFile(io.BytesIO(program)).namelist()
-    assert {"jobc_engine/join.py", "jobc_trainer/rt/launch.py"} <= {*names}
-    assert "jobc_trainer/rt/verbs/submit.py" not in names
+    assert {"jobc_engine/join.py", "jobc_runtime/supervisor/launch.py"} <= {*names}
+    assert "jobc_runtime/verbs/submit.py" not in names
 
 
 def test_the_manifest_of_an_own_script_is_small_enough_for_kubectl_apply() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -42,13 +43,20 @@ class TestLocal(BackendSuite):
 
 
 def test_an_artifact_brings_the_trainer_of_this_jobc_along() -> None:
-    root = Path(__file__).parents[2] / "trainer"
+    root = Path(__file__).parents[2]
     files = {file.path: file.content for file in compile_job(read_case(GOLDEN / "two_processes")).artifacts}
     with zipfile.ZipFile(io.BytesIO(files["jobctl"])) as archive:
         packed = {name: archive.read(name) for name in archive.namelist()}
-    assert packed.pop("__main__.py") == (root / "rt/__main__.py").read_bytes()
+    assert packed.pop("__main__.py") == (root / "runtime/__main__.py").read_bytes()
     assert b"class LocalEngine" in packed.pop("jobc_engine.py")
-    sources = {p for p in root.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
-    texts = {f"jobc_trainer/{p.relative_to(root).as_posix()}": p.read_bytes() for p in sources}
+    sources = [p for name in ("runtime", "trainer") for p in (root / name).rglob("*") if p.is_file()]
+    texts = {
+        f"jobc_{p.relative_to(root).as_posix()}": re.sub(
+            rb"from (?:\.\.+|jobc\.)runtime\b", b"from jobc_runtime", p.read_bytes()
+        )
+        for p in sources
+        if "__pycache__" not in p.parts
+    }
     assert packed.items() <= texts.items()
-    assert all("/rt/" in name for name in texts.keys() - packed.keys()), "only programs of other jobs are left out"
+    left_out = texts.keys() - packed.keys()
+    assert all(name.startswith("jobc_runtime/") for name in left_out), "only programs of other jobs are left out"

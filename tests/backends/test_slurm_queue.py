@@ -15,8 +15,9 @@ from jobc.backends.slurm.engine.submission import Queue, dependency, dependency_
 from jobc.backends.slurm.engine.trial import without_padding, words_beside, words_on_nodes
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import Request
-from jobc.trainer.rt.engines.engine import Answer, Engine, Failure, Job
-from jobc.trainer.rt.engines.run import Run
+from jobc.runtime.engines.engine import Answer, Engine, Job
+from jobc.runtime.run_folder.run import Run
+from jobc.runtime.system.failure import Failure
 
 
 def files(*words: str) -> dict[str, str]:

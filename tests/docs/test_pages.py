@@ -16,7 +16,7 @@ import pytest
 
 from jobc.compiler.spec.job_spec import JobSpec
 from jobc.compiler.spec.type_hints import type_at
-from jobc.trainer.rt import exit_codes
+from jobc.runtime import exit_codes
 
 from .conftest import EXTENDING, IDS, PAGES, ROOT, agrees, blocks, masked, prose
 

@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.xdist_group("packaging")
 
-PACKAGES = ("compiler", "backends", "conf", "trainer")
+PACKAGES = ("compiler", "backends", "conf", "runtime", "trainer")
 LEFT_OUT = {"golden", "tests"}
 
 

@@ -1,5 +1,5 @@
 """A plugin imports from three modules of jobc: its code from compiler.api, its engine.py, which is packed into jobctl,
-from trainer.rt.engines.api, its tests from compiler.testing.suite.
+from runtime.engines.api, its tests from compiler.testing.suite.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 
 from jobc.compiler import api
 from jobc.compiler.testing import suite
-from jobc.trainer.rt.engines import api as engines
+from jobc.runtime.engines import api as engines
 
 ACME = Path(__file__).parent / "acme"
 DOORS = {"acme_jobc/[!e]*.py": api, "acme_jobc/engine.py": engines, "tests/**/*.py": suite}

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from jobc.backends.slurm.engine.batch import artifact_of
-from jobc.trainer.rt import artifact_copies
-from jobc.trainer.rt.artifact_copies import copy_of, link_unchanged, newest_attempt_from, numbers_of_copies
-from jobc.trainer.rt.claim import claim
-from jobc.trainer.rt.engines.engine import Failure
-from jobc.trainer.rt.engines.run import Run
-from jobc.trainer.rt.joining import copy_afresh, prepare_attempt
-from jobc.trainer.rt.new_run import NewRun
-from jobc.trainer.rt.node import own_variables
-from jobc.trainer.rt.run_folder import RunFolder, write_small
-from jobc.trainer.rt.verbs.jobs import Place
+from jobc.runtime.engines.jobs import Place
+from jobc.runtime.engines.new_run import NewRun
+from jobc.runtime.node.joining import copy_afresh, prepare_attempt
+from jobc.runtime.node.node import own_variables
+from jobc.runtime.run_folder import artifact_copies
+from jobc.runtime.run_folder.artifact_copies import copy_of, link_unchanged, newest_attempt_from, numbers_of_copies
+from jobc.runtime.run_folder.run import Run
+from jobc.runtime.run_folder.run_folder import RunFolder, write_small
+from jobc.runtime.supervisor.claim import claim
+from jobc.runtime.system.failure import Failure
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from jobc.backends.slurm.engine.requeue import (
     silent_nodes,
     slurmd_port,
 )
-from jobc.trainer.rt.engines.engine import Answer, Engine, Job
-from jobc.trainer.rt.engines.values import read_keys
+from jobc.runtime.engines.engine import Answer, Engine, Job
+from jobc.runtime.system.values import read_keys
 
 PROGRAM = "import sys; from jobc.backends.slurm.engine.batch import main; sys.exit(main(sys.argv[1:]))"
 SRUN = ("--", "srun", "--nodes=2", "bash", "launch.sh")

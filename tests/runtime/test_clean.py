@@ -22,14 +22,14 @@ from typing import Any
 import pytest
 
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
+from jobc.runtime.engines.engine import Answer, Engine, Job
+from jobc.runtime.engines.jobs import Place
+from jobc.runtime.run_folder import removal
+from jobc.runtime.run_folder.run import Run
+from jobc.runtime.run_folder.run_secrets import secrets_of
+from jobc.runtime.verbs import clean
+from jobc.runtime.verbs.old_checkpoints import Found, inspect
 from jobc.trainer.checkpoint import store
-from jobc.trainer.rt import removal
-from jobc.trainer.rt.engines.engine import Answer, Engine, Job
-from jobc.trainer.rt.engines.run import Run
-from jobc.trainer.rt.run_secrets import secrets_of
-from jobc.trainer.rt.verbs import clean
-from jobc.trainer.rt.verbs.jobs import Place
-from jobc.trainer.rt.verbs.old_checkpoints import Found, inspect
 
 from .test_status import RECORD, kubernetes, make_job, make_run, node, slurm
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from jobc.tests.packed import write_program
-from jobc.trainer.rt.container_runtimes import (
+from jobc.runtime.containers.container_runtimes import (
     Container,
     Devices,
     User,
@@ -27,6 +26,7 @@ from jobc.trainer.rt.container_runtimes import (
     reason,
     remedy,
 )
+from jobc.tests.packed import write_program
 
 USER = User(1000, 1000, (1000, 27))
 STAND_IN = """#!/bin/bash

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobc.trainer.rt import spawn
-from jobc.trainer.rt.engine_variables import make_consistent
+from jobc.runtime.ranks import spawn
+from jobc.runtime.ranks.engine_variables import make_consistent
 
 NODE = {"JOBC_NODES": "2", "JOBC_PROCS": "4", "JOBC_NODE_RANK": "1", "JOBC_HEAD_ADDR": "a", "JOBC_HEAD_PORT": "1"}
 TASK = {  # of srun, which started one for each node

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from jobc.trainer.rt.exception_line import MOST_CHARACTERS, exception_line
+from jobc.runtime.supervisor.exception_line import MOST_CHARACTERS, exception_line
 
 PLAIN = """step 1
 Traceback (most recent call last):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from jobc.runtime import exit_codes
+from jobc.runtime.ranks.rank import meaning
+from jobc.runtime.run_folder.run_folder import RunFolder, write_small
+from jobc.runtime.supervisor.verdict import judge, log_tail
 from jobc.tests.packed import change_program
-from jobc.trainer.rt import exit_codes
-from jobc.trainer.rt.rank import meaning
-from jobc.trainer.rt.run_folder import RunFolder, write_small
-from jobc.trainer.rt.verdict import judge, log_tail
 
 from .conftest import AS_ROOT, MPIRUN
 
@@ -99,7 +99,9 @@ def test_a_rank_that_left_the_others_with_0_is_named_and_no_machine_is_lost(
 
 def test_what_a_launcher_says_is_shown_when_no_rank_started(job):
     demo = job()
-    change_program(demo.artifact / "jobctl", {"rt/spawn.py": "def main(words): raise SystemExit('no luck today')"})
+    change_program(
+        demo.artifact / "jobctl", {"jobc_runtime/ranks/spawn.py": "def main(words): raise SystemExit('no luck today')"}
+    )
     code, output = demo.run("submit")
     assert code == 1 and "no luck today\njobc: no rank started; the launcher exited with 1\n" in output
 

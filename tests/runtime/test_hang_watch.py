@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.rt import processes
-from jobc.trainer.rt.hang_watch import Hang, HangWatch
-from jobc.trainer.rt.run_folder import RunFolder, write_small
+from jobc.runtime.run_folder.run_folder import RunFolder, write_small
+from jobc.runtime.supervisor.hang_watch import Hang, HangWatch
+from jobc.runtime.system import processes
 
 
 class Ranks:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.rt.engines import hosts
-from jobc.trainer.rt.engines.host_copies import checksum
-from jobc.trainer.rt.engines.host_news import _unpacked
-from jobc.trainer.rt.engines.hosts import Client, Clush, Here, Host, Pdsh, Say, client_of
-from jobc.trainer.rt.engines.run import Run
+from jobc.runtime.engines import hosts
+from jobc.runtime.engines.host_copies import checksum
+from jobc.runtime.engines.host_news import _unpacked
+from jobc.runtime.engines.hosts import Client, Clush, Here, Host, Pdsh, Say, client_of
+from jobc.runtime.run_folder.run import Run
 
 from .hosts_bed import Bed
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from jobc.trainer.rt.engines.hosts_engine import HostsEngine
-from jobc.trainer.rt.engines.run import Run
-from jobc.trainer.rt.run_secrets import secrets_of
-from jobc.trainer.rt.verbs import logs, preflight, shell, smoke, status, stop, submit
-from jobc.trainer.rt.verbs.jobs import Place
+from jobc.runtime.engines.hosts_engine import HostsEngine
+from jobc.runtime.engines.jobs import Place
+from jobc.runtime.run_folder.run import Run
+from jobc.runtime.run_folder.run_secrets import secrets_of
+from jobc.runtime.verbs import logs, preflight, shell, smoke, status, stop, submit
 
 from .hosts_bed import Bed
 from .test_status import node
@@ -52,7 +52,7 @@ class Submit:
         monkeypatch.setattr(sys, "argv", [str(self.artifact / "jobctl")])
         monkeypatch.setattr(Place, "engine", lambda place: HostsEngine(place.job))
         monkeypatch.setenv("HOME", str(folder / "home"))
-        monkeypatch.setattr("jobc.trainer.rt.engines.hosts_engine.LOOK_S", 0.01)
+        monkeypatch.setattr("jobc.runtime.engines.hosts_engine.LOOK_S", 0.01)
         self.bed = Bed(folder, folder / "runs", monkeypatch, "a", "b", "c")
         self.set()
 
@@ -181,7 +181,7 @@ def test_ctrl_c_while_it_follows_stops_the_run_and_prints_its_end(demo: Submit) 
             time.sleep(0.01)
         return logs.print_logs(*words)
 
-    demo.monkeypatch.setattr("jobc.trainer.rt.engines.hosts_engine.print_logs", follow)
+    demo.monkeypatch.setattr("jobc.runtime.engines.hosts_engine.print_logs", follow)
     code, said = demo("--run-id", "r")
     assert code == 130 and "hello of c" in said, said
     assert said.endswith("run r: stopped by jobctl stop or Ctrl-C (exit 0)\n") and not demo.calls[3:]
@@ -360,7 +360,7 @@ def test_hosts_are_not_asked_about_what_has_ended_or_about_the_run_of_another(
     assert code == 0, said
     (apart.folder / "bed/calls").unlink()
     assert "done (exit 0)" in apart("--all", verb=status)[1] and not apart.bed.calls
-    monkeypatch.setattr("jobc.trainer.rt.engines.run.is_mine", lambda _: False)
+    monkeypatch.setattr("jobc.runtime.run_folder.run.is_mine", lambda _: False)
     apart("--run", "r", verb=status)
     assert not apart.bed.calls
 

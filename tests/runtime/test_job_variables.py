@@ -12,9 +12,9 @@ from jobc.backends.slurm.engine.job_variables import first_host, job_variables
 from jobc.backends.slurm.engine.pyxis import container_options
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import Request
-from jobc.trainer.rt.engines.engine import Failure
-from jobc.trainer.rt.node_failure import NodeFailure
-from jobc.trainer.rt.run_secrets import secrets_of
+from jobc.runtime.node.node_failure import NodeFailure
+from jobc.runtime.run_folder.run_secrets import secrets_of
+from jobc.runtime.system.failure import Failure
 
 TASK = {
     "SLURM_JOB_ID": "17", "SLURM_STEP_ID": "2", "SLURM_NODEID": "1", "SLURM_PROCID": "3", "SLURM_LOCALID": "1",

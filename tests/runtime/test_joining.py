@@ -12,11 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.rt import joining
-from jobc.trainer.rt.engines.values import read_keys
-from jobc.trainer.rt.joining import (
+from jobc.runtime.node import joining
+from jobc.runtime.node.joining import (
     JoinFailure,
-    Leave,
     StartFailure,
     derived_port,
     join_run,
@@ -24,6 +22,8 @@ from jobc.trainer.rt.joining import (
     refuse_beating,
     report_end,
 )
+from jobc.runtime.system.failure import Leave
+from jobc.runtime.system.values import read_keys
 
 
 @pytest.fixture(autouse=True)

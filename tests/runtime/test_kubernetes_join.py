@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from jobc.backends.kubernetes.config_map import start_py
+from jobc.runtime.node.joining import derived_port
 from jobc.tests.packed import write_program
-from jobc.trainer.rt.joining import derived_port
 
 SETTINGS = {
     "name": "demo", "run_folder": "demo", "nodes": 1, "procs": 1, "gpus": 0, "gpu_type": None, "launcher": "spawn",

@@ -11,13 +11,14 @@ import pytest
 
 from jobc.compiler.pipeline.compile import compile_job, write_job
 from jobc.compiler.pipeline.types import Request
-from jobc.trainer.rt import launchers, node_failure
-from jobc.trainer.rt.job_python import safe_path
-from jobc.trainer.rt.job_secrets import secrets
-from jobc.trainer.rt.node_failure import NodeFailure, record_failure
-from jobc.trainer.rt.node_folders import cache_folder, code_folder, own_cache_folder, require_shm
-from jobc.trainer.rt.node_settings import NodeSettings
-from jobc.trainer.rt.run_secrets import secrets_of
+from jobc.runtime.node import node_failure
+from jobc.runtime.node.job_python import safe_path
+from jobc.runtime.node.job_secrets import secrets
+from jobc.runtime.node.node_failure import NodeFailure, record_failure
+from jobc.runtime.node.node_folders import cache_folder, code_folder, own_cache_folder, require_shm
+from jobc.runtime.node.node_settings import NodeSettings
+from jobc.runtime.ranks import launchers
+from jobc.runtime.run_folder.run_secrets import secrets_of
 
 SETTINGS = NodeSettings(
     tree={}, name="demo", run_folder="demo", nodes=2, procs=4, gpus=0, gpu_type=None, launcher="torchrun",

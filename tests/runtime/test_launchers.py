@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.rt import local_rank
-from jobc.trainer.rt.header import few_cores, gpus, header
+from jobc.runtime.ranks import local_rank
+from jobc.runtime.run_folder.header import few_cores, gpus, header
 
 from .conftest import Job
 
@@ -87,7 +87,7 @@ def test_gpus_of_amd_are_seen_without_a_variable(tmp_path: Path, monkeypatch: py
         (tmp_path / str(node)).mkdir()
         (tmp_path / str(node) / "gpu_id").write_text(f"{number}\n")
     for name in ("KFD", "DEVICES"):
-        monkeypatch.setattr(f"jobc.trainer.rt.header.{name}", tmp_path)
+        monkeypatch.setattr(f"jobc.runtime.run_folder.header.{name}", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert gpus({}) == "0 1"
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.rt.link import Link, proof
-from jobc.trainer.rt.links import DOUBT_S, HEAD_LOST_S, Hub, Links, Spoke
-from jobc.trainer.rt.run_folder import RunFolder, read_small, write_small
+from jobc.runtime.network.link import Link, proof
+from jobc.runtime.run_folder.run_folder import RunFolder, read_small, write_small
+from jobc.runtime.supervisor.links import DOUBT_S, HEAD_LOST_S, Hub, Links, Spoke
 
 
 @pytest.fixture

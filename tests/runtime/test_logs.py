@@ -15,12 +15,13 @@ import pytest
 from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine, _shorter_prefix
 from jobc.backends.skypilot.engine.output import plain_bytes
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
-from jobc.trainer.rt.engines.engine import Engine, Failure, Job, State
-from jobc.trainer.rt.engines.log_files import LogRequest, Logs, first_failure, print_first_failure, tail_offset
-from jobc.trainer.rt.engines.run import Run
-from jobc.trainer.rt.engines.streams import LineMerger, stream
-from jobc.trainer.rt.engines.sweep_engine import SweepEngine
-from jobc.trainer.rt.verbs import logs as verb
+from jobc.runtime.engines.engine import Engine, Job, State
+from jobc.runtime.engines.log_files import LogRequest, Logs, first_failure, print_first_failure, tail_offset
+from jobc.runtime.engines.sweep_engine import SweepEngine
+from jobc.runtime.run_folder.run import Run
+from jobc.runtime.system.failure import Failure
+from jobc.runtime.system.streams import LineMerger, stream
+from jobc.runtime.verbs import logs as verb
 
 CapBytes = pytest.CaptureFixture[bytes]
 NO_LOGS = Path("/nonexistent/logs")
@@ -124,8 +125,8 @@ def test_a_long_line_is_printed_without_being_held_in_memory(logs: Path) -> None
     say(logs, 1, 100, "b")
     program = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (200 << 20, 200 << 20));"
-        "from pathlib import Path; from jobc.trainer.rt.engines.log_files import Logs;"
-        "from jobc.trainer.rt.engines.run import Run; printer = Logs(Run(Path(sys.argv[1])), '', 2);"
+        "from pathlib import Path; from jobc.runtime.engines.log_files import Logs;"
+        "from jobc.runtime.run_folder.run import Run; printer = Logs(Run(Path(sys.argv[1])), '', 2);"
         "printer.print(printer.sizes())"
     )
     words = [sys.executable, "-c", program, str(logs.parent)]

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from jobc.trainer.rt.engines.engine import Failure
-from jobc.trainer.rt.engines.recorded import recorded_engine
-from jobc.trainer.rt.engines.run import Run
-from jobc.trainer.rt.verbs import run_list
-from jobc.trainer.rt.verbs.ls import ls
-from jobc.trainer.rt.verbs.run_list import Row, Size, disk_use, find_runs, format_age, format_size, row_of, table
+from jobc.runtime.engines.recorded import recorded_engine
+from jobc.runtime.run_folder.run import Run
+from jobc.runtime.system.failure import Failure
+from jobc.runtime.verbs import run_list
+from jobc.runtime.verbs.ls import ls
+from jobc.runtime.verbs.run_list import Row, Size, disk_use, find_runs, format_age, format_size, row_of, table
 
 from .test_status import make_run, node
 

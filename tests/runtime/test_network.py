@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.rt import exit_codes, interfaces, network
-from jobc.trainer.rt.network import Lacking, choose_interface, fabric_variables, socket_variables
+from jobc.runtime import exit_codes
+from jobc.runtime.network import interfaces, network
+from jobc.runtime.network.network import Lacking, choose_interface, fabric_variables, socket_variables
 
 NODE = os.uname().nodename
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from jobc.trainer.rt.node_output import NodeOutput
+from jobc.runtime.supervisor.node_output import NodeOutput
 
 
 class Sink:

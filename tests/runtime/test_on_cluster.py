@@ -18,11 +18,12 @@ import pytest
 
 from jobc.backends.kubernetes.engine import cluster, sending, storage_pod, trials
 from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
-from jobc.trainer.rt.engines.engine import Answer, Failure
-from jobc.trainer.rt.engines.run import Run
-from jobc.trainer.rt.engines.values import read_keys
-from jobc.trainer.rt.verbs import preflight, shell, smoke, submit
-from jobc.trainer.rt.verbs.jobs import Place
+from jobc.runtime.engines.engine import Answer
+from jobc.runtime.engines.jobs import Place
+from jobc.runtime.run_folder.run import Run
+from jobc.runtime.system.failure import Failure
+from jobc.runtime.system.values import read_keys
+from jobc.runtime.verbs import preflight, shell, smoke, submit
 
 KIND, TRAIN_JOB = "job.batch", "trainjob.trainer.kubeflow.org"
 CREATES = {"object": "demo-1a2b", "kind": KIND, "companions": "configmap,service"}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.rt import exit_codes
-from jobc.trainer.rt.peers import SILENT_S, Peers
-from jobc.trainer.rt.run_folder import RunFolder, read_small, write_small
+from jobc.runtime import exit_codes
+from jobc.runtime.run_folder.run_folder import RunFolder, read_small, write_small
+from jobc.runtime.supervisor.peers import SILENT_S, Peers
 
 
 @pytest.mark.parametrize(

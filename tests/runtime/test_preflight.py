@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.rt import gpus, meeting
-from jobc.trainer.rt.code_digest import code_digest
-from jobc.trainer.rt.gpu_names import is_of_type
-from jobc.trainer.rt.gpus import Gpu
-from jobc.trainer.rt.node_checks import Check, Same, check_clock, check_gpus, check_head, check_memlock, record
-from jobc.trainer.rt.verbs.table import Table, folded
+from jobc.runtime.engines.table import Table, folded
+from jobc.runtime.preflight import meeting
+from jobc.runtime.preflight.code_digest import code_digest
+from jobc.runtime.preflight.node_checks import Check, Same, check_clock, check_gpus, check_head, check_memlock, record
+from jobc.runtime.system import gpus
+from jobc.runtime.system.gpu_names import is_of_type
+from jobc.runtime.system.gpus import Gpu
 from tests.packed import write_program
 
 MIB = 2**20

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.rt.engines.engine import Failure
-from jobc.trainer.rt.private_folder import is_safe, make_private, private_folder
-from jobc.trainer.rt.run_secrets import secrets_of
-from jobc.trainer.rt.saved_secrets import save_secret
+from jobc.runtime.run_folder.run_secrets import secrets_of
+from jobc.runtime.run_folder.saved_secrets import save_secret
+from jobc.runtime.system.failure import Failure
+from jobc.runtime.system.private_folder import is_safe, make_private, private_folder
 
 OTHER = 12345  # a user ID without a name
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.rt.engines.engine import Failure
-from jobc.trainer.rt.engines.run import Run
-from jobc.trainer.rt.exit_codes import DATA_BROKEN
-from jobc.trainer.rt.new_run import _differences
+from jobc.runtime.engines.new_run import _differences
+from jobc.runtime.exit_codes import DATA_BROKEN
+from jobc.runtime.run_folder.run import Run
+from jobc.runtime.system.failure import Failure
 
 NOW = {"identity": ['model.kind = "gpt = x"', "seed = 1"], "spec": []}
 

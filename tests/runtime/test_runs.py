@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.plan.shell_quoting import ShellCode
+from jobc.runtime.__main__ import VERBS
+from jobc.runtime.preflight.node_checks import check_cores
 from jobc.tests.packed import change_program
-from jobc.trainer.rt.__main__ import VERBS
-from jobc.trainer.rt.node_checks import check_cores
 
 
 def test_a_run_is_complete_and_says_how_to_follow_and_stop_it(job):
@@ -419,7 +419,7 @@ def test_preflight_refuses_far_more_processes_than_cores():
 def test_smoke_runs_two_processes_and_leaves_nothing(job, tmp_path):
     demo = job(topology_procs=1)
     marks = "import os; open(os.environ['MARKS'] + '/' + os.environ['RANK'], 'w').write(os.environ['WORLD_SIZE'])"
-    change_program(demo.artifact / "jobctl", {"smoke.py": marks})
+    change_program(demo.artifact / "jobctl", {"jobc_trainer/smoke.py": marks})
     assert demo.run("smoke", TMPDIR=str(tmp_path))[0] == 0
     assert (demo.mark("0"), demo.mark("1")) == ("2", "2")
     assert not list(tmp_path.glob("jobc-smoke*")) and demo.runs_made() == []

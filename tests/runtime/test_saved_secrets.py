@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.rt.engines.engine import Failure
-from jobc.trainer.rt.run_secrets import secrets_of
-from jobc.trainer.rt.saved_secrets import save_secret, saved_secrets
+from jobc.runtime.run_folder.run_secrets import secrets_of
+from jobc.runtime.run_folder.saved_secrets import save_secret, saved_secrets
+from jobc.runtime.system.failure import Failure
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from jobc.backends.skypilot.engine.stored_attempt import StoredAttempt
+from jobc.runtime.node.joining import derived_port
 from jobc.tests.packed import write_program
-from jobc.trainer.rt.joining import derived_port
 
 SETTINGS = {
     "name": "demo", "run_folder": "demo", "nodes": 2, "procs": 1, "gpus": 0, "gpu_type": None, "launcher": "spawn",

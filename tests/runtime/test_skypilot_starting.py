@@ -15,13 +15,14 @@ from jobc.backends.skypilot.engine import starting
 from jobc.backends.skypilot.engine.launch import Launch, launch_words, require_sent
 from jobc.backends.skypilot.engine.output import job_id_in
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
-from jobc.trainer.rt.engines.engine import Answer, Failure, State
-from jobc.trainer.rt.engines.run import Run
-from jobc.trainer.rt.engines.streams import output_of
-from jobc.trainer.rt.new_run import NewRun, continue_run, create_run
-from jobc.trainer.rt.verbs import submit
-from jobc.trainer.rt.verbs.jobs import Place
-from jobc.trainer.rt.verbs.table import Table
+from jobc.runtime.engines.engine import Answer, State
+from jobc.runtime.engines.jobs import Place
+from jobc.runtime.engines.new_run import NewRun, continue_run, create_run
+from jobc.runtime.engines.table import Table
+from jobc.runtime.run_folder.run import Run
+from jobc.runtime.system.failure import Failure
+from jobc.runtime.system.streams import output_of
+from jobc.runtime.verbs import submit
 
 RECORDS: dict[str, Any] = {"place": "demo/skypilot", "identity": [], "spec": []}
 SUBMITTED = "\x1b[32mJob submitted, ID: \x1b[0m7\nUseful commands\nJob ID: 8\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.rt import snapshot
-from jobc.trainer.rt.engines.run import shell_word
+from jobc.runtime.code import snapshot
+from jobc.runtime.run_folder.run import shell_word
 
 MIB = 2**20
 Take = Callable[..., int]

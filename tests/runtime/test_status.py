@@ -19,13 +19,14 @@ from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
 from jobc.backends.slurm.engine.slurm_engine import SlurmEngine, pending
 from jobc.compiler.plugins.registry import find_plugins
-from jobc.trainer.rt.engines.engine import Answer, Engine, Failure, Job
-from jobc.trainer.rt.engines.run import Run, last_progress, worst_code
-from jobc.trainer.rt.engines.values import number, read_keys, word
-from jobc.trainer.rt.machine import identity
-from jobc.trainer.rt.processes import start_ticks
-from jobc.trainer.rt.verbs import status
-from jobc.trainer.rt.verbs.jobs import Place
+from jobc.runtime.engines.engine import Answer, Engine, Job
+from jobc.runtime.engines.jobs import Place
+from jobc.runtime.run_folder.run import Run, last_progress, worst_code
+from jobc.runtime.system.failure import Failure
+from jobc.runtime.system.machine import identity
+from jobc.runtime.system.processes import start_ticks
+from jobc.runtime.system.values import number, read_keys, word
+from jobc.runtime.verbs import status
 from tests.packed import write_program
 
 RT = Path(status.__file__).parents[1]

@@ -20,13 +20,15 @@ from jobc.backends.kubernetes.engine import kubernetes_engine
 from jobc.backends.skypilot.engine import skypilot_engine
 from jobc.backends.slurm.engine.slurm_engine import SlurmEngine
 from jobc.compiler.emit.points_json import PointFiles, points_json
-from jobc.trainer.rt.engines.engine import Answer, Engine, Failure, Job
-from jobc.trainer.rt.engines.run import Run
-from jobc.trainer.rt.engines.stopping import signal_here, write_stop_mark
-from jobc.trainer.rt.processes import start_ticks
-from jobc.trainer.rt.run_secrets import secrets_of
-from jobc.trainer.rt.verbs import stop, watch
-from jobc.trainer.rt.verbs.jobs import Place
+from jobc.runtime.engines import watch
+from jobc.runtime.engines.engine import Answer, Engine, Job
+from jobc.runtime.engines.jobs import Place
+from jobc.runtime.engines.stopping import signal_here, write_stop_mark
+from jobc.runtime.run_folder.run import Run
+from jobc.runtime.run_folder.run_secrets import secrets_of
+from jobc.runtime.system.failure import Failure
+from jobc.runtime.system.processes import start_ticks
+from jobc.runtime.verbs import stop
 
 from .test_status import RECORD, make_run, node, pod
 

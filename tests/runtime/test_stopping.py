@@ -84,7 +84,7 @@ def test_a_ctrl_c_while_the_trainer_is_imported_leaves_no_traceback(job):
         "import os, sys, time; open(os.environ['MARKS'] + '/0', 'w'); time.sleep(1)\n"
         "from .lifecycle.stop_signals import StopSignals; sys.exit(75 if StopSignals().received == 'SIGINT' else 1)\n"
     )
-    change_program(demo.artifact / "jobctl", {"__main__.py": slow})
+    change_program(demo.artifact / "jobctl", {"jobc_trainer/__main__.py": slow})
     process = demo.start("submit")
     demo.wait_for_marks("0")
     process.send_signal(signal.SIGINT)

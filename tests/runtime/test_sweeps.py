@@ -12,15 +12,16 @@ from jobc.backends.local.engine import LocalEngine
 from jobc.compiler.pipeline.compile import write_job
 from jobc.compiler.pipeline.sweeps import compile_sweep, sweep_folders
 from jobc.compiler.pipeline.types import Request
-from jobc.trainer.rt.engines.engine import Failure
-from jobc.trainer.rt.engines.run import Run
-from jobc.trainer.rt.engines.stopping import write_stop_mark
-from jobc.trainer.rt.engines.sweep_engine import SUBMIT, SweepEngine, is_submitting
-from jobc.trainer.rt.new_run import create_run
-from jobc.trainer.rt.points import read_points
-from jobc.trainer.rt.verbs import status, sweep_loop
-from jobc.trainer.rt.verbs.jobs import Place
-from jobc.trainer.rt.verbs.submit_sweep import NewSweep, _continued, artifact_of_point
+from jobc.runtime.engines.jobs import Place
+from jobc.runtime.engines.new_run import create_run
+from jobc.runtime.engines.new_sweep import NewSweep
+from jobc.runtime.engines.stopping import write_stop_mark
+from jobc.runtime.engines.sweep_engine import SUBMIT, SweepEngine, is_submitting
+from jobc.runtime.run_folder.points import read_points
+from jobc.runtime.run_folder.run import Run
+from jobc.runtime.system.failure import Failure
+from jobc.runtime.verbs import status, sweep_loop
+from jobc.runtime.verbs.submit_sweep import _continued, artifact_of_point
 
 # Creates the run of its point as an ended one. Point 1 cannot be started, point 2 fails.
 JOBCTL = """#!/usr/bin/env python3

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.rt.written_files import WrittenFiles
+from jobc.runtime.run_folder.written_files import WrittenFiles
 
 
 @pytest.fixture

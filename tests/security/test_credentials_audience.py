@@ -21,8 +21,8 @@ IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.al
 CHECKOUT = """\
 import os, sys
 from pathlib import Path
-from jobc.trainer.rt import code_checkout
-from jobc.trainer.rt.joining import StartFailure, report_end
+from jobc.runtime import code_checkout
+from jobc.runtime.node.joining import StartFailure, report_end
 code_checkout.RETRY_S = 0
 try:
     code_checkout.checkout_code(Path(sys.argv[1]), *sys.argv[2:], os.environ)

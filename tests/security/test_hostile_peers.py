@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from jobc.runtime import exit_codes
+from jobc.runtime.run_folder.first_failure import keep_earliest
+from jobc.runtime.run_folder.run_folder import RunFolder, count_of, read_small
+from jobc.runtime.storage.bucket_run import BucketRun
+from jobc.runtime.storage.mirror import Mirror
+from jobc.runtime.supervisor.verdict import look_at
 from jobc.tests.storage.s3_server import S3Server
-from jobc.trainer.rt import exit_codes
-from jobc.trainer.rt.bucket_run import BucketRun
-from jobc.trainer.rt.first_failure import keep_earliest
-from jobc.trainer.rt.mirror import Mirror
-from jobc.trainer.rt.run_folder import RunFolder, count_of, read_small
-from jobc.trainer.rt.verdict import look_at
 
 HOSTILE = {
     "empty": b"",

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from jobc.runtime.engines.engine import Engine, Job, State
+from jobc.runtime.run_folder.node_log import LossyLog
+from jobc.runtime.run_folder.run import Run
+from jobc.runtime.supervisor.verdict import RankLook, was_stopped
 from jobc.tests.packed import write_program
-from jobc.trainer.rt.engines.engine import Engine, Job, State
-from jobc.trainer.rt.engines.run import Run
-from jobc.trainer.rt.node_log import LossyLog
-from jobc.trainer.rt.verdict import RankLook, was_stopped
 
 ENDINGS = [signal.SIGTERM, signal.SIGKILL, signal.SIGQUIT]
 

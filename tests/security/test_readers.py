@@ -17,12 +17,13 @@ from jobc.compiler.cli import main
 from jobc.compiler.emit import job_json
 from jobc.compiler.emit.artifact_dir import digest_of
 from jobc.compiler.emit.job_json import JOB
+from jobc.runtime.run_folder import run_folder
+from jobc.runtime.storage import bucket_manifest
+from jobc.runtime.system.untrusted_files import MIB, Unreadable, read_bytes, read_json, read_text
 from jobc.trainer.checkpoint import store
 from jobc.trainer.config import train_json
 from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.loop import metrics
-from jobc.trainer.rt import bucket_manifest, run_folder
-from jobc.trainer.rt.untrusted_files import MIB, Unreadable, read_bytes, read_json, read_text
 
 
 def sparse(path: Path) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from jobc.runtime.run_folder.run_folder import RunFolder, open_for_append, read_small
+from jobc.runtime.supervisor.ending import RESUME_COMMAND
 from jobc.trainer.checkpoint import verified
 from jobc.trainer.files.retried_reads import Unreadable
-from jobc.trainer.rt.ending import RESUME_COMMAND
-from jobc.trainer.rt.run_folder import RunFolder, open_for_append, read_small
 
 from .test_text_as_code import ROOT, Scripts, forge, local, scripts
 

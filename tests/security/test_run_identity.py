@@ -174,10 +174,12 @@ def call_killed(job: SharedJob, moment: str, *words: str) -> None:
     """Call jobctl submit, which is killed before it executes the line of new_run.py with that text."""
     program = job.artifact / "jobctl"
     whole = program.read_bytes()
-    text = module_of(program, "rt/new_run.py")
+    text = module_of(program, "jobc_runtime/engines/new_run.py")
     line = next(line for line in text.splitlines() if moment in line)
     indent = line[: len(line) - len(line.lstrip())]
-    change_program(program, {"rt/new_run.py": text.replace(line, f"{indent}os.kill(os.getpid(), 9)\n{line}")})
+    change_program(
+        program, {"jobc_runtime/engines/new_run.py": text.replace(line, f"{indent}os.kill(os.getpid(), 9)\n{line}")}
+    )
     done = job.call("submit", *words)
     program.write_bytes(whole)
     assert done.code == -9, done.output

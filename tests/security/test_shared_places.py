@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from jobc.runtime.engines.host_commands import LAST_CODE
 from jobc.trainer.parallel.stale_build_locks import may_build
-from jobc.trainer.rt.engines.host_commands import LAST_CODE
 
 from .users import NEIGHBOUR, SYSTEM_PATH, SharedJob, as_neighbour
 

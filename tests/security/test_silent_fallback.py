@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from jobc.runtime.code.code_files import code_files
+from jobc.runtime.system.failure import Failure
 from jobc.tests.runtime.conftest import Job, job  # noqa: F401 - the fixture
-from jobc.trainer.rt.code_files import code_files
-from jobc.trainer.rt.engines.engine import Failure
 
 Make = Callable[..., Job]
 LEAVES_OUT = "artifacts\nruns\nmarks\nstand_ins\n"

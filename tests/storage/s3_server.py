@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from jobc.runtime.storage.bucket import Bucket
+from jobc.runtime.storage.credentials import Wallet
 from jobc.tests.testbed import wait_for
-from jobc.trainer.rt.bucket import Bucket
-from jobc.trainer.rt.credentials import Wallet
 
 from .prepare import FREE_ACTIONS
 

@@ -1,4 +1,4 @@
-"""The S3 client of trainer/rt: signatures as Amazon's own library makes them, large objects, stores that refuse."""
+"""The S3 client of runtime: signatures as Amazon's own library makes them, large objects, stores that refuse."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.rt import bucket as client
-from jobc.trainer.rt.bucket import Bucket, BucketError
-from jobc.trainer.rt.credentials import Credentials, Wallet
-from jobc.trainer.rt.signature import encoded_path, encoded_query, signed_headers
+from jobc.runtime.storage import bucket as client
+from jobc.runtime.storage.bucket import Bucket, BucketError
+from jobc.runtime.storage.credentials import Credentials, Wallet
+from jobc.runtime.storage.signature import encoded_path, encoded_query, signed_headers
 
 from .s3_server import REGION, S3Server
 

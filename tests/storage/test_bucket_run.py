@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
+from jobc.runtime.run_folder.run_folder import RunFolder
+from jobc.runtime.storage import bucket_run
+from jobc.runtime.storage.bucket import Bucket, BucketError, Listed
+from jobc.runtime.storage.bucket_run import STOP, BucketRun, Leave, Submission
+from jobc.runtime.storage.mirror import Mirror, fresh_folder, read_log
 from jobc.trainer.checkpoint import store
 from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.loop import attempt_counter
 from jobc.trainer.loop.metrics import MetricsFile, rotated_files
-from jobc.trainer.rt import bucket_run
-from jobc.trainer.rt.bucket import Bucket, BucketError, Listed
-from jobc.trainer.rt.bucket_run import STOP, BucketRun, Leave, Submission
-from jobc.trainer.rt.mirror import Mirror, fresh_folder, read_log
-from jobc.trainer.rt.run_folder import RunFolder
 
 from .s3_server import S3Server
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from jobc.trainer.rt.engines import api
+from jobc.runtime.engines import api
 
 from ._common import GENERATED, table
 
@@ -56,6 +56,6 @@ def _summary(of: object) -> str:
 
 
 INTRODUCTION = """\
-A backend's `engine.py` may import these names from `jobc.trainer.rt.engines.api`. It is packed into `jobctl` and runs
+A backend's `engine.py` may import these names from `jobc.runtime.engines.api`. It is packed into `jobctl` and runs
 on the submit host with the standard library of Python 3.8.
 """

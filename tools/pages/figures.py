@@ -11,7 +11,7 @@ from itertools import pairwise
 from xml.sax.saxutils import escape
 
 from jobc.compiler.plugins.backend import VERBS
-from jobc.trainer.rt import exit_codes
+from jobc.runtime import exit_codes
 
 from ._common import ROOT
 

@@ -1,9 +1,9 @@
-"""reference/ls.md: the options of `jobc ls`, its JSON and the states, from trainer/rt/verbs."""
+"""reference/ls.md: the options of `jobc ls`, its JSON and the states, from runtime/verbs."""
 
 from __future__ import annotations
 
-from jobc.trainer.rt.verbs.ls import OPTIONS
-from jobc.trainer.rt.verbs.run_list import KEYS, LISTED_STATES, MOST_FILES, RECORDED_STATES, STATES
+from jobc.runtime.verbs.ls import OPTIONS
+from jobc.runtime.verbs.run_list import KEYS, LISTED_STATES, MOST_FILES, RECORDED_STATES, STATES
 
 from ._common import GENERATED, table
 

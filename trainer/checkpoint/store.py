@@ -22,10 +22,10 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+from ...runtime.system import untrusted_files
+from ...runtime.system.untrusted_files import is_file_name, parsed
 from ..files.durable_files import Content, Written, flush_folder, sha256_of, write_durably
 from ..files.retried_reads import NOT_THERE, read_with_retries
-from ..rt import untrusted_files
-from ..rt.untrusted_files import is_file_name, parsed
 
 FORMAT = 1  # of the manifest and of the files from contents.py; the seal is the same in all formats
 MANIFEST = "MANIFEST.json"

@@ -14,13 +14,13 @@ from typing import Any, TypeVar, cast
 
 import torch
 
+from ...runtime.system import untrusted_files
+from ...runtime.system.untrusted_files import Unreadable as NotParsed
+from ...runtime.system.untrusted_files import is_count, parsed
 from ..dist.process_group import Group, file_of
 from ..files.durable_files import Content
 from ..files.retried_reads import NOT_THERE, Unreadable, read_with_retries
 from ..lifecycle.errors import BrokenInput, unreadable
-from ..rt import untrusted_files
-from ..rt.untrusted_files import Unreadable as NotParsed
-from ..rt.untrusted_files import is_count, parsed
 from . import store
 from .random_state import RandomState
 from .safe_pickle import load as load_safely

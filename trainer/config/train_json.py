@@ -8,8 +8,8 @@ Standard library only.
 import json
 from pathlib import Path
 
+from ...runtime.system.untrusted_files import Unreadable, read_json
 from ..lifecycle.errors import BrokenInput
-from ..rt.untrusted_files import Unreadable, read_json
 from . import parse as strict
 from . import rules
 from .schema import TrainConfig

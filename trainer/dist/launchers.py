@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-PORTS = range(20000, 32000)  # below Linux's ephemeral ports, as in rt/head_port.py
+PORTS = range(20000, 32000)  # below Linux's ephemeral ports, as in runtime/network/head_port.py
 STEP_STRIDE = 7919  # a prime: the steps of a job get different ports, which rarely collide with those of the next job
 INNERMOST_FIRST = ("mpirun", "mvapich", "PMI", "srun", "skypilot")
 COUNTERS = ("RANK", "WORLD_SIZE")

@@ -22,7 +22,7 @@ from torch.distributed import HashStore, PrefixStore, Store, TCPStore  # type: i
 from torch.distributed.distributed_c10d import _set_pg_timeout, _world
 
 from ..lifecycle.errors import BrokenInput, RendezvousFailed, StoppedEarly
-from ..rt import gpus
+from ...runtime.system import gpus
 from . import flight_recorder
 from .env import Env
 from .phases import Phases

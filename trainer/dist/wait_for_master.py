@@ -6,7 +6,7 @@ Standard library only. Rank 0 does not wait: it, or torchrun on its node, serves
 from collections.abc import Callable
 
 from ..lifecycle.errors import RendezvousFailed
-from ..rt.reach import wait_until_reached
+from ...runtime.network.reach import wait_until_reached
 
 
 def wait_for_master(host: str, port: int, timeout_s: float, stopped: Callable[[], bool]) -> None:

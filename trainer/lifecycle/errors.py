@@ -6,7 +6,7 @@ Any other exception keeps its traceback (see exit_rank.py). Standard library onl
 import os
 from collections.abc import Sequence
 
-from ..rt import exit_codes
+from ...runtime import exit_codes
 
 
 class TrainerError(Exception):

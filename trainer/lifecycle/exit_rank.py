@@ -10,8 +10,8 @@ import sys
 import traceback
 from typing import NoReturn
 
+from ...runtime import exit_codes
 from ..files.retried_reads import Unreadable
-from ..rt import exit_codes
 from .errors import BrokenInput, PeerLost, StoppedEarly, TrainerError, lost_worker, unreadable
 
 # Messages of torch 2.13 when a peer is lost. gloo raises plain RuntimeErrors that begin with a position in gloo's

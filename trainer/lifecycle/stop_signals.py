@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from ..rt import exit_codes
+from ...runtime import exit_codes
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 REPEAT_S = 5.0  # signals within this time count as one request, because launchers send several
@@ -29,7 +29,7 @@ class StopSignals:
         self._first_time = 0.0
         for number in STOP_SIGNALS:
             signal.signal(number, self._handle)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # see rt/rank.py
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # see runtime/ranks/rank.py
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()

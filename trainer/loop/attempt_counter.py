@@ -6,10 +6,10 @@ Without it a crash at the same step would be requeued forever. Standard library 
 from contextlib import suppress
 from pathlib import Path
 
+from ...runtime.run_folder.run_folder import PROGRESS, REACHED, read_small, write_small
 from ..checkpoint import store
 from ..files.retried_reads import Unreadable
 from ..lifecycle.errors import BrokenInput
-from ..rt.run_folder import PROGRESS, REACHED, read_small, write_small
 from .metrics import last_step
 
 

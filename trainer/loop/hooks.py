@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
+from ...runtime import exit_codes
 from ..build.build import Training
 from ..checkpoint.background_save import Saver
 from ..checkpoint.contents import contents
 from ..dist.hang_watch import HangWatchdog
 from ..lifecycle.stop_signals import StopSignals
-from ..rt import exit_codes
 from .final_weights import write_final
 from .nonfinite import SkipCounter
 from .profiling import Profiling

@@ -16,8 +16,8 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ..rt import run_folder
-from ..rt.untrusted_files import Unreadable, open_regular, parsed
+from ...runtime.run_folder import run_folder
+from ...runtime.system.untrusted_files import Unreadable, open_regular, parsed
 
 LONGEST_LINE = 1 << 20  # bytes; the trainer writes fewer than 4,096
 MOST_BYTES = 4 << 30  # largest readable file; the trainer rotates at metrics.max_mib

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from ...runtime import exit_codes
 from ..build.build import Training
 from ..checkpoint.background_save import Saver
 from ..lifecycle.control_files import stop_file
 from ..lifecycle.stop_signals import StopSignals
-from ..rt import exit_codes
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ....trainer.rt.engines.engine import ASK_S, Answer, Failure
-from ....trainer.rt.engines.values import number, word
+from ....runtime.engines.engine import ASK_S, Answer
+from ....runtime.system.failure import Failure
+from ....runtime.system.values import number, word
 
 DELETE_S = 3600  # timeout of a deletion, which waits until the pods have ended
 _OBJECT = (

@@ -24,13 +24,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ....trainer.rt.code_checkout import checkout_code
-from ....trainer.rt.engines.run import Run
-from ....trainer.rt.exit_codes import CRASHED, DATA_BROKEN, DONE, PREEMPTED, RENDEZVOUS_FAILED
-from ....trainer.rt.job_secrets import secrets
-from ....trainer.rt.joining import (
+from ....runtime.code.code_checkout import checkout_code
+from ....runtime.engines.table import Table
+from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, PREEMPTED, RENDEZVOUS_FAILED
+from ....runtime.node.job_secrets import secrets
+from ....runtime.node.joining import (
     JoinFailure,
-    Leave,
     StartFailure,
     attempt_to,
     depot_words,
@@ -41,13 +40,14 @@ from ....trainer.rt.joining import (
     prepare_attempt,
     report_end,
 )
-from ....trainer.rt.node_failure import NodeFailure
-from ....trainer.rt.node_settings import NodeSettings
-from ....trainer.rt.node_start import become, run_program
-from ....trainer.rt.removal import remove_folder
-from ....trainer.rt.run_folder import write_small
-from ....trainer.rt.verbs.table import Table
-from ....trainer.rt.verbs.text import printable
+from ....runtime.node.node_failure import NodeFailure
+from ....runtime.node.node_settings import NodeSettings
+from ....runtime.node.node_start import become, run_program
+from ....runtime.run_folder.removal import remove_folder
+from ....runtime.run_folder.run import Run
+from ....runtime.run_folder.run_folder import write_small
+from ....runtime.system.failure import Leave
+from ....runtime.system.text import printable
 
 CHECKS = ("smoke", "preflight")  # payloads that have a run folder of their own, removed when all nodes are good
 HEAD_S = 60  # how long the name of node 0 may be missing after all nodes have joined
@@ -113,7 +113,7 @@ class Pod:
         if self.storage == "object":
             self._use_bucket()
         if self.payload == "bucket":  # the verbs on the submitting machine look into a run
-            from ....trainer.rt import depot  # only here: jobctl has it only for jobs with a bucket
+            from ....runtime.storage import depot  # only here: jobctl has it only for jobs with a bucket
 
             return depot.main([words[0], f"{self.job}/{self.run_path.name}", *words[1:]])
         if self.payload == "shell":

@@ -15,27 +15,21 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ....trainer.rt.engines.checking import CheckingEngine
-from ....trainer.rt.engines.engine import Failure, Job, State
-from ....trainer.rt.engines.log_files import LogRequest
-from ....trainer.rt.engines.records import (
-    GONE,
-    LIVE,
-    MARK_ON_NODE,
-    Record,
-    newest_record,
-    write_record,
-)
-from ....trainer.rt.engines.run import Run, verb_words
-from ....trainer.rt.engines.streams import LineMerger, attached, stream
-from ....trainer.rt.engines.values import number
-from ....trainer.rt.exit_codes import DATA_BROKEN
-from ....trainer.rt.new_run import NewRun, temporary_run
-from ....trainer.rt.verbs.command import print_failure
-from ....trainer.rt.verbs.jobs import Place
-from ....trainer.rt.verbs.submit import copy_user_code
-from ....trainer.rt.verbs.table import Table
-from ....trainer.rt.verbs.text import one_line, printable
+from ....runtime.engines.checking import CheckingEngine
+from ....runtime.engines.engine import Job, State
+from ....runtime.engines.jobs import Place
+from ....runtime.engines.log_files import LogRequest
+from ....runtime.engines.new_run import NewRun, temporary_run
+from ....runtime.engines.records import GONE, LIVE, MARK_ON_NODE, Record, newest_record, write_record
+from ....runtime.engines.starting import copy_user_code
+from ....runtime.engines.table import Table
+from ....runtime.exit_codes import DATA_BROKEN
+from ....runtime.run_folder.run import Run, verb_words
+from ....runtime.system.command_line import print_failure
+from ....runtime.system.failure import Failure
+from ....runtime.system.streams import LineMerger, attached, stream
+from ....runtime.system.text import one_line, printable
+from ....runtime.system.values import number
 from .cluster import DELETE_S, Cluster, chosen_namespace, running, target_of_artifact
 from .observing import ObservingEngine
 from .sending import Purpose, Sender, pack_code, packed_code, shortened

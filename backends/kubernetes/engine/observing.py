@@ -12,10 +12,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ....trainer.rt.engines.engine import Failure, Job, NodeLine, State
-from ....trainer.rt.engines.records import ENDED, GONE, LIVE, Record, RecordEngine, write_evidence
-from ....trainer.rt.engines.run import Run, last_progress, worst_code
-from ....trainer.rt.engines.values import read_text, word
+from ....runtime.engines.engine import Job, NodeLine, State
+from ....runtime.engines.records import ENDED, GONE, LIVE, Record, RecordEngine, write_evidence
+from ....runtime.run_folder.run import Run, last_progress, worst_code
+from ....runtime.system.failure import Failure
+from ....runtime.system.values import read_text, word
 from .cluster import Cluster, Condition, Pod, target_of_record
 
 HAD_TO_BE_GONE_S = 60  # a pod that is still there this long after its deletion time is reported

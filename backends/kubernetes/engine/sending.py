@@ -19,8 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ....trainer.rt.engines.engine import Answer, Failure
-from ....trainer.rt.exit_codes import DATA_BROKEN
+from ....runtime.engines.engine import Answer
+from ....runtime.exit_codes import DATA_BROKEN
+from ....runtime.system.failure import Failure
 from .cluster import Cluster
 
 MOST_CODE_BYTES = 600 << 10  # packed: a ConfigMap holds 1 MiB, in base64

@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from types import TracebackType
 
-from ....trainer.rt.engines.engine import Failure, Job
+from ....runtime.engines.engine import Job
+from ....runtime.system.failure import Failure
 from .cluster import Cluster
 from .sending import Purpose, Sender, documents
 

@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ....trainer.rt.engines.engine import Failure
-from ....trainer.rt.verbs.text import printable
+from ....runtime.system.failure import Failure
+from ....runtime.system.text import printable
 from .cluster import Cluster
 from .sending import Purpose, Sender
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, nearest
 from ....compiler.plan.launch_plan import LaunchPlan
-from ....trainer.rt.gpu_names import is_of_type
+from ....runtime.system.gpu_names import is_of_type
 from ..gpu_types import DISCOVERED, PRODUCTS, label, values
 from ..options import KubernetesOptions
 

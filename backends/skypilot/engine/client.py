@@ -6,9 +6,9 @@ import shutil
 import sys
 from typing import Any
 
-from ....trainer.rt.engines.engine import Failure
-from ....trainer.rt.engines.records import RecordEngine
-from ....trainer.rt.engines.run import Run
+from ....runtime.engines.records import RecordEngine
+from ....runtime.run_folder.run import Run
+from ....runtime.system.failure import Failure
 from .output import last_json, rows
 
 SKY_S = 300  # timeout of a sky command, which may start its API server and query clouds

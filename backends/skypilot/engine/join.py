@@ -24,13 +24,13 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from ....trainer.rt.engines.engine import Failure
-from ....trainer.rt.exit_codes import DONE, MEANING, PEER_LOST, PREEMPTED
-from ....trainer.rt.joining import Leave, report_end
-from ....trainer.rt.node_failure import NodeFailure
-from ....trainer.rt.run_secrets import forget_secrets
-from ....trainer.rt.saved_secrets import save_secret
-from ....trainer.rt.verbs.command import print_failure
+from ....runtime.exit_codes import DONE, MEANING, PEER_LOST, PREEMPTED
+from ....runtime.node.joining import report_end
+from ....runtime.node.node_failure import NodeFailure
+from ....runtime.run_folder.run_secrets import forget_secrets
+from ....runtime.run_folder.saved_secrets import save_secret
+from ....runtime.system.command_line import print_failure
+from ....runtime.system.failure import Failure, Leave
 from .node import SkypilotNode
 from .stored_attempt import StoredAttempt
 

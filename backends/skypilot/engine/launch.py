@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ....trainer.rt.artifact_copies import numbers_of_copies
-from ....trainer.rt.engines.engine import Failure
-from ....trainer.rt.engines.run import Run
-from ....trainer.rt.exit_codes import DATA_BROKEN
-from ....trainer.rt.removal import remove_folder
+from ....runtime.exit_codes import DATA_BROKEN
+from ....runtime.run_folder.artifact_copies import numbers_of_copies
+from ....runtime.run_folder.removal import remove_folder
+from ....runtime.run_folder.run import Run
+from ....runtime.system.failure import Failure
 
 
 class Launch(NamedTuple):

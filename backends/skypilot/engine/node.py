@@ -7,11 +7,9 @@ import subprocess
 from collections.abc import MutableMapping
 from pathlib import Path
 
-from ....trainer.rt.artifact_copies import copy_of
-from ....trainer.rt.engines.values import number
-from ....trainer.rt.exit_codes import CRASHED, DATA_BROKEN
-from ....trainer.rt.job_secrets import secrets
-from ....trainer.rt.joining import (
+from ....runtime.exit_codes import CRASHED, DATA_BROKEN
+from ....runtime.node.job_secrets import secrets
+from ....runtime.node.joining import (
     SPACE_HINT,
     StartFailure,
     attempt_to,
@@ -22,8 +20,10 @@ from ....trainer.rt.joining import (
     join_run,
     prepare_attempt,
 )
-from ....trainer.rt.node_settings import NodeSettings
-from ....trainer.rt.removal import remove_folder
+from ....runtime.node.node_settings import NodeSettings
+from ....runtime.run_folder.artifact_copies import copy_of
+from ....runtime.run_folder.removal import remove_folder
+from ....runtime.system.values import number
 from .stored_attempt import StoredAttempt
 
 ANOTHER_JOB = "another number of {0} makes it another job: compile it for that number"

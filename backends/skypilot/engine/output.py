@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ....trainer.rt.engines.run import worst_code
-from ....trainer.rt.exit_codes import PRIORITY
-from ....trainer.rt.verbs.text import one_line, printable
+from ....runtime.exit_codes import PRIORITY
+from ....runtime.run_folder.run import worst_code
+from ....runtime.system.text import one_line, printable
 
 _COLORS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NODE = re.compile(r"^\((?:head|worker[0-9]+), rank=([0-9]+), pid=[0-9]+(?:, ip=[^)]*)?\) ")

@@ -9,11 +9,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ....trainer.rt.engines.log_files import LogRequest
-from ....trainer.rt.engines.records import Record
-from ....trainer.rt.engines.run import shell_word
-from ....trainer.rt.engines.values import number, word
-from ....trainer.rt.untrusted_files import Unreadable, open_regular
+from ....runtime.engines.log_files import LogRequest
+from ....runtime.engines.records import Record
+from ....runtime.run_folder.run import shell_word
+from ....runtime.system.untrusted_files import Unreadable, open_regular
+from ....runtime.system.values import number, word
 
 MOST_LOG_BYTES = 1 << 26
 

@@ -13,23 +13,16 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from ....trainer.rt.engines.engine import Failure, Job, NodeLine, State
-from ....trainer.rt.engines.log_files import LogRequest
-from ....trainer.rt.engines.records import (
-    ENDED,
-    GONE,
-    LIVE,
-    MARK_ON_NODE,
-    Record,
-    newest_record,
-    write_evidence,
-)
-from ....trainer.rt.engines.run import Run, last_progress, verb_words, worst_code
-from ....trainer.rt.engines.streams import print_lines, stream
-from ....trainer.rt.engines.values import number
-from ....trainer.rt.exit_codes import PRIORITY
-from ....trainer.rt.untrusted_files import open_regular
-from ....trainer.rt.verbs.text import one_line, printable
+from ....runtime.engines.engine import Job, NodeLine, State
+from ....runtime.engines.log_files import LogRequest
+from ....runtime.engines.records import ENDED, GONE, LIVE, MARK_ON_NODE, Record, newest_record, write_evidence
+from ....runtime.exit_codes import PRIORITY
+from ....runtime.run_folder.run import Run, last_progress, verb_words, worst_code
+from ....runtime.system.failure import Failure
+from ....runtime.system.streams import print_lines, stream
+from ....runtime.system.text import one_line, printable
+from ....runtime.system.untrusted_files import open_regular
+from ....runtime.system.values import number
 from .output import first_failure, plain, plain_bytes, rows, worst_of_nodes
 from .record import cluster_of, is_managed, log_file, log_lines, logs_words, name_of, ssh_words
 from .starting import StartingSkypilot

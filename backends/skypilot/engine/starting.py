@@ -10,19 +10,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from ....trainer.rt.engines.checking import CheckingEngine
-from ....trainer.rt.engines.engine import Failure
-from ....trainer.rt.engines.log_files import LogRequest
-from ....trainer.rt.engines.records import Record, newest_record, write_record
-from ....trainer.rt.engines.run import Run, verb_words
-from ....trainer.rt.engines.streams import attached, output_of, stream
-from ....trainer.rt.exit_codes import CRASHED, DONE
-from ....trainer.rt.new_run import NewRun, temporary_run
-from ....trainer.rt.verbs.command import print_failure
-from ....trainer.rt.verbs.jobs import Place
-from ....trainer.rt.verbs.submit import copy_user_code
-from ....trainer.rt.verbs.table import Table
-from ....trainer.rt.verbs.text import printable
+from ....runtime.engines.checking import CheckingEngine
+from ....runtime.engines.jobs import Place
+from ....runtime.engines.log_files import LogRequest
+from ....runtime.engines.new_run import NewRun, temporary_run
+from ....runtime.engines.records import Record, newest_record, write_record
+from ....runtime.engines.starting import copy_user_code
+from ....runtime.engines.table import Table
+from ....runtime.exit_codes import CRASHED, DONE
+from ....runtime.run_folder.run import Run, verb_words
+from ....runtime.system.command_line import print_failure
+from ....runtime.system.failure import Failure
+from ....runtime.system.streams import attached, output_of, stream
+from ....runtime.system.text import printable
 from .client import SkypilotClient
 from .launch import Launch, launch_words, require_sent, secret_words, stage
 from .output import check_line, estimate, job_id_in, last_words

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from ....trainer.rt.engines.run import Run, machine
-from ....trainer.rt.exit_codes import CRASHED, DONE, PRIORITY
+from ....runtime.exit_codes import CRASHED, DONE, PRIORITY
+from ....runtime.run_folder.run import Run, machine
 
 
 class StoredAttempt(Run):

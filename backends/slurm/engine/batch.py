@@ -18,16 +18,17 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ....trainer.rt.artifact_copies import link_attempt, numbers_of_copies
-from ....trainer.rt.engines.engine import Engine, Failure
-from ....trainer.rt.engines.run import Run, worst_code
-from ....trainer.rt.engines.values import number, read_keys
-from ....trainer.rt.exit_codes import CRASHED, DATA_BROKEN, DONE, MEANING, PEER_LOST, PREEMPTED, PRIORITY
-from ....trainer.rt.run_folder import write_small
-from ....trainer.rt.run_secrets import forget_secrets
-from ....trainer.rt.signal_queue import SignalQueue
-from ....trainer.rt.verbs.command import call
-from ....trainer.rt.verbs.jobs import Place
+from ....runtime.engines.engine import Engine
+from ....runtime.engines.jobs import Place
+from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, MEANING, PEER_LOST, PREEMPTED, PRIORITY
+from ....runtime.run_folder.artifact_copies import link_attempt, numbers_of_copies
+from ....runtime.run_folder.run import Run, worst_code
+from ....runtime.run_folder.run_folder import write_small
+from ....runtime.run_folder.run_secrets import forget_secrets
+from ....runtime.system.command_line import call
+from ....runtime.system.failure import Failure
+from ....runtime.system.signal_queue import SignalQueue
+from ....runtime.system.values import number, read_keys
 from .job_records import full_job_id, record_job, step_id
 from .pyxis import container_options, secrets_root
 from .requeue import lost_nodes, next_start, requeue

@@ -10,12 +10,12 @@ import argparse
 import contextlib
 from collections.abc import Sequence
 
-from ....trainer.rt.engines.sweep_engine import SweepEngine
-from ....trainer.rt.new_run import NewRun
-from ....trainer.rt.saved_secrets import saved_secrets
-from ....trainer.rt.verbs.status import print_points
-from ....trainer.rt.verbs.submit_sweep import NewSweep, print_sweep
-from ....trainer.rt.verbs.watch import Watch
+from ....runtime.engines.new_run import NewRun
+from ....runtime.engines.new_sweep import NewSweep, print_sweep
+from ....runtime.engines.sweep_engine import SweepEngine
+from ....runtime.engines.watch import Watch
+from ....runtime.run_folder.saved_secrets import saved_secrets
+from ....runtime.verbs.status import print_points
 from .job_records import note_job
 from .submission import Queue, dependency_option
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ....trainer.rt.engines.values import read_keys
-from ....trainer.rt.run_folder import write_small
+from ....runtime.run_folder.run_folder import write_small
+from ....runtime.system.values import read_keys
 
 _STEP_ID = re.compile(r"[0-9]{1,18}[.][0-9]{1,18}")
 

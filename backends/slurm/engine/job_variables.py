@@ -12,11 +12,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ....trainer.rt.artifact_copies import newest_attempt_from
-from ....trainer.rt.engines.values import read_keys
-from ....trainer.rt.exit_codes import DATA_BROKEN
-from ....trainer.rt.node_failure import NodeFailure
-from ....trainer.rt.node_settings import NodeSettings
+from ....runtime.exit_codes import DATA_BROKEN
+from ....runtime.node.node_failure import NodeFailure
+from ....runtime.node.node_settings import NodeSettings
+from ....runtime.run_folder.artifact_copies import newest_attempt_from
+from ....runtime.system.values import read_keys
 from .job_records import full_job_id, record_step
 
 _HOST_LIST = re.compile(r"([^][,]*)\[([^][,-]+)[^]]*\](.*)", re.DOTALL)

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ....trainer.rt.engines.engine import Failure
-from ....trainer.rt.exit_codes import DATA_BROKEN
-from ....trainer.rt.run_secrets import secrets_of
+from ....runtime.exit_codes import DATA_BROKEN
+from ....runtime.run_folder.run_secrets import secrets_of
+from ....runtime.system.failure import Failure
 
 
 def container_options(settings: Mapping[str, Any], artifact: Path, run: Path, project: Path) -> list[str]:

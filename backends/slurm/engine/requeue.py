@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ....trainer.rt.engines.engine import Engine
-from ....trainer.rt.exit_codes import PEER_LOST, PREEMPTED
+from ....runtime.engines.engine import Engine
+from ....runtime.exit_codes import PEER_LOST, PREEMPTED
 
 ANSWER_S, MOST_ASKED = 10.0, 64  # timeout for a slurmd to accept a connection, and number of nodes asked at once
 _NODE = re.compile(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", re.MULTILINE)

@@ -14,24 +14,25 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ....trainer.rt.engines.checking import CheckingEngine
-from ....trainer.rt.engines.engine import Failure, Job, State, ended
-from ....trainer.rt.engines.log_files import LogRequest
-from ....trainer.rt.engines.run import Run, shell_word, verb_words
-from ....trainer.rt.engines.starting import positive
-from ....trainer.rt.engines.streams import printed_lines
-from ....trainer.rt.engines.values import number, numbered, read_keys
-from ....trainer.rt.exit_codes import CRASHED
-from ....trainer.rt.new_run import NewRun, temporary_run
-from ....trainer.rt.node_start import become, run_program
-from ....trainer.rt.run_secrets import forget_secrets
-from ....trainer.rt.saved_secrets import saved_secrets
-from ....trainer.rt.verbs.command import print_failure
-from ....trainer.rt.verbs.jobs import Place, is_run
-from ....trainer.rt.verbs.logs import print_logs
-from ....trainer.rt.verbs.submit_sweep import NewSweep
-from ....trainer.rt.verbs.table import Table
-from ....trainer.rt.verbs.text import one_line, printable
+from ....runtime.engines.checking import CheckingEngine
+from ....runtime.engines.engine import Job, State, ended
+from ....runtime.engines.jobs import Place, is_run
+from ....runtime.engines.log_files import LogRequest
+from ....runtime.engines.new_run import NewRun, temporary_run
+from ....runtime.engines.new_sweep import NewSweep
+from ....runtime.engines.print_logs import print_logs
+from ....runtime.engines.starting import positive
+from ....runtime.engines.table import Table
+from ....runtime.exit_codes import CRASHED
+from ....runtime.node.node_start import become, run_program
+from ....runtime.run_folder.run import Run, shell_word, verb_words
+from ....runtime.run_folder.run_secrets import forget_secrets
+from ....runtime.run_folder.saved_secrets import saved_secrets
+from ....runtime.system.command_line import print_failure
+from ....runtime.system.failure import Failure
+from ....runtime.system.streams import printed_lines
+from ....runtime.system.text import one_line, printable
+from ....runtime.system.values import number, numbered, read_keys
 from .job_array import start_array
 from .job_records import note_job, step_id
 from .submission import Queue, clean_environment, dependency, dependency_option, require_client
@@ -256,7 +257,7 @@ class SlurmEngine(CheckingEngine):
         parser.add_argument("--wait", action="store_true", help=text)
         self._add_after(parser)
 
-    def start_points(self, sweep: NewSweep, options: argparse.Namespace, words: Sequence[str]) -> int:
+    def start_points(self, sweep: NewSweep, options: argparse.Namespace, words: Sequence[str]) -> int | None:
         if options.resume:  # elements of an array cannot be started again
             return super().start_points(sweep, options, words)
         if words:

@@ -15,9 +15,10 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ....trainer.rt.engines.engine import Answer, Engine, Failure
-from ....trainer.rt.engines.values import number
-from ....trainer.rt.verbs.text import one_line, printable
+from ....runtime.engines.engine import Answer, Engine
+from ....runtime.system.failure import Failure
+from ....runtime.system.text import one_line, printable
+from ....runtime.system.values import number
 
 SUBMIT_S = 3600.0  # timeout of sbatch, which tries again for minutes if the controller is busy
 # Slurm stores the environment of a job: it gets only these variables. SLURM_CPU_BIND of an outer allocation cuts its

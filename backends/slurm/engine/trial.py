@@ -12,8 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ....trainer.rt.engines.engine import Engine, Failure
-from ....trainer.rt.engines.run import Run
+from ....runtime.engines.engine import Engine
+from ....runtime.run_folder.run import Run
+from ....runtime.system.failure import Failure
 from .pyxis import container_options, secrets_root
 
 MINUTES = 10  # time limit of the allocation

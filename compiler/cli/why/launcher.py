@@ -20,7 +20,7 @@ class LauncherSetting:
     how:   a sentence
     words: (file, line pattern) of the launcher's options
     reads: variables from which it is computed
-    files: files of trainer/rt that set it
+    files: files of runtime/ that set it
     keys:  plan keys from which it is computed
     """
 
@@ -72,10 +72,10 @@ _STORE = "torchrun chooses the port of the ranks' store on one node, and shares 
 _C10D: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "RANK": (
         "rank.py sets it to JOBC_NODE_RANK times --nproc-per-node, plus LOCAL_RANK; torchrun numbers by addresses",
-        ("nproc-per-node",), ("JOBC_NODE_RANK",), ("rank.py",),
+        ("nproc-per-node",), ("JOBC_NODE_RANK",), ("ranks/rank.py",),
     ),
     "GROUP_RANK": (
-        "rank.py sets it to JOBC_NODE_RANK; torchrun numbers by addresses", (), ("JOBC_NODE_RANK",), ("rank.py",),
+        "rank.py sets it to JOBC_NODE_RANK; torchrun numbers by addresses", (), ("JOBC_NODE_RANK",), ("ranks/rank.py",),
     ),
     "MASTER_ADDR": (_STORE, ("rdzv-endpoint",), (), ()),
     "MASTER_PORT": (_STORE, ("rdzv-endpoint",), (), ()),
@@ -99,14 +99,14 @@ def _spawned(launcher: str, name: str) -> LauncherSetting | None:
         how, words = "mpi.py --rank, which mpirun starts, sets it as spawn.py does", ((LAUNCH, r"^mpirun\b"),)
         sizes = ((LAUNCH, r"^-np "),) if name == "WORLD_SIZE" else ()
         return LauncherSetting(
-            f"{how}, from {' and '.join(_READS[name])}", (*words, *sizes), _READS[name], ("spawn.py",)
+            f"{how}, from {' and '.join(_READS[name])}", (*words, *sizes), _READS[name], ("ranks/spawn.py",)
         )
     how = f"spawn.py sets it from {' and '.join(_READS[name])}"
     return LauncherSetting(
         how,
         ((LAUNCH, rf"^{launcher}\b"),),
         _READS[name],
-        ("spawn.py",),
+        ("ranks/spawn.py",),
     )
 
 
@@ -131,6 +131,6 @@ def _accelerate(plan: Mapping[str, Any], name: str) -> LauncherSetting | None:
         return None
     if plan["topology.world_size"] == 1:
         how = "jobctl sets it, because accelerate sets none for a single process"
-        return LauncherSetting(how, files=("launchers.py",))
+        return LauncherSetting(how, files=("ranks/launchers.py",))
     how, words = _ACCELERATE[name]
     return LauncherSetting(f"torchrun, which accelerate runs, sets it from {how}", words)

@@ -68,7 +68,7 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
             file: lines for file, lines in library.items() if assignment is not None and file in assignment.files
         }
     copied = [
-        f"jobc:trainer/rt/{file}:{n}  {lines[n - 1].strip()}"
+        f"jobc:runtime/{file}:{n}  {lines[n - 1].strip()}"
         for file, lines in library.items()
         for n in _naming(lines, name)
     ]
@@ -83,9 +83,14 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
 
 
 def _library() -> dict[str, list[str]]:
-    """Return file name -> lines, for the files in jobctl that every job shares."""
-    files = sorted((PACKAGE / "trainer/rt").glob("*.py"))
-    return {file.name: lines_of(file.read_text(encoding="utf-8")) for file in files}
+    """Return path in runtime/ -> lines, for the files in jobctl that run on nodes."""
+    root = PACKAGE / "runtime"
+    files = {file.relative_to(root).as_posix(): file for file in sorted(root.rglob("*.py"))}
+    return {
+        path: lines_of(file.read_text(encoding="utf-8"))
+        for path, file in files.items()
+        if not path.startswith(("verbs/", "engines/"))
+    }
 
 
 def _shares_machine(job: Job) -> bool:
@@ -102,7 +107,7 @@ def _engine(job: Job) -> Iterator[tuple[str, list[str]]]:
     folder = PACKAGE / "backends" / settings.get("backend", "")
     files = [*folder.glob("engine.py"), *sorted(folder.glob("engine/*.py"))]
     if settings.get("nodes") == 1 and any("OneMachineEngine" in file.read_text(encoding="utf-8") for file in files):
-        files += [PACKAGE / f"trainer/rt/engines/{name}.py" for name in ("one_machine", "starting")]
+        files += [PACKAGE / f"runtime/engines/{name}.py" for name in ("one_machine", "starting")]
     for file in files:
         yield file.relative_to(PACKAGE).as_posix(), lines_of(file.read_text(encoding="utf-8"))
 
@@ -122,14 +127,14 @@ _KEYS = {  # plan keys from which jobctl sets a variable of a node
     "JOBC_COMPILED": ("caches.compiled",),
 }
 NODE = "node"  # section of job.json that programs on a node read
-_OF_NODE = ("node.py", "launch.py", "launchers.py")  # set the variables that launch.sh reads
+_OF_NODE = ("node/node.py", "supervisor/launch.py", "ranks/launchers.py")  # set the variables that launch.sh reads
 
 
 def _through_node(job: Job, variables: Sequence[str], library: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Yield where jobctl sets each of these variables on a node, and the keys from which they are computed."""
     for variable in variables:
         rows = [
-            f"jobc:trainer/rt/{file}:{n}  {library[file][n - 1].strip()}"
+            f"jobc:runtime/{file}:{n}  {library[file][n - 1].strip()}"
             for file in _OF_NODE
             for n in _naming(library[file], variable)
         ]

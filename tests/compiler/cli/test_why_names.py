@@ -118,7 +118,7 @@ def test_lines_are_asked_about_by_their_first_and_last(ask: Ask) -> None:
     ("name", "found"),
     [
         ("OMP_NUM_THREADS", ("set      artifacts/x/ssh/launch.sh:", "spec     threads = null")),
-        ("NCCL_SOCKET_IFNAME", ("on node  jobc:trainer/rt/network.py:",)),
+        ("NCCL_SOCKET_IFNAME", ("on node  jobc:runtime/network/network.py:",)),
         ("MINE", ("set      artifacts/x/ssh/launch.sh:", "command line: env.MINE=1")),
         ("LOCAL_RANK", ("rank     5 of 8 is process 1 of 4 on node 1: LOCAL_RANK=1", "set by launcher")),
     ],
@@ -269,7 +269,7 @@ def test_the_whole_chain_of_what_the_own_launcher_sets(ask: Ask, way: str) -> No
 
 def test_accelerate_sets_nothing_for_one_process(ask: Ask) -> None:
     said = ask("name=y", "launcher=accelerate", "WORLD_SIZE")
-    assert "on node  jobc:trainer/rt/launchers.py:" in said and "num_processes" not in said
+    assert "on node  jobc:runtime/ranks/launchers.py:" in said and "num_processes" not in said
 
 
 def test_where_the_nodes_make_the_run_folder_submit_sh_has_no_part_in_it(ask: Ask) -> None:
@@ -281,7 +281,7 @@ def test_where_the_nodes_make_the_run_folder_submit_sh_has_no_part_in_it(ask: As
 def test_a_message_and_downloads_set_nothing(ask: Ask) -> None:
     said = ask("name=y", "caches=shared", "caches.prefetch=[model:gpt2]", "JOBC_RUN_DIR")
     assert "no run folder" not in said
-    assert re.search(r'jobc:trainer/rt/engines/starting.py:\d+  "JOBC_RUN_DIR": str', said, re.MULTILINE)
+    assert re.search(r'jobc:runtime/engines/starting.py:\d+  "JOBC_RUN_DIR": str', said, re.MULTILINE)
 
 
 def test_an_edited_line_has_the_chain_of_the_line_it_stands_for(ask: Ask, project: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.pipeline.library import EVERYTHING, Contents, modules, program, program_on_nodes, trainer_files
+from jobc.compiler.pipeline.library import EVERYTHING, Contents, modules, program, program_on_nodes, source_files
 from jobc.compiler.plugins.registry import find_plugins
 
 OF_A_COMMAND = EVERYTHING._replace(trainer=False)
@@ -46,7 +46,10 @@ def imports(path: str, text: bytes) -> set[str]:
 def test_what_a_module_imports_is_there_unless_only_other_jobs_need_it(part: str, backend: str) -> None:
     packed = modules(PARTS[part], find_plugins()[backend].folder)
     every = modules(EVERYTHING, find_plugins()[backend].folder)
-    optional = {f"jobc_trainer/rt/{name}.py" for name in ("container", "depot", "bucket_run", "mpi")}
+    optional = {
+        f"jobc_runtime/{name}.py"
+        for name in ("containers/container", "storage/depot", "storage/bucket_run", "ranks/mpi")
+    }
     lacking = {p for path, text in packed.items() if path.endswith(".py") for p in imports(path, text) if p in every}
     assert lacking - {*packed} <= optional
     assert "__main__.py" in packed and {path for path in packed if path.endswith("/__init__.py")}
@@ -54,12 +57,12 @@ def test_what_a_module_imports_is_there_unless_only_other_jobs_need_it(part: str
 
 @pytest.mark.parametrize("part", ["a command with everything", "verbs", "nodes"])
 def test_the_module_of_each_program_is_there(part: str) -> None:
-    from jobc.trainer.rt.__main__ import OTHERS, PROGRAMS, VERBS
+    from jobc.runtime.__main__ import OTHERS, PROGRAMS, VERBS
 
     packed = modules(PARTS[part])
-    verbs = {f"jobc_trainer/rt/verbs/{name}.py" for name in (*VERBS, *OTHERS, "help")}
-    programs = {f"jobc_trainer/rt/{name}.py" for name in PROGRAMS}
-    optional = {f"jobc_trainer/rt/{name}.py" for name in ("container", "depot", "mpi", "task")}
+    verbs = {f"jobc_runtime/verbs/{name}.py" for name in (*VERBS, *OTHERS, "help")}
+    programs = {f"jobc_runtime/{folder}/{name}.py" for name, folder in PROGRAMS.items()}
+    optional = {f"jobc_runtime/{PROGRAMS[name]}/{name}.py" for name in ("container", "depot", "mpi", "table", "task")}
     assert (verbs <= {*packed}) == (part != "nodes")
     assert (programs - optional <= {*packed}) == (part != "verbs")
     assert (programs <= {*packed}) == (part == "a command with everything")
@@ -71,8 +74,7 @@ def test_a_command_gets_no_model_no_data_and_no_training_loop() -> None:
     assert {Path(path).suffix for path in packed} == {".py"}
     assert not [path for path, text in packed.items() if b"importlib.resources" in text]
     left_out = ("models/gpt.py", "data/digits.py", "loop/loop.py", "recipe/recipe.py", "config/schema.py")
-    every = {f"jobc_trainer/{path}" for path in trainer_files()}
-    assert {f"jobc_trainer/{path}" for path in left_out} <= every - {*packed}
+    assert {f"jobc_trainer/{path}" for path in left_out} <= source_files().keys() - {*packed}
 
 
 @pytest.mark.parametrize(

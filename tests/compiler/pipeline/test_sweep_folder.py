@@ -10,8 +10,8 @@ from jobc.compiler.emit.points_json import PointFiles, points_json
 from jobc.compiler.pipeline.compile import compile_job, write_job
 from jobc.compiler.pipeline.sweeps import compile_sweep, sweep_folders
 from jobc.compiler.pipeline.types import Compiled, Request, SweepFolder
-from jobc.trainer.rt.engines.engine import Failure
-from jobc.trainer.rt.points import apply_changes, read_points, write_point
+from jobc.runtime.run_folder.points import apply_changes, read_points, write_point
+from jobc.runtime.system.failure import Failure
 
 BACKENDS = {
     "local": (),

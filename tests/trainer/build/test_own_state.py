@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from jobc.runtime.exit_codes import DATA_BROKEN, DONE
 from jobc.trainer.build.build import build
 from jobc.trainer.config import train_json
 from jobc.trainer.dist import env as environment
@@ -19,7 +20,6 @@ from jobc.trainer.dist.process_group import Group
 from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.loop.loop import run
 from jobc.trainer.parallel.ddp import refuse_buffers
-from jobc.trainer.rt.exit_codes import DATA_BROKEN, DONE
 
 from ..conftest import Run
 from ..ways import FSDP, HSDP, ZERO

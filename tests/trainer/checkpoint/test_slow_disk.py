@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import torch
 
+from jobc.runtime.exit_codes import CRASHED, DONE
 from jobc.trainer.checkpoint import store
 from jobc.trainer.checkpoint.background_save import Saver
 from jobc.trainer.config import train_json
 from jobc.trainer.dist.process_group import Group
 from jobc.trainer.lifecycle.exit_rank import print_error_once
-from jobc.trainer.rt.exit_codes import CRASHED, DONE
 
 from ..conftest import Run
 from ..in_process import train

@@ -17,6 +17,7 @@ import numpy
 import pytest
 import torch
 
+from jobc.runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, PREEMPTED
 from jobc.tests.packed import write_program
 from jobc.trainer import export
 from jobc.trainer.build.data_checks import check_enough_samples
@@ -27,7 +28,6 @@ from jobc.trainer.dist.process_group import Group
 from jobc.trainer.lifecycle.errors import BrokenInput, TrainerError
 from jobc.trainer.lifecycle.exit_rank import known_cause
 from jobc.trainer.loop.metrics import read, training_steps
-from jobc.trainer.rt.exit_codes import CRASHED, DATA_BROKEN, DONE, PREEMPTED
 
 from ..conftest import Run
 from ..in_process import built, train

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobc.runtime.exit_codes import DATA_BROKEN
 from jobc.trainer.config import rules, train_json
 from jobc.trainer.config import schema as config
 from jobc.trainer.config.identity import identity
 from jobc.trainer.lifecycle.errors import BrokenInput
-from jobc.trainer.rt.exit_codes import DATA_BROKEN
 
 from ..conftest import DIGITS
 from ..ways import FSDP, HSDP, ZERO

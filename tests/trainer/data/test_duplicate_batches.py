@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import torch
 
+from jobc.runtime.exit_codes import DONE
 from jobc.trainer.data.duplicate_batches import MOST_STEPS, DuplicateBatchCheck, batch_digest
 from jobc.trainer.data.loader import MicroBatch
 from jobc.trainer.dist.env import read
 from jobc.trainer.dist.process_group import Group, join
 from jobc.trainer.lifecycle.errors import BrokenInput
-from jobc.trainer.rt.exit_codes import DONE
 
 from ..conftest import Run
 

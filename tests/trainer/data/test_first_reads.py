@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from jobc.runtime import exit_codes
 from jobc.trainer.lifecycle.errors import BrokenInput
-from jobc.trainer.rt import exit_codes
 
 from ..conftest import Run
 from ..in_process import train

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
+from jobc.runtime.exit_codes import CRASHED, DATA_BROKEN, PEER_LOST
 from jobc.trainer.checkpoint.store import newest_first
 from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.loop.metrics import read, training_steps
-from jobc.trainer.rt.exit_codes import CRASHED, DATA_BROKEN, PEER_LOST
 
 from .. import in_process
 from ..conftest import Run

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from jobc.runtime import exit_codes
 from jobc.trainer.lifecycle.errors import BrokenInput
-from jobc.trainer.rt import exit_codes
 
 from ..in_process import lines, train
 

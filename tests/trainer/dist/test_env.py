@@ -7,7 +7,7 @@ import pytest
 
 from jobc.trainer.dist.env import LAUNCHER_NAMES, TABLE, Env, field_name, read
 from jobc.trainer.lifecycle.errors import BrokenInput
-from jobc.trainer.rt.exit_codes import DATA_BROKEN
+from jobc.runtime.exit_codes import DATA_BROKEN
 
 LAUNCHED = {
     "RANK": "3",

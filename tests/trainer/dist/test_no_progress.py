@@ -24,7 +24,7 @@ from jobc.trainer.dist.hang_watch import HangWatchdog
 from jobc.trainer.dist.phases import Phase, Phases
 from jobc.trainer.dist.process_group import join
 from jobc.trainer.dist.stall_clock import NoProgress
-from jobc.trainer.rt.exit_codes import DONE, PEER_LOST
+from jobc.runtime.exit_codes import DONE, PEER_LOST
 
 from ..conftest import Run
 

@@ -20,14 +20,7 @@ import torch
 from jobc.trainer.checkpoint.verified import torch_file
 from jobc.trainer.checkpoint import store
 from jobc.trainer.loop.metrics import training_steps
-from jobc.trainer.rt.exit_codes import (
-    CRASHED,
-    DATA_BROKEN,
-    DONE,
-    PEER_LOST,
-    PREEMPTED,
-    RENDEZVOUS_FAILED,
-)
+from jobc.runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
 
 from ..conftest import Run, changed, clean_environment
 from ..in_process import lines

@@ -7,7 +7,7 @@ import pytest
 
 from jobc.trainer.dist.wait_for_master import wait_for_master
 from jobc.trainer.lifecycle.errors import RendezvousFailed
-from jobc.trainer.rt.exit_codes import RENDEZVOUS_FAILED
+from jobc.runtime.exit_codes import RENDEZVOUS_FAILED
 
 
 def never() -> bool:

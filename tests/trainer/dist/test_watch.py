@@ -14,7 +14,7 @@ from jobc.trainer.dist.hang_watch import HangWatchdog
 from jobc.trainer.dist.phases import Phase, Phases
 from jobc.trainer.lifecycle.errors import PeerLost
 from jobc.trainer.loop.stragglers import OwnWork, Stragglers
-from jobc.trainer.rt.exit_codes import PEER_LOST
+from jobc.runtime.exit_codes import PEER_LOST
 
 NAMES = ["rank 0 on a", "rank 1 on b"]
 TIMEOUT_S = 3.0

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from jobc.runtime import exit_codes
 from jobc.trainer.checkpoint import store
 from jobc.trainer.lifecycle.control_files import SaveRequest
-from jobc.trainer.rt import exit_codes
 
 from ..in_process import train
 

@@ -6,8 +6,8 @@ import pytest
 from torch import AcceleratorError
 from torch.distributed import DistBackendError, DistNetworkError, DistStoreError
 
+from jobc.runtime.exit_codes import DATA_BROKEN, PEER_LOST
 from jobc.trainer.lifecycle.exit_rank import known_cause
-from jobc.trainer.rt.exit_codes import DATA_BROKEN, PEER_LOST
 
 GLOO = "[/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/"  # torch 2.13, as seen when a rank was killed
 LOST = [

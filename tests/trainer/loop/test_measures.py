@@ -19,6 +19,7 @@ from typing import Any, cast
 import pytest
 import torch
 
+from jobc.runtime.exit_codes import DATA_BROKEN
 from jobc.trainer.build.checks import checked_flops
 from jobc.trainer.config.schema import GptConfig, ProfileConfig
 from jobc.trainer.config.target import Target
@@ -33,7 +34,6 @@ from jobc.trainer.loop.metrics import MetricsFile, flush_interval, last_step, re
 from jobc.trainer.loop.profiling import Profiling
 from jobc.trainer.recipe.mfu import flops_per_sample, peak_flops, percentile
 from jobc.trainer.recipe.recipe import Recipe
-from jobc.trainer.rt.exit_codes import DATA_BROKEN
 from jobc.trainer.trackers import TrackedRun, Trackers
 from jobc.trainer.trackers.tensorboard import checksum, open_run
 

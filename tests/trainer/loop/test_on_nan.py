@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from jobc.runtime.exit_codes import DONE
 from jobc.trainer.build.build import build
 from jobc.trainer.config.train_json import parse
 from jobc.trainer.dist.env import read
@@ -18,7 +19,6 @@ from jobc.trainer.dist.process_group import Group, join
 from jobc.trainer.lifecycle.errors import Diverged
 from jobc.trainer.loop.loop import train_step
 from jobc.trainer.loop.rank_requests import Requests
-from jobc.trainer.rt.exit_codes import DONE
 
 from ..conftest import Run
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from jobc.runtime import exit_codes
 from jobc.trainer.loop.loop import run
-from jobc.trainer.rt import exit_codes
 
 from ..in_process import built, lines, train, weights
 

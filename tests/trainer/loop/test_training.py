@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from jobc.runtime import exit_codes
 from jobc.trainer.build.determinism import set_determinism
 from jobc.trainer.checkpoint import store
 from jobc.trainer.config import train_json
@@ -24,7 +25,6 @@ from jobc.trainer.loop.loop import run
 from jobc.trainer.loop.metrics import MetricsFile, read, training_steps
 from jobc.trainer.recipe.loss_scale import LossScale
 from jobc.trainer.recipe.optimizer import lr_at
-from jobc.trainer.rt import exit_codes
 
 from ..in_process import Signals, built, train, weights
 

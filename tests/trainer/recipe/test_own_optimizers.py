@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
+from jobc.runtime.exit_codes import DATA_BROKEN, DONE
 from jobc.trainer.recipe.optimizer import NAMES, reorder_state
-from jobc.trainer.rt.exit_codes import DATA_BROKEN, DONE
 
 from ..conftest import Run, changed
 from ..in_process import train

@@ -10,8 +10,8 @@ import pytest
 from torch import Tensor, nn
 from torch.nn import functional
 
+from jobc.runtime import exit_codes
 from jobc.trainer.recipe.recipe import Recipe
-from jobc.trainer.rt import exit_codes
 
 from ..in_process import lines, train
 

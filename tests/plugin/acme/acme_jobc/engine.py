@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from jobc.trainer.rt.engines.api import (
+from jobc.runtime.engines.api import (
     CheckingEngine,
     Failure,
     NewRun,

@@ -1,0 +1,55 @@
+"""`jobctl VERB …` or `jobctl PROGRAM …`: run a verb, or a program for nodes, from the zip file in every artifact.
+
+Verbs run with `python -I -S`: neither site-packages nor PYTHONPATH nor the working directory changes what they do.
+"""
+# No annotations from __future__: this file must compile with any Python 3, to say that it is too old.
+
+import os
+import sys
+from importlib import import_module
+
+OLDEST = (3, 8)
+PACKAGE = __package__ or "jobc_runtime"  # in jobctl
+PROGRAMS = {  # modules, by the folder that they are in
+    "container": "containers", "depot": "storage", "launch": "supervisor", "mpi": "ranks", "node": "node",
+    "node_checks": "preflight", "node_failure": "node", "rank": "ranks", "reach": "network", "spawn": "ranks",
+    "supervise": "supervisor", "table": "engines", "task": "node",
+}  # fmt: skip
+ENGINE_PROGRAMS = ("batch", "join")  # modules of the backend's engine
+VERBS = (  # modules of verbs/
+    "submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean", "prefetch", "source",
+)  # fmt: skip
+OTHERS = ("ls",)  # in verbs/, for jobc
+
+
+def main(words: "list[str]") -> int:
+    """Run the named verb or program and return its exit code: 2 for an unknown name."""
+    name = next((word for word in words if not word.startswith("-")), "")  # torch.distributed.launch puts options first
+    if sys.version_info < OLDEST:
+        print("error: jobctl needs Python 3.8 or newer, and python3 is", sys.version.split()[0], file=sys.stderr)
+        return 1
+    if name in VERBS and not sys.flags.isolated:
+        os.execv(sys.executable, [sys.executable, "-I", "-S", sys.argv[0], *words])
+    if name not in (*PROGRAMS, *ENGINE_PROGRAMS, *VERBS, *OTHERS):
+        return _help(name)
+    words.remove(name)
+    code: int = _module(name).main(words)
+    return code
+
+
+def _module(name: str):  # type: ignore[no-untyped-def]
+    if name in ENGINE_PROGRAMS:
+        return import_module(f"jobc_engine.{name}")
+    return import_module(f"{PACKAGE}.{PROGRAMS.get(name, 'verbs')}.{name}")
+
+
+def _help(name: str) -> int:
+    if name not in ("", "help"):
+        print(f"error: unknown verb {name!r}\n  hint: jobctl help lists the verbs", file=sys.stderr)
+        return 2
+    code: int = import_module(f"{PACKAGE}.verbs.help").main(VERBS)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Copies of the user's code: snapshots, checkouts, what git knows of them."""

@@ -1,0 +1,174 @@
+"""Check out the user's code from a git repository, at one commit, to RUN/code.
+
+In   repository (https, ssh, git, http or a path) and commit; GIT_TOKEN, if set (a secret of the job), is the password
+     for https, only for the host and port of the repository
+Out  RUN/code with its submodules; the ranks may write there. Or StartFailure: 65 if the commit is not there, 1 if the
+     repository does not answer, three times
+
+Asks no questions, and runs no hooks. Git's settings are passed in environment variables, not in a file or on a command
+line.
+Source: git-config(1), gitcredentials(7); git 2.31 and newer (GIT_CONFIG_COUNT)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..exit_codes import CRASHED, DATA_BROKEN
+from ..node.joining import SPACE_HINT, StartFailure, attempt_to
+from ..run_folder.removal import remove_folder
+from .git import plain_environment
+
+TRIES = 3
+RETRY_S = 5.0
+_COMMIT = re.compile("[0-9a-f]{40}([0-9a-f]{24})?")
+_LOCAL = re.compile(r"(localhost|127(\.[0-9]+){3}|\[::1\])(:[0-9]+)?")
+_HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
+_HTTP = re.compile("https?://")
+_ABSENT = ("not our ref", "bad object")  # git's words for a commit that the repository does not have
+_BRANCHES = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
+_UNSET = ("GIT_ALLOW_PROTOCOL", "SSH_ASKPASS", "GIT_CONFIG_PARAMETERS")
+_PASSWORD = '!printf "username=git\\npassword=%s\\n" "$GIT_TOKEN" #'  # for git's shell; any user name will do
+
+
+def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str, str]) -> None:
+    """Create RUN/code if it does not exist. Raises StartFailure."""
+    code, copy = run / "code", run / ".code"
+    if code.is_dir():
+        return
+    if shutil.which("git", path=environ.get("PATH")) is None:
+        title = f"git is not found on {os.uname().nodename}"
+        raise StartFailure(DATA_BROKEN, title, "install it in the image; or code=image")
+    check_source(repository, commit, environ)
+    if os.path.lexists(copy):
+        attempt_to(f"remove {copy}", remove_folder, copy)
+    attempt_to(f"create the folder {run}", run.mkdir, parents=True, exist_ok=True)
+    plain, git = plain_environment(environ), git_environment(repository, environ)
+    _try(f"create {copy}", ["git", "init", "--quiet", "--template=", "--", str(copy)], plain)
+    at = ["git", "-C", str(copy)]
+    # submodules with a URL like ../NAME are relative to it
+    _try(f"write to {copy}", [*at, "config", "remote.origin.url", repository], plain)
+    _fetch(at, repository, commit, git, plain)
+    _try(f"check out {commit}", [*at, "checkout", "--quiet", "--detach", commit], git)
+    if (copy / ".gitmodules").is_file():
+        _fetch_submodules(at, commit, git)
+    attempt_to(f"move it to {code}", copy.rename, code)
+
+
+def check_source(repository: str, commit: str, environ: Mapping[str, str]) -> None:
+    """Raise StartFailure if git would take them for an option or a command, or would send the token unencrypted."""
+    if repository.startswith("-") or re.match("[A-Za-z0-9]+::", repository):
+        title = f"code.repository is not a URL that jobc can fetch: {repository}"
+        raise StartFailure(DATA_BROKEN, title, "https://HOST/NAME, ssh://HOST/NAME or USER@HOST:NAME")
+    if not _COMMIT.fullmatch(commit):
+        raise StartFailure(DATA_BROKEN, f"code.commit is not a commit: {commit}", "git rev-parse HEAD prints one")
+    if not environ.get("GIT_TOKEN") or not _HTTP.match(repository):
+        return
+    host = host_of(repository)
+    if repository.startswith("http://") and not _LOCAL.fullmatch(host):
+        title = f"GIT_TOKEN is not sent over http, where anyone on the network could read it: {repository}"
+        hint = "use https in code.repository; or remove secrets.GIT_TOKEN for a public repository"
+        raise StartFailure(DATA_BROKEN, title, hint)
+    if not _HOST.fullmatch(host):
+        title = f"code.repository has no host to which GIT_TOKEN could be sent: {repository}"
+        raise StartFailure(DATA_BROKEN, title, "https://HOST/NAME")
+
+
+def host_of(url: str) -> str:
+    """Return HOST or HOST:PORT of a URL, without a user."""
+    host = re.split("[/?#]", url.split("://", 1)[-1], maxsplit=1)[0]
+    return host.split("@", 1)[-1]
+
+
+def git_environment(repository: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which git takes the password from GIT_TOKEN and no settings from the user."""
+    kept = {name: value for name, value in plain_environment(environ).items() if name not in _UNSET}
+    count = kept.get("GIT_CONFIG_COUNT", "")
+    first = int(count) if re.fullmatch("[1-9][0-9]{0,3}", count) else 0  # after the settings of the caller
+    settings = _settings(repository, bool(environ.get("GIT_TOKEN")))
+    numbered = {"GIT_CONFIG_COUNT": str(first + len(settings))}
+    for number, (key, value) in enumerate(settings, first):
+        numbered.update({f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value})
+    return {**kept, **_QUIET, **numbered}
+
+
+_QUIET = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",
+    "GIT_SSH_COMMAND": "ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new",
+    "GIT_TRACE_REDACT": "1",
+}
+
+
+def _settings(repository: str, has_token: bool) -> list[tuple[str, str]]:
+    settings = [("core.hooksPath", "/dev/null")]
+    settings += [(f"protocol.{name}", "never") for name in ("allow", "ext.allow", "fd.allow")]  # ext:: runs a command
+    settings += [(f"protocol.{name}.allow", "always") for name in ("https", "http", "ssh", "git")]
+    settings.append(("protocol.file.allow", "user"))  # for code.repository, not for a submodule
+    # the target of a redirect gets no password, unless it is the same host
+    settings.append(("http.followRedirects", "initial"))
+    if has_token:
+        settings.append(("credential.helper", ""))  # forget those of other configuration files
+        if _HTTP.match(repository):
+            scope = f"{repository.partition('://')[0]}://{host_of(repository)}"
+            settings += [(f"credential.{scope}.helper", ""), (f"credential.{scope}.helper", _PASSWORD)]
+    return settings
+
+
+def _fetch(at: list[str], repository: str, commit: str, git: Mapping[str, str], plain: Mapping[str, str]) -> None:
+    """Fetch only the commit, or all branches if the server does not serve commits by hash. Tries three times."""
+    alone = [*at, "fetch", "--quiet", "--depth=1", "--no-tags", "--", repository, commit]
+    everything = [*at, "fetch", "--quiet", "--", repository, *_BRANCHES]
+    for remaining in reversed(range(TRIES)):
+        code, output = _call(alone, git)
+        if code:
+            code, more = _call(everything, git)
+            output += more
+            if code == 0:
+                code, more = _call([*at, "cat-file", "-e", f"{commit}^{{commit}}"], plain)
+                output += more
+        if code == 0:
+            return
+        if any(words in output for words in _ABSENT):
+            hint = "git push it, or set code.commit to an existing commit"
+            raise StartFailure(DATA_BROKEN, f"commit {commit} is not in {repository}", hint)
+        if remaining:
+            time.sleep(RETRY_S)
+    title = f"cannot fetch commit {commit} of {repository}: {_last_line(output)}"
+    raise StartFailure(CRASHED, title, "a private repository needs secrets.GIT_TOKEN and https")
+
+
+def _fetch_submodules(at: list[str], commit: str, git: Mapping[str, str]) -> None:
+    words = [*at, "submodule", "--quiet", "update", "--init", "--recursive", "--depth=1"]
+    code, output = _call(words, git)
+    if code:
+        reason = next((line for line in output.split("\n") if line.startswith("fatal: ")), _last_line(output))
+        hint = (
+            "submodules must use https, http, ssh or git; private ones must be on the host of code.repository, because"
+            " GIT_TOKEN is only sent there"
+        )
+        raise StartFailure(CRASHED, f"cannot fetch the submodules of {commit}: {reason}", hint)
+
+
+def _try(what: str, words: list[str], environ: Mapping[str, str]) -> None:
+    code, output = _call(words, environ)
+    if code:
+        raise StartFailure(CRASHED, f"cannot {what}: {_last_line(output).rpartition(': ')[2]}", SPACE_HINT)
+
+
+def _call(words: list[str], environ: Mapping[str, str]) -> tuple[int, str]:
+    """Return the exit code and the output of a command."""
+    done = subprocess.run(
+        words, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def _last_line(output: str) -> str:
+    return output.rstrip("\n").rpartition("\n")[2]

@@ -1,0 +1,132 @@
+"""Find the user's code in a folder: the files that git would commit, without those that a .jobcignore lists.
+
+A .jobcignore has the syntax of a .gitignore and also applies to committed files. Outside a repository every file is
+code except environments, caches, files that a .gitignore lists, and files with the names of secrets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ..exit_codes import DATA_BROKEN
+from ..system.failure import Failure
+from .git import TIMEOUT_S, Git, scratch_repository
+
+SECRETS = frozenset(
+    b".env .env.local .netrc .git-credentials .pypirc id_rsa id_dsa id_ecdsa id_ed25519".split()
+)  # files of these names are copied only if git tracks them
+_PRUNED = frozenset((b".git", b".venv", b"__pycache__"))
+
+
+class CodeFiles(NamedTuple):
+    """Paths of the code, relative to the folder and sorted as bytes.
+
+    ignored:       top-level entries that git ignores and no .jobcignore lists
+    secrets:       files left out because of their names
+    is_repository: whether git decided which files are code
+    """
+
+    paths: list[bytes]
+    ignored: list[str]
+    secrets: list[str]
+    is_repository: bool
+
+
+def code_files(root: Path, without: list[Path], scratch: Path, git_timeout_s: float = TIMEOUT_S) -> CodeFiles:
+    """Return the code in `root`.
+
+    root:    absolute path without symbolic links
+    without: folders that are not code: artifacts and runs
+    scratch: folder for a temporary repository
+    Raises Failure if git fails.
+    """
+    return _Search(root, without, scratch, git_timeout_s).files()
+
+
+class _Search:
+    def __init__(self, root: Path, without: list[Path], scratch: Path, git_timeout_s: float) -> None:
+        self.root, self.scratch, self.git_timeout_s = root, scratch, git_timeout_s
+        self.without = {os.fsencode(folder) for folder in without}
+        self.git = Git(root, timeout_s=git_timeout_s)
+
+    def files(self) -> CodeFiles:
+        named = self._jobcignored()
+        is_repository = self._is_in_repository()
+        secrets: list[str] = []
+        if is_repository:
+            tracked = self.git.paths("ls-files", "--cached", "--recurse-submodules")
+            candidates = [*tracked, *self.git.paths("ls-files", "--others", "--exclude-standard")]
+        else:
+            candidates, secrets = self._plain()
+        paths = sorted({path for path in candidates if self._is_code(path)} - named)
+        return CodeFiles(paths, self._ignored(named) if is_repository else [], secrets, is_repository)
+
+    def _is_code(self, path: bytes) -> bool:
+        whole = self._absolute(path)
+        return os.path.lexists(whole) and not any(whole == out or whole.startswith(out + b"/") for out in self.without)
+
+    def _absolute(self, path: bytes) -> bytes:
+        return os.path.join(os.fsencode(self.root), path)
+
+    def _is_in_repository(self) -> bool:
+        """Return whether the folder is in a git repository that does not ignore it."""
+        if not any(os.path.lexists(folder / ".git") for folder in (self.root, *self.root.parents)):
+            if os.environ.get("GIT_DIR") or os.environ.get("GIT_WORK_TREE"):
+                raise Failure(
+                    f"GIT_DIR or GIT_WORK_TREE is set, and {self.root} has no .git",
+                    "unset GIT_DIR GIT_WORK_TREE, and list in .jobcignore what must not be copied into the run",
+                    DATA_BROKEN,
+                )
+            return False
+        return not self.git.says("check-ignore", "-q", ".")
+
+    def _jobcignored(self) -> set[bytes]:
+        if not self._has_file(b".jobcignore"):
+            return set()
+        with scratch_repository(self.root, self.scratch, ".jobcignore", self.git_timeout_s) as git:
+            return set(git.paths("ls-files", "--others", "--ignored", "--exclude-per-directory=.jobcignore"))
+
+    def _ignored(self, named: set[bytes]) -> list[str]:
+        ignored = self.git.paths("ls-files", "--others", "--ignored", "--exclude-standard", "--directory")
+        top_level = {path[:-1] if path.endswith(b"/") else path for path in ignored}
+        of_jobcignore = {path.split(b"/")[0] for path in named}
+        return [os.fsdecode(path) for path in sorted(top_level - of_jobcignore) if b"/" not in path]
+
+    def _plain(self) -> tuple[list[bytes], list[str]]:
+        """Return every file, link and empty folder that may be code, and the files left out because of their names."""
+        found: list[bytes] = []
+        secrets: list[bytes] = []
+        for folder, is_empty, names in self._walk(self._unreadable):
+            paths = sorted(os.path.relpath(os.path.join(folder, name), os.fsencode(self.root)) for name in names)
+            secrets += [path for path in paths if os.path.basename(path) in SECRETS]
+            found += [path for path in paths if os.path.basename(path) not in SECRETS and self._is_plain(path)]
+            if is_empty and folder != os.fsencode(self.root):
+                found.append(os.path.relpath(folder, os.fsencode(self.root)))
+        if self._has_file(b".gitignore"):
+            with scratch_repository(self.root, self.scratch, ".gitignore", self.git_timeout_s) as git:
+                ignored = set(git.paths("check-ignore", "--no-index", paths=found))
+            found = [path for path in found if path not in ignored]
+        return found, [os.fsdecode(path) for path in secrets]
+
+    def _is_plain(self, path: bytes) -> bool:
+        whole = self._absolute(path)
+        return os.path.islink(whole) or os.path.isfile(whole)
+
+    def _has_file(self, name: bytes) -> bool:
+        return any(name in names for _, _, names in self._walk(None))
+
+    def _walk(self, on_error: Callable[[OSError], None] | None) -> Iterator[tuple[bytes, bool, list[bytes]]]:
+        """Yield each folder that may hold code, whether it is empty, and the names of its files and links."""
+        for folder, folders, files in os.walk(os.fsencode(self.root), onerror=on_error):
+            is_empty = not folders and not files
+            links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+            kept = [name for name in folders if name not in _PRUNED and name not in links]
+            folders[:] = [name for name in kept if os.path.join(folder, name) not in self.without]
+            yield folder, is_empty, [*files, *links]
+
+    def _unreadable(self, error: OSError) -> None:
+        path = os.fsdecode(error.filename)
+        raise Failure(f"cannot list the code in {self.root}: {path}: {error.strerror}")

@@ -1,0 +1,259 @@
+"""Copy the user's code into a run, where the ranks run and may write, and link entries that git ignores, such as data/.
+
+Usage  jobctl snapshot ROOT --run RUN --runs RUNS --project PROJECT --max-bytes N [--script FILE] [--linked]
+         ROOT         folder of the code
+         --runs       folder of the job's runs; its parent, the run root of all jobs, is not copied
+         --project    folder that holds artifacts/
+         --script     what the ranks run, relative to ROOT: it must be in the copy
+         --linked     the nodes see ROOT: link the top-level entries that git ignores
+Out    RUN/code, in which an earlier copy keeps files that ranks wrote; on stderr what was copied, linked and left out,
+       because stdout of jobctl submit is for programs
+Exit   0; 65 if the user must change the code or its settings; 1 if the code cannot be copied
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import stat
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from ..exit_codes import DATA_BROKEN
+from ..run_folder.run import shell_word
+from ..run_folder.written_files import size_text
+from ..system.command_line import Parser, call
+from ..system.failure import Failure
+from .code_files import CodeFiles, code_files
+
+MIB = 2**20
+LINE_WIDTH, NAME_WIDTH, MOST_SECRETS = 80, 16, 5
+
+_BY_PRODUCT = re.compile(r"\..*|__pycache__|node_modules|.*\.egg-info|.*\.pyc|build|dist", re.DOTALL)
+_SECRET = re.compile(
+    r".*\.(pem|key|p12|pfx|env)|id_(rsa|dsa|ecdsa|ed25519).*|.*(secret|credential|password).*",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code."""
+    return call(snapshot, argv)
+
+
+def snapshot(argv: list[str]) -> int:
+    options = _parse(argv)
+    copy_code(
+        Path(options.root),
+        run=options.run,
+        runs=options.runs,
+        project=options.project,
+        max_bytes=options.max_bytes,
+        script=options.script,
+        is_linked=options.linked,
+    )
+    return 0
+
+
+def copy_code(
+    root: Path, *, run: Path, runs: Path, project: Path, max_bytes: int, script: str, is_linked: bool
+) -> None:
+    """Copy the code in `root` to RUN/code; the arguments are those of the command line. Raises Failure."""
+    folder = Path(os.path.realpath(root))
+    if not folder.is_dir():
+        raise Failure(f"the code folder {root} does not exist", "check code.root in the spec", DATA_BROKEN)
+    without = [project / "artifacts", runs.parent]
+    files = code_files(folder, without, run)
+    size = _size(folder, files.paths)
+    if size > max_bytes:
+        _refuse_large(folder, size, max_bytes)
+    copy = _Copy(folder, run / "code")
+    if not files.is_repository:
+        _describe_plain_copy(folder, files, size)
+    copy.fill(files.paths)
+    links = _Links(copy, project, runs)
+    links.make(files.ignored, is_linked)
+    if line := links.line(len(files.paths)):
+        print(line, file=sys.stderr)
+    if script and not (copy.folder / script).exists():
+        _refuse_script(folder, script)
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    parser = Parser("snapshot")
+    parser.add_argument("root")
+    for name in ("--run", "--runs", "--project"):
+        parser.add_argument(name, type=Path, required=True)
+    parser.add_argument("--max-bytes", type=int, required=True)
+    parser.add_argument("--script", default="")
+    parser.add_argument("--linked", action="store_true")
+    return parser.parse_args(argv)
+
+
+class _Copy:
+    """The copy of `root` in `folder`."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.root, self.folder = root, folder
+        self.umask = os.umask(0)
+        os.umask(self.umask)
+
+    def fill(self, paths: list[bytes]) -> None:
+        """Copy the files over those of an earlier attempt. Raises Failure."""
+        try:
+            if self.folder.is_dir():
+                self._open_earlier()
+            else:
+                self.folder.mkdir()
+            for path in paths:
+                self._copy(os.path.join(os.fsencode(self.root), path), os.path.join(os.fsencode(self.folder), path))
+        except OSError as error:
+            name = os.fsdecode(error.filename) if error.filename else str(self.folder)
+            raise Failure(
+                f"cannot copy the code to {self.folder}: {name}: {error.strerror}",
+                "check permissions and free space, or set JOBC_RUN_ROOT to another folder",
+            ) from error
+
+    def _open_earlier(self) -> None:
+        """Make an earlier copy writable, and remove its links to the project, because those lead to the originals."""
+        for folder, folders, files in os.walk(self.folder):
+            for name in [".", *folders, *files]:
+                path = os.path.join(folder, name)
+                if not os.path.islink(path):
+                    os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | stat.S_IWUSR)
+        for entry in self.folder.iterdir():
+            if entry.is_symlink() and os.readlink(entry).startswith(f"{self.root}/"):
+                entry.unlink()
+
+    def _copy(self, source: bytes, target: bytes) -> None:
+        """Copy one file, link or empty folder, with its mode and times. Replaces links in place of parent folders."""
+        self._make_parents(os.path.dirname(target))
+        status = os.lstat(source)
+        if stat.S_ISDIR(status.st_mode):
+            os.makedirs(target, exist_ok=True)
+            return
+        with suppress(FileNotFoundError):
+            os.unlink(target)
+        if stat.S_ISLNK(status.st_mode):
+            os.symlink(os.readlink(source), target)
+            return
+        shutil.copyfile(source, target, follow_symlinks=False)
+        os.chmod(target, stat.S_IMODE(status.st_mode) & 0o777 & ~self.umask | stat.S_IWUSR)
+        os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    def _make_parents(self, folder: bytes) -> None:
+        if (os.path.isdir(folder) and not os.path.islink(folder)) or folder == os.fsencode(self.folder):
+            return
+        self._make_parents(os.path.dirname(folder))
+        with suppress(FileNotFoundError):
+            if not stat.S_ISDIR(os.lstat(folder).st_mode):
+                os.unlink(folder)
+        with suppress(FileExistsError):
+            os.mkdir(folder)
+
+
+class _Links:
+    """Links in a copy of the code to the top-level entries that git ignores."""
+
+    def __init__(self, copy: _Copy, project: Path, runs: Path) -> None:
+        self.copy, self.runs, self.artifacts = copy, runs, project / "artifacts"
+        self.linked: list[str] = []
+        self.left_out: list[str] = []
+
+    def make(self, ignored: list[str], are_seen: bool) -> None:
+        """Link the ignored entries that a script may need. are_seen: whether the nodes see the original code folder.
+
+        Raises Failure.
+        """
+        for name in ignored:
+            target, link = self.copy.root / name, self.copy.folder / name
+            if _BY_PRODUCT.fullmatch(name) or target in (self.artifacts, self.runs.parent) or os.path.lexists(link):
+                continue
+            if not are_seen or _SECRET.fullmatch(name) or _is_environment(target) or self._holds_runs(target):
+                self.left_out.append(name)
+                continue
+            try:
+                link.symlink_to(target)
+            except OSError as error:
+                raise Failure(
+                    f"cannot link {target} to {self.copy.folder}: {error.strerror}",
+                    "check permissions and free space, or set JOBC_RUN_ROOT to another folder",
+                ) from error
+            self.linked.append(name)
+
+    def _holds_runs(self, folder: Path) -> bool:
+        """Return whether a link to the folder would make it contain itself."""
+        return folder in (self.runs, *self.runs.parents, *self.artifacts.parents)
+
+    def line(self, copied: int) -> str:
+        """Return what was copied, linked and left out, in 80 columns if possible; "" if everything was copied."""
+        if not self.linked and not self.left_out:
+            return ""
+        for most in (3, 2, 1):
+            parts = [f"code: {copied} files copied"]
+            if self.linked:
+                parts.append(f"linked: {_short_list(self.linked, most)}")
+            if self.left_out:
+                parts.append(f"left out: {_short_list(self.left_out, most)}")
+            line = "; ".join(parts)
+            if len(line) <= LINE_WIDTH:
+                break
+        return line
+
+
+def _size(root: Path, paths: list[bytes]) -> int:
+    size = 0
+    for path in paths:
+        with suppress(OSError):  # removed meanwhile
+            size += os.lstat(os.path.join(os.fsencode(root), path)).st_size
+    return size
+
+
+def _refuse_large(root: Path, size: int, most: int) -> NoReturn:
+    raise Failure(
+        f"the code in {root} is {size // MIB} MiB, more than the {most // MIB} MiB of a snapshot",
+        f"list large files in .jobcignore or .gitignore, or allow it: code.max_size={size // MIB + 1}MiB;"
+        " or code=shared",
+        DATA_BROKEN,
+    )
+
+
+def _refuse_script(root: Path, script: str) -> NoReturn:
+    if (root / script).exists():
+        raise Failure(
+            f"the script {script} is not in the copy of {root}",
+            f"git or .jobcignore ignores it: git add -f {script}, or remove the pattern",
+            DATA_BROKEN,
+        )
+    raise Failure(
+        f"no script {script} in {root}",
+        "check the words after --; code.root=FOLDER names another folder",
+        DATA_BROKEN,
+    )
+
+
+def _describe_plain_copy(root: Path, files: CodeFiles, size: int) -> None:
+    """Print what is copied from a folder outside git, and which files are not copied because of their names."""
+    why = f"because {shell_word(str(root))} is not in a git repository"
+    print(f"code: copying {len(files.paths)} files ({size_text(size)}), {why}", file=sys.stderr)
+    if files.secrets:
+        names = " ".join(shell_word(name) for name in files.secrets[:MOST_SECRETS])
+        why = "not copied, because the names look like secrets"
+        print(f"code: {why}: {names}; if the job needs them: git init, git add FILE", file=sys.stderr)
+
+
+def _is_environment(folder: Path) -> bool:
+    """Return whether the folder is a Python or conda environment."""
+    return os.path.lexists(folder / "pyvenv.cfg") or (folder / "conda-meta").is_dir()
+
+
+def _short_list(names: list[str], most: int) -> str:
+    """Return the first `most` names, quoted and cut to 16 characters, and the number of the others."""
+    quoted = [shell_word(name) for name in names[:most]]
+    shown = [name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…" for name in quoted]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(shown) + more

@@ -1,0 +1,1 @@
+"""Start a node inside a container: Docker, Podman, Apptainer, Enroot."""

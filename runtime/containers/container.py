@@ -1,0 +1,92 @@
+"""`jobctl container [RANK] [PAYLOAD] [COMMAND…]`: run launch.sh again, inside the container of the job.
+
+In   container of .jobc/job.json; the environment of the node after its modules were loaded; the project as working
+     directory. Everything of jobc runs inside, including supervisor and verbs.
+Out  this process becomes `docker run` or `apptainer exec`. launch.sh sees JOBC_INSIDE: 1 if a check of preflight failed
+     outside, else 0; and JOBC_STARTER, `PID START_TICKS` of this process: supervise.py ends the node when it is gone
+Exit 65 if the image does not start; 1 if the container of this node already runs
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from ..exit_codes import CRASHED, DONE
+from ..node.job_secrets import secrets
+from ..node.node import own_variables, refuse_live_node
+from ..node.node_failure import NodeFailure, print_check, report
+from ..node.node_settings import NodeSettings
+from ..node.node_start import become
+from ..system.processes import start_ticks
+from .container_node import ContainerNode
+
+
+def main(argv: list[str]) -> int:
+    """Enter the container. Return an exit code if that fails, or if payload check finds no image to check in."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during `docker pull` prints no traceback
+    artifact = Path(os.path.realpath(sys.argv[0])).parent
+    environ = dict(os.environ)
+    payload = argv[1] if len(argv) > 1 else "train"
+    try:
+        settings = NodeSettings.read(artifact).of_payload(payload)
+        environ.update(own_variables(artifact, argv, environ))
+        environ.update(JOBC_JOB_NAME=settings.name, JOBC_NODES=str(settings.nodes))
+        refuse_live_node(settings, payload, environ)
+        failed = _add_secrets(settings, environ, payload)
+        environ.update(JOBC_INSIDE=str(int(failed)), JOBC_STARTER=f"{os.getpid()} {start_ticks(os.getpid())}")
+        command = ContainerNode(artifact, settings, environ, payload).command()
+    except NodeFailure as failure:
+        if payload == "preflight":  # nothing can be checked inside
+            report(environ, "check", failure)
+            return CRASHED
+        return report(environ, payload, failure)
+    if command is not None:
+        words = [str(artifact / "launch.sh"), environ["JOBC_NODE_RANK"], payload, *argv[2:]]
+        _enter([*command, *words], payload, environ)
+    return DONE
+
+
+def _enter(command: list[str], payload: str, environ: dict[str, str]) -> NoReturn:
+    if command[0] != "docker" and payload != "shell" and any(map(os.isatty, range(3))):
+        _leave_terminal()
+    become(command, environ)
+
+
+def _add_secrets(settings: NodeSettings, environ: dict[str, str], payload: str) -> bool:
+    """Add the secrets of the job to the environment. Return whether one is missing, which ends every payload except
+    preflight.
+
+    Raises NodeFailure.
+    """
+    failed = False
+    for name, reference in settings.secrets.items():
+        try:
+            environ.update(secrets({name: reference}, environ, payload))
+        except NodeFailure as failure:
+            if payload != "preflight":
+                raise
+            print_check(failure)
+            failed = True
+    return failed
+
+
+def _leave_terminal() -> None:
+    """Read from /dev/null and print through `cat`: with a terminal, apptainer exec loses signals that only it
+    receives.
+    """
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.stdout.flush()
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C does not end `cat` before its last line
+    for descriptor in (1, 2):
+        read_end, write_end = os.pipe()
+        subprocess.Popen(["cat"], stdin=read_end, stdout=descriptor)
+        os.dup2(write_end, descriptor)
+        os.close(read_end)
+        os.close(write_end)
+    signal.signal(signal.SIGINT, handler)

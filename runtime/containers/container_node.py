@@ -1,0 +1,210 @@
+"""Find the image and the folders of a node whose job runs in a Docker or Apptainer container.
+
+In   settings of the node, its environment, the payload of launch.sh
+Out  the command that starts bash in the container, after testing that the image starts; or NodeFailure
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..exit_codes import CRASHED, DATA_BROKEN
+from ..node.node_failure import LiveNode, NodeFailure
+from ..node.node_settings import NodeSettings
+from .container_runtimes import (
+    Container,
+    User,
+    apptainer_options,
+    apptainer_start,
+    apptainer_variables,
+    bind_mount,
+    devices_of_node,
+    docker_options,
+    docker_start,
+    passed_variables,
+    reason,
+    remedy,
+)
+
+
+class ContainerNode:
+    """One node that enters its container."""
+
+    def __init__(self, artifact: Path, settings: NodeSettings, environ: dict[str, str], payload: str) -> None:
+        """environ: environment of the container, including the secrets"""
+        self.artifact, self.settings, self.environ, self.payload = artifact, settings, environ, payload
+        self.chosen = settings.container or {}
+        self.runtime, self.image = str(self.chosen["kind"]), str(self.chosen["image"])
+        self.host = os.uname().nodename
+        self.project = environ.get("JOBC_PROJECT") or os.getcwd()
+
+    def command(self) -> list[str] | None:
+        """Return the command that starts bash in the container; its arguments follow. None if payload check finds no
+        image to check in.
+
+        Raises NodeFailure.
+        """
+        return self._docker_command() if self.runtime == "docker" else self._apptainer_command()
+
+    def _docker_command(self) -> list[str] | None:
+        if not self._find_docker_image():
+            return None
+        container = self._container(self.image)
+        user = User(os.getuid(), os.getgid(), tuple(os.getgroups()))
+        options, start = docker_options(container, user), docker_start(container)
+        self._try_image([*options, *start])
+        if self.payload in ("train", "smoke"):
+            options.append(f"--name={self._new_name()}")
+        elif self.payload == "shell":
+            options += ["--interactive", *(["--tty"] if os.isatty(0) and os.isatty(1) else [])]
+        return [*options, *start]
+
+    def _new_name(self) -> str:
+        """Return the name of this node's training container, so that there is only one, even without file locks.
+        Raises LiveNode.
+        """
+        name = container_name(self.environ)
+        self._run("docker", "rm", "--", name)  # removes one that has ended, not one that runs
+        if self._run("docker", "container", "inspect", "--", name).returncode == 0:
+            title = f"the container {name} already runs on {self.host}"
+            raise LiveNode(CRASHED, title, f"docker stop {name}")
+        return name
+
+    def _apptainer_command(self) -> list[str]:
+        image, program = self._find_apptainer_image()
+        container = self._container(image)
+        self.environ.update(apptainer_variables(container.variables, program, self.environ))
+        command = [*apptainer_options(container, program), *apptainer_start(container)]
+        self._try_image(command)
+        return command
+
+    # ---- images
+
+    def _find_docker_image(self) -> bool:
+        """Pull the image if this node lacks it. Return False if it is missing and the payload is check."""
+        image = self.image
+        if not self._which("docker"):
+            raise NodeFailure(DATA_BROKEN, f"no docker on {self.host}", "install it there, or container=apptainer")
+        done = self._run("docker", "version", "--format", "{{.Server.Version}}")
+        if done.returncode != 0:
+            hint = "is its daemon running, and are you in the group docker?"
+            title = f"docker does not answer on {self.host}: {reason(done.stdout)}"
+            raise NodeFailure(DATA_BROKEN, title, hint)
+        if self._run("docker", "image", "inspect", image).returncode == 0:
+            return True
+        if self.payload == "check":
+            return False  # the start pulls it, and shows that this takes time
+        print(f"jobc: {self.host} is pulling the image {image}", file=sys.stderr, flush=True)
+        done = self._run("docker", "pull", "--quiet", image)
+        if done.returncode != 0:
+            title = f"no image {image} on {self.host}: {reason(done.stdout)}"
+            raise NodeFailure(DATA_BROKEN, title, "check its name; for a private image, run docker login")
+        return True
+
+    def _find_apptainer_image(self) -> tuple[str, str]:
+        """Return the path or URL of the image, and the path of apptainer or singularity."""
+        image = self.image
+        program = self._which("apptainer") or self._which("singularity")
+        if not program:
+            hint = "python.modules=[apptainer], if the site has it as a module"
+            raise NodeFailure(DATA_BROKEN, f"no apptainer or singularity on {self.host}", hint)
+        if "://" not in image:
+            image = os.path.join(self.project, image)
+            if not os.path.exists(image):
+                hint = f"{os.path.basename(program)} pull {image} docker://NAME:TAG"
+                raise NodeFailure(DATA_BROKEN, f"no image {image} on {self.host}", hint)
+        return image, program
+
+    def _try_image(self, command: Sequence[str]) -> None:
+        """Raise NodeFailure if bash does not start in the image. preflight prints that it does."""
+        done = self._run(*command, "-c", ":")
+        if done.returncode != 0:
+            line = reason(done.stdout)
+            title = f"image {self.image} does not start on {self.host}: {line}"
+            raise NodeFailure(DATA_BROKEN, title, remedy(line))
+        if self.payload == "preflight":
+            print(f"ok    image {self.image} starts under {self.runtime}", flush=True)
+
+    # ---- the container
+
+    def _container(self, image: str) -> Container:
+        return Container(
+            image,
+            self._working_directory(),
+            tuple(self._mounts()),
+            passed_variables(self.environ, self.settings.secrets),
+            tuple(self.chosen["options"]),
+            devices_of_node(self.settings.gpus),
+            self.settings.shm_bytes,
+        )
+
+    def _mounts(self) -> Iterator[str]:
+        """Yield values of --mount: those of the spec, then existing folders of the job. The first one for a target
+        counts. Raises NodeFailure if a path of the spec is missing.
+        """
+        binds: dict[str, str] = {}
+        mounts: list[dict[str, Any]] = self.chosen["mounts"]
+        for mount in mounts:
+            if not os.path.exists(mount["source"]):
+                hint = "it is set by mounts or storage.data, and must exist on every node"
+                raise NodeFailure(DATA_BROKEN, f"no {mount['source']} on {self.host}", hint)
+            binds.setdefault(mount["target"], bind_mount(mount["source"], mount["target"], mount["read_only"]))
+        for folder in filter(os.path.isdir, self._folders()):
+            path = os.path.abspath(folder)
+            if path != "/":
+                binds.setdefault(path, bind_mount(path, path, False))
+        yield from binds.values()
+
+    def _folders(self) -> Iterator[str]:
+        environ = self.environ
+        yield self.project
+        yield os.path.join(self.project, self.settings.code_root)
+        yield _existing(environ.get("JOBC_RUN_ROOT") or self.project)
+        yield environ.get("TMPDIR") or "/tmp"
+        yield environ.get("JOBC_INIT_FROM", "")
+        yield environ.get("JOBC_RUN_DIR", "")
+        yield str(self.artifact)
+
+    def _working_directory(self) -> str:
+        """Return the working directory as the path used in mounts, which may contain symbolic links."""
+        path = self.environ.get("PWD", "")
+        return path if os.path.isabs(path) and os.path.realpath(path) == os.getcwd() else os.getcwd()
+
+    # ---- programs
+
+    def _which(self, program: str) -> str:
+        return shutil.which(program, path=self.environ.get("PATH")) or ""
+
+    def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command without stdin; its stderr is merged into stdout."""
+        return subprocess.run(
+            command,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+
+
+def container_name(environ: Mapping[str, str]) -> str:
+    """Return the name of the Docker container of one node of a run."""
+    run, attempt, rank = environ["JOBC_RUN_DIR"], environ["JOBC_ATTEMPT"], environ["JOBC_NODE_RANK"]
+    return f"jobc-{os.path.basename(run)}-{attempt}-node{rank}-{zlib.crc32(os.fsencode(run))}"
+
+
+def _existing(folder: str) -> str:
+    """Return the folder, or the nearest one above it that exists."""
+    path = os.path.abspath(folder)
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return path

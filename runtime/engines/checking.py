@@ -1,0 +1,56 @@
+"""Base class of engines that can test the nodes of a job, for verbs/smoke.py, verbs/preflight.py and verbs/shell.py."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from ..node.node_start import become_node
+from .starting import StartingEngine
+
+if TYPE_CHECKING:
+    from .jobs import Place
+    from .table import Table
+
+
+class CheckingEngine(StartingEngine, ABC):
+    """An engine that can run other things than the job on the nodes of the job."""
+
+    @abstractmethod
+    def smoke(self, place: Place) -> int:
+        """Run a collective between the nodes. Return the exit code; 0 = it worked. Raises Failure."""
+
+    def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options of preflight that only this backend has."""
+
+    @abstractmethod
+    def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
+        """Check the nodes. Return the table of their checks, or the exit code of a check that has no table.
+
+        Raises Failure.
+        """
+
+    def shell_nodes(self, place: Place, named: str) -> int:
+        """Return the number of nodes on which a shell can be opened. named: as in shell(). Raises Failure."""
+        return place.job.nodes
+
+    def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
+        """Run the command, or a shell without one, on a node, in the environment of the ranks. Return its exit code.
+
+        named: run whose code is used, "" for the default. Raises Failure.
+        """
+        become_shell(place, named, node, command)
+
+
+def become_shell(place: Place, named: str, node: int, command: Sequence[str]) -> NoReturn:
+    """Replace this program by the command, or a shell, on this machine. Raises Failure.
+
+    named: run whose code is used; "" for the newest run, or the code as it is now if there is none
+    """
+    run = place.choose_run(named) if named or place.has_runs() else None
+    folder = "" if run is None else str(run.path)
+    environ = {**os.environ, "JOBC_PROJECT": place.job.project, "JOBC_RUN_DIR": folder}
+    become_node(place.artifact, environ, "shell", *command, node=node)

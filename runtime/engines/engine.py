@@ -1,0 +1,373 @@
+"""Base class of engines: jobs whose supervisors write to a run folder that this machine sees.
+
+Other backends have a file backends/NAME/engine.py, in which ENGINE is a subclass.
+In   Job: the settings of the artifact (.jobc/job.json); Run: a run folder
+Out  State of a run and lines about its nodes, for the verbs; signals for stop
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..exit_codes import CRASHED, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, PRIORITY
+from ..run_folder.artifact_copies import JOB_FILE
+from ..run_folder.run import QUIET_S, Node, Progress, Run, machine, shell_word, utc, verb_words, worst_code
+from ..run_folder.run_secrets import forget_secrets, secrets_of
+from ..system.failure import Failure
+from ..system.text import one_line
+from ..system.values import settings
+from .ended_nodes import why_it_may_run
+from .live_notes import live_notes
+from .log_files import LogRequest
+from .stopping import signal_here, write_stop_mark
+
+ASK_S = 60  # timeout of an engine's client
+
+
+class State(NamedTuple):
+    """State of a run.
+
+    name: not started, queued, starting, live, stopping, done, stopped, preempted, failed, gone or unknown
+    text: the state in words, with details
+    exit_code: exit code of the job, once it has ended; reason: why it ended this way, or why its state is unknown
+    """
+
+    name: str
+    text: str
+    exit_code: int | None = None
+    reason: str = ""
+
+    @property
+    def is_live(self) -> bool:
+        return self.name in ("queued", "starting", "live", "stopping", "unknown")
+
+
+class NodeLine(NamedTuple):
+    """State of one node, for people and programs."""
+
+    node: int
+    text: str
+    status: str
+    host: str = ""
+    progress: Progress | None = None
+
+
+class Answer(NamedTuple):
+    """Output of an engine's client."""
+
+    code: int
+    text: str
+    errors: str
+
+
+class Job:
+    """The artifact of a job: its settings and its location."""
+
+    def __init__(
+        self, name: str, artifact: Path, runs: Path, settings: dict[str, Any], is_elsewhere: bool = False
+    ) -> None:
+        """is_elsewhere: whether the runs are outside the artifact's default run root
+
+        project: folder from which relative paths of the spec start; Place sets it
+        """
+        self.project = ""
+        self.name, self.artifact, self.runs, self.settings = name, artifact, runs, settings
+        self.is_elsewhere = is_elsewhere
+        nodes = settings.get("nodes")
+        self.nodes = nodes if isinstance(nodes, int) else 1
+
+    @property
+    def backend(self) -> str:
+        return str(self.settings.get("backend", ""))
+
+
+class Engine:
+    """Engine of a job on this machine."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.is_here = not os.path.isfile(f"{job.artifact}/hosts.txt")  # the only node is this machine
+        self.live_every_s = 1  # pause between two checks whether a run is live
+        self.sees_ranks = True  # ranks write their state files to the run folder here
+
+    def engine_of(self, run: Run) -> Engine:
+        """Return the engine of a run of another job on this backend, such as a point of a sweep. It knows the answers
+        that this one has got from prepare().
+        """
+        artifact = run.path / f"artifact/{run.attempt}"
+        job = Job(run.path.parent.name, artifact, run.path.parent, settings(artifact / JOB_FILE))
+        job.project = self.job.project
+        return type(self)(job)
+
+    # ---- what a backend overrides
+
+    can_replace_code = True  # whether a resumed run can get other code (jobctl submit --new-code)
+    default_console = "the consoles of all nodes, merged by time"  # printed by `jobctl logs` without --node and --rank
+    default_shell = "the newest run, or the code as it is now if there is none"  # of `jobctl shell` without --run
+
+    def prepare(self, runs: Sequence[Run]) -> None:
+        """Query the engine about many runs at once. Called before state() of each."""
+
+    def state(self, run: Run) -> State:
+        """Return the state of the run. Raises Failure if the engine's client is missing."""
+        statuses = run.statuses()
+        if any(status in ("up", "elsewhere") for status in statuses.values()):
+            return State("stopping", "stopping") if run.is_stopped else State("live", "live")
+        if not statuses or (self.is_here and 0 not in statuses):
+            return State("not started", "not started")
+        code = self.exit_code(run)
+        if self.is_here and statuses[0] in ("dead", "silent"):
+            return State("failed", "failed: its supervisor was killed, or the machine was restarted", code)
+        return ended(run, code, self.reason(run))
+
+    def exit_code(self, run: Run) -> int | None:
+        """Return the exit code of a run that has ended; None if it is unknown."""
+        if self.is_here:
+            return next((node.exit for node in run.nodes() if node.number == 0), None)
+        code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
+        return CRASHED if code == DONE and run.ended_nodes() < self.job.nodes else code
+
+    def reason(self, run: Run) -> str:
+        """Return why a run ended the way it did."""
+        head_reason = next((node.reason for node in run.nodes() if node.number == 0), "")
+        if self.is_here:
+            return head_reason
+        first = run.first_failure()
+        if first:
+            return f"node {first['node']}: {first['reason']}"
+        return head_reason if run.ended_nodes() >= self.job.nodes else "not all nodes recorded an exit code"
+
+    def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
+        """Yield one line for each node."""
+        yield from node_lines(run, self.job.nodes)
+
+    def engine_word(self, run: Run) -> str:
+        """Return the engine's own name of the job state; "" without an engine."""
+        return ""
+
+    def record_codes(self, run: Run, codes: Iterable[int]) -> None:
+        """Record the end of a job that the engine has forgotten, from the exit codes of all its nodes."""
+
+    def cost(self) -> Iterator[str]:
+        """Yield lines about machines that cost money, and how to stop them."""
+        return iter(())
+
+    def where(self, run: Run) -> str:
+        """Return the engine's own name of the run."""
+        return ""
+
+    def notes(self, run: Run, state: State) -> Iterator[str]:
+        """Yield the lines that status prints after those of the nodes."""
+        return live_notes(run, self.sees_ranks) if state.name in ("live", "stopping") else iter(())
+
+    def reason_line(self, run: Run, state: State) -> str:
+        """Return why the run failed or is failing; "" if it ended well or runs normally."""
+        first = run.first_failure()
+        if first:
+            return f"node {first['node']}: {first['reason']}"
+        if state.is_live or not run.nodes() or state.exit_code is None:
+            return ""
+        # after a stop, report only a kill: work since the last checkpoint is lost
+        if state.exit_code not in (DONE, INTERRUPTED) or ": killed, " in state.reason:
+            return state.reason
+        return ""
+
+    def resume_command(self, run: Run, state: State) -> str:
+        """Return the command that resumes a run that ended early; "" if it cannot be resumed.
+
+        The command is built here: one that is stored in the run folder is not trusted.
+        """
+        if state.is_live or not run.nodes() or not os.path.isfile(run.path / "state/resume"):
+            return ""
+        code = state.exit_code
+        if code in (None, PEER_LOST, PREEMPTED) or (code == CRASHED and os.path.isdir(run.path / "checkpoints")):
+            return self.resume(run)
+        if code == CRASHED and os.path.isdir(run.path / "code"):  # the user's program crashed and must be fixed first
+            return f"{self.resume(run)} --new-code"
+        return ""
+
+    def logs(self, run: Run) -> tuple[str, str]:
+        """Return a phrase such as "logs in", and the path of the logs."""
+        return "logs in", str(run.path / "logs")
+
+    def print_logs(self, run: Run, request: LogRequest) -> int | None:
+        """Print logs that are not files in the run folder, and return an exit code; None if they are such files."""
+        return None
+
+    # ---- stopping a run (verbs/stop.py)
+
+    stop_every_s = 0.2  # pause between two checks whether a stopped run has ended
+    has_machines = False  # whether machines cost money after the run, so that stop has the option --down
+    no_end_hint = "jobctl status shows where its nodes are; ps -o pid,stat,wchan:30,args there"
+
+    @property
+    def grace_s(self) -> int:
+        """Return the seconds that a stopped run has to save; twice as many if it also uploads to object storage."""
+        grace_s = self.job.settings.get("grace_s")
+        if not isinstance(grace_s, int):
+            raise Failure(f"{self.job.artifact}/.jobc/job.json has no grace_s", "compile the job again")
+        return grace_s * (2 if self.job.settings.get("storage") == "object" else 1)
+
+    def require_client(self) -> None:
+        """Raise Failure if the engine's client is missing."""
+
+    def stop_steps(self) -> list[tuple[str, int]]:
+        """Return the signals that end a run, in order, each with the seconds to wait for the end."""
+        return [("TERM", self.grace_s + 10), ("QUIT", 15), ("KILL", 15)]
+
+    def mark_stopped(self, run: Run) -> None:
+        """Write the stop mark where the nodes look, before signalling anything: otherwise a node could take the end
+        for a preemption. Raises Failure.
+        """
+        self.write_stop_mark(run.path)
+
+    def signal(self, run: Run, name: str) -> None:
+        """Send TERM, QUIT or KILL to the supervisors of a marked run."""
+        for line in signal_here(run, name):
+            print(line, flush=True)
+
+    def release_machines(self, is_asked: bool) -> None:
+        """Release the machines of the job that cost money, if the user asked for it or if nothing else runs on them."""
+
+    # ---- removing old runs (verbs/clean.py)
+
+    has_files_here = True  # run folders hold the files of the runs, with checkpoints; False: only records
+
+    def folders(self, run: Run) -> list[Run]:
+        """Return the run folders that are removed together."""
+        return [run]
+
+    def outcome(self, run: Run) -> str:
+        """Return a description of how a run ended, for a list."""
+        return self.state(run).text
+
+    def why_it_stays(self, run: Run) -> str:
+        """Return why one of folders() may not be removed yet; "" if it has certainly ended."""
+        return why_it_may_run(run, self.state(run))
+
+    def why_it_stays_now(self, run: Run) -> str:
+        """Query the engine again, then return why_it_stays()."""
+        engine, (run,) = self.asked_anew([run])
+        return engine.why_it_stays(run)
+
+    def remove_stored(self, run: Run) -> bool:
+        """Remove what a run has outside its folder here; return False, after printing why, if that failed."""
+        if secrets_of(run.path).is_dir():  # its nodes did not end normally
+            self.fetch("secrets", [run])
+            forget_secrets(run.path)
+        return True
+
+    def close(self) -> None:
+        """End the programs that remove_stored() started."""
+
+    # ---- helpers
+
+    def fetch(self, what: str, runs: Sequence[Run]) -> None:
+        """Copy files from the hosts to the run folders here, if each host has its own run folders.
+
+        what: state; news (state of all nodes, with the last steps); the name of a log, node_*.log for all nodes;
+            or secrets, which deletes the secrets on the hosts
+        """
+
+    def state_now(self, run: Run) -> State:
+        """Query the engine again, and return the state of the run."""
+        engine, (run,) = self.asked_anew([run])
+        return engine.state(run)
+
+    def asked_anew(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
+        """Return a new engine that has just been queried about the runs, and the runs read again."""
+        self.fetch("state", runs)
+        engine, runs = type(self)(self.job), [Run(run.path) for run in runs]
+        engine.prepare(runs)
+        return engine, runs
+
+    def write_stop_mark(self, path: Path) -> None:
+        """Write the stop mark in a run folder. Raises Failure."""
+        try:
+            write_stop_mark(path)
+        except OSError as error:
+            hint = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
+            raise Failure(f"cannot write the stop mark in {path}/control: {error.strerror}", hint) from None
+
+    def resume(self, run: Run) -> str:
+        """Return the command that resumes the run."""
+        named = str(run.path) if self.job.is_elsewhere else run.id
+        return f"{verb_words(self.job.artifact, 'submit')} --resume {shell_word(named)}"
+
+    def ask(
+        self,
+        words: Sequence[str],
+        timeout_s: float = ASK_S,
+        environment: Mapping[str, str] | None = None,
+        text: str = "",
+        inherited: Mapping[str, str] = os.environ,
+    ) -> Answer:
+        """Run a client of the engine and return its output; exit code 127 if it is missing, 124 if it hangs.
+
+        text: its input; environment: variables that are added to those inherited
+        """
+        try:
+            environ = {**inherited, **(environment or {})}
+            done = subprocess.run(
+                list(words), input=os.fsencode(text), capture_output=True, timeout=timeout_s, check=False, env=environ
+            )
+        except subprocess.TimeoutExpired:
+            return Answer(124, "", f"{words[0]} has not answered within {timeout_s:g} s")
+        except OSError as error:
+            return Answer(127, "", f"{words[0]}: {error.strerror}")
+        return Answer(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+
+def ended(run: Run, code: int | None, reason: str = "") -> State:
+    """Return the State of a run that ended with this exit code and reason."""
+    if run.is_stopped and code in (DONE, INTERRUPTED):
+        return State("stopped", f"stopped by jobctl stop or Ctrl-C (exit {code})", code, reason)
+    if code == DONE:
+        return State("done", "done (exit 0)", code, reason)
+    if code == PREEMPTED:
+        return State("preempted", "stopped early (exit 75)", code, reason)
+    shown = "unknown" if code is None else str(code)
+    meaning = "unknown" if code is None else MEANING.get(code, "unknown")
+    return State("failed", f"failed (exit {shown}: {meaning})", code, reason)
+
+
+def node_lines(run: Run, nodes: int) -> Iterator[NodeLine]:
+    """Yield one line for each node: up, ended or down, its host, and the last step of its first rank."""
+    present_nodes = run.nodes()
+    if not present_nodes:
+        return
+    this_machine, attempt = machine(), run.attempt
+    for node in present_nodes:
+        silent_s = run.silent_s(node)
+        text = _describe(node, this_machine, silent_s)
+        if node.attempt is not None and node.attempt != attempt:
+            text += f", attempt {node.attempt}"
+        progress = run.progress(node.first_rank)
+        status = node.status(this_machine, partial(run.silent_s, node))
+        yield NodeLine(node.number, text, status, one_line(node.host), progress)
+    present = {node.number for node in present_nodes}
+    for number in range(nodes):
+        if number not in present:
+            yield NodeLine(number, "has not started", "not started")
+
+
+def _describe(node: Node, this_machine: dict[str, str], silent_s: float | None) -> str:
+    host, since = one_line(node.host), "an unknown time"
+    if node.started is not None:
+        since = utc(node.started)
+    if node.ended is not None:
+        code = "unknown" if node.exit is None else node.exit
+        return f"ended on {host} at {utc(node.ended)}, exit {code}"
+    if node.place(this_machine) in ("here", "unknown"):
+        if node.is_running():
+            return f"up on {host} since {since}, pid {node.pid}"
+        return f"down on {host}, started {since}"
+    seconds = max(0, int(silent_s or 0))
+    if seconds > QUIET_S:
+        return f"not responding for {seconds} s on {host}, up since {since}"
+    return f"up on {host} since {since}, last seen {seconds} s ago"

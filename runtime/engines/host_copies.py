@@ -1,0 +1,170 @@
+"""Send a run to its hosts, each of which has its own run folders at the same path (storage.run=node).
+
+In   a run folder here, marked with state/mirror and never sent to itself, because this machine may be one of the hosts
+Out  the run folder on each host, with the attempt, the code and the secrets; or the worst exit code of a host
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tarfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from ..exit_codes import DATA_BROKEN
+from ..run_folder.artifact_copies import copy_of
+from ..run_folder.run import Run
+from ..run_folder.run_secrets import forget_secrets, secrets_of
+from ..system.failure import Failure
+from ..system.values import read_text
+from . import host_commands
+from .hosts import BEGINS, Client, Host, Say, hosts_of, quoted, to_stderr
+
+_MOST_BYTES = 1 << 16  # of an answer
+_MARK = "state/mirror"
+_ARTIFACT = "artifact/"
+_POLYNOMIAL = 0x04C11DB7  # of cksum
+_CHECKPOINT_HOSTS = "state/checkpoint_hosts"
+# Skips the output of start-up files, as the client does; rsync gets the rest of the connection
+_SKIP = f'while IFS= read -r line && [[ $line != *"{BEGINS}" ]]; do :; done; cat'
+
+
+class HostCopies:
+    """The copies of a run on the hosts of its newest attempt."""
+
+    def __init__(self, client: Client, run: Run) -> None:
+        self.client, self.run, self.hosts = client, run, hosts_of(run)
+        self.is_sent = False
+
+    def send_attempt(self, attempt: int, code_kind: str) -> int:
+        """Send an attempt with its code and secrets, if any, and return the worst exit code."""
+        run, has_code = self.run.path, (self.run.path / "code").is_dir()
+        (run / _MARK).touch()
+        self.is_sent = True
+        paths = [f"{_ARTIFACT}{attempt}", "state/run"]
+        code = self.send([*paths, "code"] if has_code and code_kind != "rsync" else paths, self.hosts)
+        if not code and has_code and code_kind == "rsync":
+            code = self.client.each(self.hosts, self._send_code, to_stderr)
+        if not code and secrets_of(run).is_dir():
+            code = self.client.each(self.hosts, self._send_secrets, to_stderr)
+        return code
+
+    def send(self, paths: Sequence[str], hosts: Sequence[Host]) -> int:
+        """Send files and folders of the run, and return the worst exit code."""
+        words = ["sh", "-c", host_commands.RECEIVE, str(self.run.path), checksum(self.run)]
+        feed = partial(_write_archive, self.run.path, paths)
+        return self.client.each(hosts, lambda host, say: self.client.run_on(host, words, say, feed), to_stderr)
+
+    def take_back(self, attempt: int) -> None:
+        """Remove from the hosts what was sent for an attempt that does not start."""
+        if self.is_sent:
+            words = ["sh", "-c", host_commands.REMOVE, str(self.run.path), checksum(self.run), str(attempt)]
+            self.client.each(self.hosts, lambda host, _: self.client.run_on(host, words, _drop))
+
+    def forget_secrets(self) -> None:
+        """Remove the secrets of the run, here and on its hosts."""
+        folder = secrets_of(self.run.path)
+        if not folder.is_dir():
+            return
+        forget_secrets(self.run.path)
+        if os.path.lexists(self.run.path / _MARK):
+            words = ["sh", "-c", host_commands.FORGET_SECRETS, folder.name]
+            self.client.each(self.hosts, lambda host, say: self.client.run_on(host, words, say), to_stderr)
+
+    def record_checkpoint_host(self) -> None:
+        """Record that the first host, where rank 0 is, may have checkpoints of the run."""
+        if self.hosts[0].name not in _checkpoint_hosts(self.run):
+            with open(self.run.path / _CHECKPOINT_HOSTS, "a") as file:
+                file.write(f"{self.hosts[0].name}\n")
+
+    def _send_code(self, host: Host, say: Say) -> int:
+        """Send the code by rsync, into a folder used only by this run. Files that are also in the host's last run are
+        copied there, not linked, because a script may write to its copy.
+        """
+        run = str(self.run.path)
+        if shutil.which("rsync") is None:
+            say("FAIL  rsync not found on this machine: install it, or use code=snapshot")
+            return DATA_BROKEN
+        with self.client.answering(host, ["sh", "-c", host_commands.LAST_CODE, run], say) as process:
+            answer = b"" if process.stdout is None else process.stdout.read(_MOST_BYTES)
+        folder = os.fsdecode(answer).rstrip("\n")
+        if process.returncode or not folder:
+            return process.returncode  # no folder: the code is already there
+        last = folder[len("code ") :]
+        rsh = f"bash -p -c 'set -o pipefail; \"$@\" | {{ {_SKIP}; }}' - {quoted(self.client.ssh_command)}"
+        options = ["--archive", "--secluded-args", *([f"--copy-dest={last}"] if last else [])]
+        options += [f"--rsync-path=echo '{BEGINS}'; rsync", f"--rsh={rsh}"]
+        folders = [f"{run}/code/", f"{host.name}:{run}/.code.{host.name}/"]
+        code = self.client.run_here(["rsync", *options, "--", *folders], say)
+        return code or self.client.run_on(host, ["sh", "-c", host_commands.NAME_CODE, run, host.name], say)
+
+    def _send_secrets(self, host: Host, say: Say) -> int:
+        """Send the secrets to the user's home on the host, where nobody else can read them."""
+        folder = secrets_of(self.run.path)
+        words = ["sh", "-c", host_commands.KEEP_SECRETS, folder.name]
+        return self.client.run_on(host, words, say, partial(_write_archive, folder, sorted(os.listdir(folder))))
+
+
+def require_checkpoints(run: Run, hosts: Sequence[Host]) -> None:
+    """Raise Failure if the run may have checkpoints on another host: rank 0 writes them on its own host, and all
+    ranks read them from there.
+    """
+    names = {host.name for host in hosts}
+    for name in _checkpoint_hosts(run):
+        if name and name not in names:
+            why = f"run {run.id} may have checkpoints on {name}, which is not one of the hosts"
+            copy = f"copy {run.path}/checkpoints there to one of these"
+            raise Failure(why, f"add it to hosts; or {copy}, and remove its line in {run.path / _CHECKPOINT_HOSTS}")
+
+
+def is_mirror(run: Run) -> bool:
+    """Return whether this is the folder that the run was sent from. Another user's folder is only read, because files
+    in it may be links.
+    """
+    return os.path.lexists(run.path / _MARK) and run.is_mine
+
+
+def checksum(run: Run) -> str:
+    """Return what distinguishes the run from another one with the same ID, as `cksum <state/run` prints it."""
+    content = (run.path / "state/run").read_bytes()
+    return f"{_crc(content)} {len(content)}"
+
+
+def _crc(content: bytes) -> int:
+    """Return the CRC of POSIX cksum, which includes the length."""
+    length = len(content)
+    size = length.to_bytes((length.bit_length() + 7) // 8, "little")
+    crc = 0
+    for byte in content + size:
+        crc ^= byte << 24
+        for _ in range(8):
+            crc = (crc << 1 ^ (_POLYNOMIAL if crc & 1 << 31 else 0)) & 0xFFFFFFFF
+    return crc ^ 0xFFFFFFFF
+
+
+def _checkpoint_hosts(run: Run) -> list[str]:
+    return read_text(run.path / _CHECKPOINT_HOSTS).split("\n")
+
+
+def _write_archive(folder: Path, names: Sequence[str], file: BinaryIO) -> None:
+    """Write a tar archive; in it, the owner may write to everything. Each attempt has its own copy of the artifact,
+    because a host may lack those of earlier attempts.
+    """
+    form = tarfile.GNU_FORMAT
+    with contextlib.suppress(BrokenPipeError), tarfile.open(fileobj=file, mode="w|", format=form) as archive:
+        for name in names:
+            copy = copy_of(folder, int(name[len(_ARTIFACT) :])) if name.startswith(_ARTIFACT) else None
+            archive.add(str(copy or folder / name), name, filter=_writable)
+
+
+def _writable(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.mode |= 0o200
+    return member
+
+
+def _drop(line: str) -> None:
+    pass

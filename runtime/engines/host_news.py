@@ -1,0 +1,216 @@
+"""Copy the state, the last steps and the logs of a run from its hosts to the folder here (storage.run=node).
+
+In   what hosts send (untrusted): archives of small files, and new parts of logs
+Out  the folder of the run here, as if all nodes wrote to it, with times by this machine's clock
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from ..run_folder.run import Node, Run, machine
+from ..system.values import read_keys
+from . import host_commands
+from .host_copies import is_mirror
+from .hosts import Client, Host, hosts_of
+
+MOST_BYTES = 1 << 20  # of an archive with three small files
+BLOCK = 1 << 16
+ALL_NODES = "node_*.log"  # the name of the logs of all nodes
+_LOG = re.compile(r"(node|rank)_([0-9]{1,9})[.]log")
+
+
+class HostNews:
+    """State and logs of a run on its hosts. nodes: number of nodes of the job; procs: ranks of one node"""
+
+    def __init__(self, client: Client, run: Run, nodes: int, procs: int) -> None:
+        self.client, self.run, self.nodes, self.procs = client, Run(run.path), nodes, procs
+        self.hosts = hosts_of(self.run) if is_mirror(run) else []
+        self.attempt = self.run.attempt
+
+    # ---- states
+
+    def update_liveness(self) -> None:
+        """Copy the states that show whether the run is live: those of the other nodes only if node 0 has ended or
+        does not answer. When all have ended, they are copied again, because nodes record more while they wait for
+        each other.
+        """
+        if not self.hosts or self._all_have_ended():
+            return
+        self._copy_states(self.hosts[:1])
+        if self._is_node_0_live():
+            return
+        self._copy_states(self.hosts[1:])
+        if self._all_have_ended() and any(_lingers(node) for node in self._read_nodes()):
+            time.sleep(1)
+            self._copy_states(self.hosts)
+
+    def update(self) -> None:
+        """Copy the states of all nodes, and the metrics of the first rank of each."""
+        self._copy_states(self.hosts)
+        self._each(self.hosts, lambda host: self._copy_rest(host, f"metrics/rank_{host.node * self.procs:02}.jsonl"))
+
+    def has_met(self) -> bool:
+        """Return whether node 0 of this attempt has reported where the others meet it."""
+        wanted = str(self.attempt)
+        return all(read_keys(self.run.path / "state" / name).get("attempt") == wanted for name in ("head", "link"))
+
+    def copy_meeting(self) -> bool:
+        """Copy where node 0 meets the others, and return whether it is known."""
+        words = ["sh", "-c", host_commands.MEETING, str(self.run.path), str(self.attempt)]
+        found = self._ask(self.hosts[0], words, ("head", "link"))
+        for name, file in found.items():
+            _replace(self.run.path / "state" / name, file)
+        return self.has_met()
+
+    def _copy_states(self, hosts: Sequence[Host]) -> None:
+        self._each(hosts, self._copy_state)
+
+    def _copy_state(self, host: Host) -> None:
+        name = f"node_{host.node:02}"
+        state, ends = f"state/{name}", [f"exit/{self.attempt}/{name}", f"exit/{self.attempt}/first"]
+        keys = read_keys(self.run.path / state)
+        if keys.get("ended") and not keys.get("lingers") and os.path.lexists(self.run.path / ends[0]):
+            return
+        words = ["sh", "-c", host_commands.STATE, str(self.run.path), name, str(self.attempt)]
+        found = self._ask(host, words, ("state/.now", state, *ends))
+        if state not in found or "state/.now" not in found:
+            return
+        for end in ends:
+            if end in found:
+                _replace(self.run.path / end, found[end])
+        age_s = found["state/.now"].changed - found[state].changed  # by the host's clock
+        _replace(self.run.path / state, found[state]._replace(changed=time.time() - age_s))
+
+    def _ask(self, host: Host, words: Sequence[str], names: Collection[str]) -> dict[str, _File]:
+        with self.client.answering(host, words) as process:
+            assert process.stdout is not None
+            return _unpacked(process.stdout, names)
+
+    def _read_nodes(self) -> list[Node]:
+        return Run(self.run.path).nodes()
+
+    def _all_have_ended(self) -> bool:
+        return {node.number for node in self._read_nodes() if node.ended is not None} >= set(range(self.nodes))
+
+    def _is_node_0_live(self) -> bool:
+        nodes = [node for node in self._read_nodes() if node.number == 0]
+        return any(node.status(machine(), partial(self.run.silent_s, node)) in ("up", "elsewhere") for node in nodes)
+
+    # ---- logs
+
+    def copy_logs(self, name: str) -> None:
+        """Copy new lines of a log; ALL_NODES: new lines of all node logs, with their times."""
+        match = _LOG.fullmatch(name)
+        if name == ALL_NODES:
+            self._each(self.hosts, self._copy_console)
+        elif match:
+            node = int(match.group(2)) // (self.procs if match.group(1) == "rank" else 1)
+            self._each(self.hosts[node : node + 1], lambda host: self._copy_rest(host, f"logs/{name}"))
+
+    def _copy_console(self, host: Host) -> None:
+        self._copy_rest(host, f"logs/node_{host.node:02}.log")
+        self._copy_rest(host, f"logs/.node_{host.node:02}.times")
+
+    def _copy_rest(self, host: Host, name: str) -> None:
+        """Copy what was appended to a file since the last call. Concurrent callers write the same bytes."""
+        path = self.run.path / name
+        size = _size(path)
+        words = ["sh", "-c", host_commands.REST_OF_FILE, str(self.run.path), name, str(size + 1)]
+        with self.client.answering(host, words) as process:
+            assert process.stdout is not None
+            block = process.stdout.read(BLOCK)
+            if block:
+                path.parent.mkdir(exist_ok=True)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                with open(os.open(path, flags, 0o666), "wb") as file:
+                    file.seek(size)
+                    while block:
+                        file.write(block)
+                        block = process.stdout.read(BLOCK)
+
+    def _each(self, hosts: Sequence[Host], action: Callable[[Host], None]) -> None:
+        """Call the action for hosts. A host that does not answer, or whose answer cannot be stored, changes nothing."""
+
+        def quietly(host: Host, _: object) -> int:
+            with contextlib.suppress(OSError, OverflowError, ValueError):  # the last two: digits of a time
+                action(host)
+            return 0
+
+        self.client.each(hosts, quietly)
+
+
+class _File(NamedTuple):
+    """A small file of a host. changed: its time of modification, seconds since 1970"""
+
+    content: bytes
+    changed: float
+
+
+class _Bounded:
+    """The first bytes of a stream, as a file for tarfile."""
+
+    def __init__(self, stream: IO[bytes], most: int) -> None:
+        self._stream, self._left = stream, most
+
+    def read(self, size: int) -> bytes:
+        data = self._stream.read(min(size, self._left))
+        self._left -= len(data)
+        return data
+
+
+def _unpacked(stream: IO[bytes], names: Collection[str]) -> dict[str, _File]:
+    """Return the files of a tar archive by their names; {} if it contains anything but files with these names.
+
+    A host might send a link, which would make this machine read or write elsewhere.
+    """
+    files = {}
+    try:
+        with tarfile.open(fileobj=_Bounded(stream, MOST_BYTES), mode="r|") as archive:  # type: ignore[call-overload]
+            for member in archive:
+                opened = archive.extractfile(member) if member.isreg() and member.name in names else None
+                if opened is None:
+                    return {}
+                files[member.name] = _File(opened.read(), member.mtime)
+    except (tarfile.TarError, OSError, EOFError, ValueError):
+        return {}
+    return files
+
+
+def _replace(path: Path, file: _File) -> None:
+    """Create a file or replace it whole. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(part, flags, 0o666), "wb") as opened:
+            opened.write(file.content)
+        os.utime(part, (file.changed, file.changed))
+        os.replace(part, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            part.unlink()
+
+
+def _size(path: Path) -> int:
+    """Return the size of a regular file in bytes; 0 for anything else."""
+    try:
+        seen = path.lstat()
+    except OSError:
+        return 0
+    return seen.st_size if stat.S_ISREG(seen.st_mode) else 0
+
+
+def _lingers(node: Node) -> bool:
+    """Return whether a node has ended but does not know yet how all others ended."""
+    return node.keys.get("lingers") == "yes"

@@ -1,0 +1,335 @@
+"""Run commands on the hosts of a run: with ssh, pdsh, or clush (ClusterShell); or here, once for each node.
+
+In   settings of the artifact (.jobc/job.json, key hosts): client, ssh_command, fanout; hosts.txt of the run (untrusted)
+Out  lines `HOST: line` with what the commands print, and their worst exit code
+Source ssh(1) of OpenSSH 9.2, pdsh(1) 2.34, clush(1) of ClusterShell 1.9
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any, BinaryIO, NamedTuple
+
+from ..run_folder.run import Run
+from ..system.text import printable
+from ..system.untrusted_files import Unreadable, open_regular
+
+HOST = "%h"  # in a command: the host's name, as in hosts.txt
+MOST_BYTES = 1 << 24  # of a hosts.txt
+PIECE = 1 << 16  # bytes of a line that are read at a time
+HOST_S = 120  # timeout of a short command on hosts
+BEGINS = "jobc: the output begins"  # printed after what the start-up files of a host print
+_AFTER_BEGINS = ("sh", "-c", 'echo "$0" && exec "$@"', BEGINS)
+# some clients pass a host's name to a shell
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._@:-]*[A-Za-z0-9])?")
+
+Say = Callable[[str], None]  # prints one line
+Feed = Callable[[BinaryIO], None]  # writes the input of a command
+
+
+class Host(NamedTuple):
+    """One line of hosts.txt. node: its rank"""
+
+    node: int
+    name: str
+
+
+class Command(NamedTuple):
+    """A program on this machine. environ: variables that differ from those of this program"""
+
+    words: Sequence[str]
+    environ: Mapping[str, str] = {}
+
+
+class Client:
+    """ssh: one connection for each command and host. The other clients differ in run() or command()."""
+
+    def __init__(self, ssh_command: Sequence[str], fanout: int) -> None:
+        """ssh_command: ssh with its options; fanout: simultaneous connections"""
+        self.ssh_command, self.fanout = list(ssh_command), fanout
+        self._processes = _Processes()
+
+    def command(self, host: Host, words: Sequence[str], options: Sequence[str] = ()) -> Command:
+        """Return what runs the command on the host."""
+        return Command([*self.ssh_command, *options, "--", host.name, quoted(words)])
+
+    def run(
+        self, hosts: Sequence[Host], words: Sequence[str], say: Say | None = None, timeout_s: float | None = None
+    ) -> int:
+        """Run a command on every host, print its output, and return the worst exit code.
+
+        words: HOST stands for the host's name; say: default: print to stdout
+        """
+
+        def on_host(host: Host, say_of: Say) -> int:
+            command = self.command(host, [host.name if word == HOST else word for word in words])
+            return self._processes.run(command, say_of, timeout_s=timeout_s)
+
+        return self.each(hosts, on_host, say)
+
+    def each(self, hosts: Sequence[Host], action: Callable[[Host, Say], int], say: Say | None = None) -> int:
+        """Call the action for every host, several at a time; print `HOST: line`, and return the worst exit code.
+
+        The commands are ended before this program ends.
+        """
+        attempt, lock = self._processes.attempt, threading.Lock()
+
+        def say_for(host: Host) -> Say:
+            def say_line(line: str) -> None:
+                with lock:
+                    (say or to_stdout)(f"{host.name}: {line}")
+
+            return say_line
+
+        def unless_ended(host: Host) -> int:
+            if self._processes.attempt != attempt:
+                return 1
+            return action(host, say_for(host))
+
+        with ThreadPoolExecutor(self.fanout) as pool:
+            futures = [pool.submit(unless_ended, host) for host in hosts]
+            try:
+                return max((future.result() for future in futures), default=0)
+            except BaseException:
+                self.end()  # otherwise the pool waits for them
+                raise
+
+    def run_on(self, host: Host, words: Sequence[str], say: Say, feed: Feed | None = None) -> int:
+        """Run a command on one host, and return its exit code. feed: writes its input"""
+        return self._processes.run(self.command(host, words), say, feed)
+
+    def run_here(self, words: Sequence[str], say: Say) -> int:
+        """Run a command on this machine, and return its exit code."""
+        return self._processes.run(Command(words), say)
+
+    @contextlib.contextmanager
+    def answering(self, host: Host, words: Sequence[str], say: Say | None = None) -> Iterator[subprocess.Popen[bytes]]:
+        """Yield a process whose output is that of the command on the host, without the output of the host's start-up
+        files. It has ended afterwards. Raises OSError.
+
+        say: prints lines of its stderr, which are dropped otherwise
+        """
+        command = self.command(host, [*_AFTER_BEGINS, *words])
+        with tempfile.TemporaryFile() as errors:
+            with self._processes.started(command, errors=errors) as process:
+                assert process.stdout is not None
+                _skip_to_begin(process.stdout)
+                yield process
+            if say is not None:
+                errors.seek(0)
+                for line in errors:
+                    say(_text(line))
+
+    def end(self) -> None:
+        """End the running commands."""
+        self._processes.end()
+
+
+class Pdsh(Client):
+    """pdsh reads the hosts from its input. It replaces %h itself; any other % is doubled."""
+
+    def run(
+        self, hosts: Sequence[Host], words: Sequence[str], say: Say | None = None, timeout_s: float | None = None
+    ) -> int:
+        if not hosts:
+            return 0
+        options = ["-S", "-R", "ssh", "-f", str(self.fanout), "-w", "-"]  # -S: otherwise a failure on a host is lost
+        environ = {"PDSH_SSH_ARGS_APPEND": " ".join(self.ssh_command[1:])}
+        command = Command(["pdsh", *options, _with_host(words, HOST)], environ)
+        return self._processes.run(command, say or to_stdout, lambda file: _write_names(file, hosts), timeout_s)
+
+
+class Clush(Pdsh):
+    """clush also reads the hosts from its input, and with -n does not pass its input on. Its worker exec runs a shell
+    command here, and replaces %host in it; any other % is doubled.
+    """
+
+    def run(
+        self, hosts: Sequence[Host], words: Sequence[str], say: Say | None = None, timeout_s: float | None = None
+    ) -> int:
+        if not hosts:
+            return 0
+        remote = quoted([_with_host(words, "%host")])
+        options = ["-S", "-n", "-f", str(self.fanout), "--worker=exec", "--hostfile=/dev/stdin"]
+        command = Command(["clush", *options, f"{quoted(self.ssh_command)} -n -- %host {remote}"])
+        return self._processes.run(command, say or to_stdout, lambda file: _write_names(file, hosts), timeout_s)
+
+
+class Here(Client):
+    """This machine, with its own address and GPUs for each node."""
+
+    def __init__(self, nodes: int, gpus: int) -> None:
+        """gpus: number of GPUs of one node"""
+        super().__init__((), nodes)
+        self.nodes, self.gpus = nodes, gpus
+
+    def command(self, host: Host, words: Sequence[str], options: Sequence[str] = ()) -> Command:
+        return Command(words, self._environ(host))
+
+    def _environ(self, host: Host) -> dict[str, str]:
+        """Return which GPUs the node uses, of those that this program may use."""
+        if self.nodes == 1 or not self.gpus:
+            return {}
+        first = host.node * self.gpus
+        allowed = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        numbers = allowed.split(",") if allowed else list(map(str, range(first + self.gpus)))
+        return {"CUDA_VISIBLE_DEVICES": ",".join(numbers[first : first + self.gpus]) or "-1"}
+
+
+class _Processes:
+    """The programs that a client runs, so that all can be ended. attempt: increases when they are"""
+
+    def __init__(self) -> None:
+        self.attempt = 0
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def started(
+        self, command: Command, has_input: bool = False, errors: int | IO[bytes] = subprocess.STDOUT
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """Start a program, yield it with its output, and wait until it ends. Raises OSError."""
+        process = subprocess.Popen(
+            list(command.words),
+            env={**os.environ, **command.environ},
+            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+        with self._lock:
+            self._running.add(process)
+        try:
+            with process:
+                try:
+                    yield process
+                except BaseException:
+                    process.terminate()
+                    raise
+        finally:
+            with self._lock:
+                self._running.discard(process)
+
+    def run(self, command: Command, say: Say, feed: Feed | None = None, timeout_s: float | None = None) -> int:
+        """Run a program, print its stdout and stderr, and return its exit code, as a shell does."""
+        try:
+            with self.started(command, has_input=feed is not None) as process, _fed(process, feed):
+                is_late = _kill_after(process, timeout_s)
+                assert process.stdout is not None
+                for line in _lines(process.stdout):
+                    say(_text(line))
+                code = process.wait()
+                if is_late():
+                    say(f"{Path(command.words[0]).name} has not answered within {timeout_s:g} s")
+        except OSError as error:
+            say(f"cannot run {command.words[0]}: {error.strerror}")
+            return 127
+        return code if code >= 0 else 128 - code
+
+    def end(self) -> None:
+        self.attempt += 1
+        with self._lock:
+            for process in self._running:
+                process.terminate()
+
+
+@contextlib.contextmanager
+def _fed(process: subprocess.Popen[bytes], feed: Feed | None) -> Iterator[None]:
+    """Write to a program's input while its output is read."""
+    if feed is None:
+        yield
+        return
+    thread = threading.Thread(target=_feed, args=(process.stdin, feed))
+    thread.start()
+    yield
+    thread.join()
+
+
+def _kill_after(process: subprocess.Popen[bytes], timeout_s: float | None) -> Callable[[], bool]:
+    """Kill a program that has not ended in time. Return a function that stops the clock and returns whether the time
+    was over.
+    """
+    timer = threading.Timer(timeout_s or 0, process.kill)
+    timer.daemon = True
+    if timeout_s is not None:
+        timer.start()
+
+    def stop() -> bool:
+        is_over = timer.finished.is_set()
+        timer.cancel()
+        return is_over
+
+    return stop
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a pipe; long lines in pieces."""
+    return iter(lambda: file.readline(PIECE), b"")
+
+
+def _feed(stdin: BinaryIO, feed: Feed) -> None:
+    with contextlib.suppress(BrokenPipeError), contextlib.closing(stdin):  # the program may end before
+        feed(stdin)
+
+
+def _skip_to_begin(output: IO[bytes]) -> None:
+    mark = f"{BEGINS}\n".encode()
+    next((line for line in _lines(output) if line.endswith(mark)), None)
+
+
+def _text(line: bytes) -> str:
+    return printable(line.rstrip(b"\n").decode(errors="replace"))
+
+
+def _write_names(file: IO[bytes], hosts: Sequence[Host]) -> None:
+    file.write("".join(f"{host.name}\n" for host in hosts).encode())
+
+
+def to_stdout(line: str) -> None:
+    print(line, flush=True)
+
+
+def to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def client_of(settings: Mapping[str, Any]) -> Client:
+    """Return the client that an artifact names; Here if its nodes are on this machine."""
+    hosts = settings.get("hosts")
+    if not isinstance(hosts, dict):
+        return Here(int(settings.get("nodes", 1)), int(settings.get("gpus", 0)))
+    kind = {"pdsh": Pdsh, "clush": Clush}.get(str(hosts.get("client")), Client)
+    return kind(list(map(str, hosts.get("ssh_command", ()))), int(hosts.get("fanout", 1)))
+
+
+def hosts_of(run: Run) -> list[Host]:
+    """Return the hosts of the newest attempt of a run; [] if hosts.txt cannot be read."""
+    return read_hosts(run.path / f"artifact/{run.attempt}/hosts.txt")
+
+
+def read_hosts(file: Path) -> list[Host]:
+    """Return the hosts in a hosts.txt; [] if a line cannot be a host's name."""
+    try:
+        with open_regular(file, follow=False) as opened:
+            names = opened.read(MOST_BYTES).decode(errors="replace").splitlines()
+    except (Unreadable, OSError):
+        return []
+    return [Host(node, name) for node, name in enumerate(names)] if all(map(_NAME.fullmatch, names)) else []
+
+
+def quoted(words: Sequence[str]) -> str:
+    """Quote the words for the remote shell, whichever it is."""
+    escape = "'\\''"
+    return " ".join(f"'{word.replace(chr(39), escape)}'" for word in words)
+
+
+def _with_host(words: Sequence[str], placeholder: str) -> str:
+    return " ".join(placeholder if word == HOST else quoted([word.replace("%", "%%")]) for word in words)

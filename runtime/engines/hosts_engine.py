@@ -1,0 +1,305 @@
+"""Engine of backends whose nodes are hosts of a list, or addresses of this machine: ssh, pdsh, accelerate, local.
+
+In   the settings of the artifact (.jobc/job.json: hosts, storage, code, secrets, procs, gpus) and its hosts.txt
+Out  nodes started by `jobctl task` on each host, under supervisors that need neither the connection nor this machine
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from ..exit_codes import CRASHED, DATA_BROKEN, INTERRUPTED, RENDEZVOUS_FAILED
+from ..node.node_start import become
+from ..run_folder.run import Run, shell_word, verb_words
+from ..run_folder.saved_secrets import save_secret
+from ..system.command_line import print_failure
+from ..system.failure import Failure
+from ..system.untrusted_files import Unreadable
+from . import host_commands
+from .checking import CheckingEngine
+from .engine import Job
+from .host_copies import HostCopies, require_checkpoints
+from .host_news import HostNews
+from .hosts import HOST, HOST_S, Here, Host, Say, client_of, hosts_of, read_hosts, to_stderr, to_stdout
+from .log_files import LogRequest
+from .new_run import NewRun, temporary_run
+from .print_logs import print_logs
+from .table import Table
+
+if TYPE_CHECKING:
+    from .jobs import Place
+
+LOOK_S = 0.3  # pause between two checks whether node 0 has reported its rendezvous
+
+
+class HostsEngine(CheckingEngine):
+    """One node on each host."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self.client = client_of(job.settings)
+        self.has_copies = job.settings.get("storage") == "node"  # each host has its own run folders
+        self.sees_ranks = not self.has_copies
+        self.live_every_s = 3 if self.has_copies else 1
+
+    # ---- starting
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        text = (
+            "return when all nodes are up; without it, wait, and exit with the job's exit code. The run does not need"
+            " this program or this machine: only Ctrl-C here stops it"
+        )
+        is_detached = self.job.settings.get("detach") is True
+        parser.add_argument("--detach", action="store_true", default=is_detached, help=text)
+        text = "create the run folder and print its path; then RUN/artifact/0/launch.sh RANK on each host starts it"
+        parser.add_argument("--only-prepare", action="store_true", help=text)
+
+    def require_startable(self, run: Run | None) -> None:
+        """Raise Failure if hosts.txt was damaged, or if the hosts lack the checkpoints of the run."""
+        hosts = self.hosts()
+        if run is not None and self.has_copies:
+            require_checkpoints(run, hosts)
+
+    def hosts(self) -> list[Host]:
+        """Return the hosts of this artifact. Raises Failure."""
+        file = self.job.artifact / "hosts.txt"
+        hosts = read_hosts(file)
+        if len(hosts) != self.job.nodes:
+            raise Failure(f"{file} does not name {self.job.nodes} hosts, one per line", "compile the job again")
+        return hosts
+
+    def sees_code(self, folder: Path, new: NewRun) -> bool:
+        """Return whether the folder is on this machine, or on the file system of the run."""
+        return isinstance(self.client, Here) or (not self.has_copies and super().sees_code(folder, new))
+
+    def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
+        """Start all nodes, then follow them until they have ended; Ctrl-C stops the run."""
+        run = new.run
+        with self.prepared(new, init_from) as copies:
+            if options.only_prepare:
+                new.keep()
+                print(run.path)
+                return 0
+            self.send(new, copies)
+            print(f"run {run.id} in {shell_word(str(run.path))}")
+            print(f"  follow: {verb_words(new.artifact, 'logs')} --follow")
+            print(f"  stop:   {verb_words(new.artifact, 'stop')}", flush=True)
+            new.keep()
+        try:
+            code = self.run_task(new, "start", to_stderr)
+            copies.forget_secrets()  # every node that is up has read them
+        except BaseException as error:
+            self._end(run, "TERM", "QUIT")
+            if isinstance(error, KeyboardInterrupt):
+                return INTERRUPTED
+            raise
+        if code:
+            self._end(run, "QUIT")
+            why = f"not all of the {self.job.nodes} nodes could be started, so all were stopped"
+            known = (DATA_BROKEN, RENDEZVOUS_FAILED)
+            raise Failure(why, "jobctl preflight checks each host", code if code in known else CRASHED)
+        return 0 if options.detach else self._follow(run)
+
+    @contextlib.contextmanager
+    def prepared(self, new: NewRun, init_from: str = "") -> Iterator[HostCopies]:
+        """Save the secrets of a new run, and yield its copies on the hosts. If its start fails, remove both."""
+        copies = HostCopies(self.client, new.run)
+        try:
+            if init_from and self.has_copies:
+                require_checkpoints(Run(Path(init_from)), copies.hosts)
+            for variable in self.job.settings.get("saved_secrets") or ():
+                save_secret(new.run.path, variable)
+            yield copies
+        except BaseException:
+            copies.forget_secrets()
+            copies.take_back(new.attempt)
+            raise
+
+    def send(self, new: NewRun, copies: HostCopies) -> None:
+        """Send the run to the hosts, if each has its own run folders. Raises Failure."""
+        if not self.has_copies:
+            return
+        code = self.job.settings.get("code")
+        worst = copies.send_attempt(new.attempt, str(code.get("kind")) if isinstance(code, dict) else "")
+        if worst:
+            why = f"not all of the {self.job.nodes} hosts received the run, so it was not started"
+            raise Failure(why, "jobctl preflight checks each host", DATA_BROKEN if worst == DATA_BROKEN else CRASHED)
+        copies.record_checkpoint_host()
+
+    def run_task(self, new: NewRun, payload: str, say: Say) -> int:
+        """Run `jobctl task` on all hosts, and return the worst exit code.
+
+        A run starts on node 0 first: otherwise the other nodes would wait for a node 0 that does not answer.
+        """
+        hosts, words = hosts_of(new.run), self.task(new.run, new.attempt, HOST, payload)
+        if len(hosts) > 1 and self.has_copies and payload != "preflight":
+            return self._run_after_meeting(new.run, hosts, words, say)
+        if payload != "start":
+            return self.client.run(hosts, words, say)
+        return self.client.run(hosts[:1], words, say) or self.client.run(hosts[1:], words, say)
+
+    def _run_after_meeting(self, run: Run, hosts: Sequence[Host], words: Sequence[str], say: Say) -> int:
+        """Run `jobctl task` on node 0, and on the others once node 0 has reported its rendezvous."""
+        news, others = self._news(run), hosts[1:]
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(self.client.run, hosts[:1], words, say)
+            try:
+                has_ended = False
+                while not (news.has_met() or news.copy_meeting()):
+                    if has_ended:
+                        return first.result() or CRASHED
+                    has_ended = first.done()
+                    time.sleep(LOOK_S)
+                code = HostCopies(self.client, run).send(["state/head", "state/link"], others)
+                code = code or self.client.run(others, words, say)
+                return first.result() or code
+            except BaseException:
+                self.client.end()
+                raise
+
+    def task(self, run: Run | None, attempt: int | None, *words: str, copy: Path | None = None) -> list[str]:
+        """Return the command that runs `jobctl task` of an attempt on a host, regardless of its login shell.
+
+        copy: path of the artifact copy to use, if not that of the attempt
+        """
+        why = host_commands.WHY_UNSEEN_COPY if self.has_copies else host_commands.WHY_UNSEEN
+        folder = "" if run is None else str(run.path)
+        program = f"{copy or f'{folder}/artifact/{attempt}'}/jobctl"
+        return ["sh", "-c", host_commands.RUN_PROGRAM % why, program, "task", folder, str(attempt), *words]
+
+    def _follow(self, run: Run) -> int:
+        """Print the output of the nodes until all have ended, and return the exit code of the run."""
+        interrupts: list[int] = []
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            interrupts.append(number)
+            threading.Thread(target=self._end, args=(run, "TERM")).start()  # what the run prints then is wanted
+
+        previous = signal.signal(signal.SIGINT, stop)
+        try:
+            print_logs(self, run, LogRequest(follow=True))
+        except (Failure, Unreadable) as error:
+            print_failure(error if isinstance(error, Failure) else Failure(str(error)))
+        finally:
+            signal.signal(signal.SIGINT, previous)
+        state = self.state_now(run)
+        print(f"run {run.id}: {state.text}", flush=True)
+        if interrupts:
+            return INTERRUPTED
+        return CRASHED if state.exit_code is None else state.exit_code
+
+    # ---- trying the nodes
+
+    def smoke(self, place: Place) -> int:
+        hosts = self.hosts()
+        if self.client.run(hosts, ["true"], to_stderr):  # the nodes would wait for one that cannot be reached
+            raise Failure(f"not all of the {len(hosts)} hosts answer", "jobctl preflight checks each host")
+        with self._trial(place) as new:
+            code = self.run_task(new, "smoke", to_stdout)
+            if code:
+                self._copy_smoke_logs(new.run, len(hosts))
+                new.preserve()
+                print(f"its logs are in {shell_word(str(new.run.path / 'logs'))}", file=sys.stderr)
+        return code
+
+    def _copy_smoke_logs(self, run: Run, nodes: int) -> None:
+        procs = 1 if nodes > 1 and self.job.settings.get("gpus") == 1 else 2  # as the smoke test starts them
+        news = HostNews(self.client, run, nodes, procs)
+        for names in (
+            (f"node_{node:02}.log" for node in range(nodes)),
+            (f"rank_{rank:02}.log" for rank in range(nodes * procs)),
+        ):
+            for name in names:
+                news.copy_logs(name)
+
+    def preflight(self, place: Place, options: argparse.Namespace) -> Table:
+        table = Table([host.name for host in self.hosts()])
+        with self._trial(place) as new:
+            self.run_task(new, "preflight", table.add)
+        return table
+
+    @contextlib.contextmanager
+    def _trial(self, place: Place) -> Iterator[NewRun]:
+        """Yield a temporary run that the hosts see. It is removed from hosts that share nothing, even if preserved."""
+        with temporary_run(place, self, place.job.runs) as new, self.prepared(new) as copies:
+            self.send(new, copies)
+            yield new
+            copies.forget_secrets()
+            copies.take_back(new.attempt)
+
+    def shell_nodes(self, place: Place, named: str) -> int:
+        return len(self._shell_place(place, named)[1])
+
+    def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
+        """Become the command on a host: next to the named or live run, or with the newest run's code."""
+        run, hosts, copy = self._shell_place(place, named)
+        attempt = run.attempt if run is not None and copy != place.artifact else 0
+        words = self.task(run, attempt, str(node), "shell", *command, copy=copy)
+        options = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
+        on_host = self.client.command(hosts[node], words, options)
+        become([*on_host.words], {**os.environ, **on_host.environ})
+
+    def _shell_place(self, place: Place, named: str) -> tuple[Run | None, list[Host], Path]:
+        """Return the run, and the hosts and artifact for its shell. They are the run's own, which may differ from the
+        current ones, if it is named or live, or if the hosts have the artifact only in their copies of runs.
+        """
+        if not (self.has_copies or named or place.has_runs()):
+            return None, self.hosts(), place.artifact
+        run = place.choose_run(named)
+        if self.has_copies or named or place.own_run is not None or self.state_now(run).is_live:
+            return run, hosts_of(run), run.path / f"artifact/{run.attempt}"
+        return run, self.hosts(), place.artifact
+
+    # ---- stopping
+
+    def mark_stopped(self, run: Run) -> None:
+        super().mark_stopped(run)
+        if self.has_copies:
+            words = ["sh", "-c", host_commands.MARK_STOPPED, str(run.path)]
+            self.client.run(hosts_of(run), words, timeout_s=HOST_S)
+
+    def signal(self, run: Run, name: str) -> None:
+        """Signal the supervisors. On hosts they see the stop mark, which acts as TERM."""
+        if isinstance(self.client, Here):
+            super().signal(run, name)
+        elif name != "TERM":
+            words = self.task(run, run.attempt, HOST, "signal", name)
+            self.client.run(hosts_of(run), words, timeout_s=HOST_S)
+
+    def _end(self, run: Run, *names: str) -> None:
+        for name in names:
+            try:
+                self.mark_stopped(run)
+                self.signal(run, name)
+            except Failure as failure:
+                print_failure(failure)
+
+    # ---- copies of runs on the hosts
+
+    def fetch(self, what: str, runs: Sequence[Run]) -> None:
+        for run in runs if self.has_copies else ():
+            if not run.is_mine:
+                continue
+            if what == "secrets":
+                HostCopies(self.client, run).forget_secrets()
+            elif what == "state":
+                self._news(run).update_liveness()
+            elif what == "news":
+                self._news(run).update()
+            else:
+                self._news(run).copy_logs(what)
+
+    def _news(self, run: Run) -> HostNews:
+        procs = self.job.settings.get("procs")
+        return HostNews(self.client, run, self.job.nodes, procs if isinstance(procs, int) else 1)

@@ -1,0 +1,291 @@
+"""Print the logs of a run folder: one log unchanged, or the logs of all nodes merged by time; and the first failure.
+
+In   RUN/logs/node_NN.log and rank_NN.log; .node_NN.times, lines `SECONDS OFFSET` (node_log.py); RUN/exit/ATTEMPT/first
+Out  bytes of the logs, unchanged, on stdout; with several nodes each line begins with `node N  | `
+
+Logs are streamed: memory holds one piece of a line per log. A log may be a link, or be truncated at any time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import re
+import resource
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from ..run_folder.run import Run
+from ..system.untrusted_files import Unreadable, open_regular
+from ..system.values import number, read_keys
+
+PIECE = 1 << 20  # bytes of a line that are read at a time
+BLOCK = 1 << 16
+FAILURE_BYTES, FAILURE_LINES, FAILURE_END = 1 << 20, 200, 20
+_NAME = re.compile("(node|rank)_[0-9]{1,9}[.]log")
+_TIME = re.compile(rb"([0-9]{1,18}) ([0-9]{1,18})\n")
+_TRACEBACK = b"Traceback (most recent call last)"
+
+
+class LogRequest(NamedTuple):
+    """Which logs to print. node and rank: both None = all nodes; tail: number of existing lines to print, None = all"""
+
+    node: int | None = None
+    rank: int | None = None
+    follow: bool = False
+    tail: int | None = None
+
+    @property
+    def name(self) -> str:
+        """File name of the requested log; "" for the logs of all nodes."""
+        if self.rank is not None:
+            return f"rank_{self.rank:02}.log"
+        return "" if self.node is None else f"node_{self.node:02}.log"
+
+
+class Log:
+    """One log, and how much of it has been printed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.number = path, int(path.stem[5:])
+        self.label = f"node {self.number:<2} | ".encode()
+        self.offset = 0
+        self.time = 0  # when the line at `offset` was written, seconds since 1970
+        self._times_offset = 0
+        self._next: tuple[int, int] | None = None  # the next time, and the offset from which it applies
+
+    def pieces(self, end: int) -> Iterator[bytes]:
+        """Yield the lines up to byte `end`, lines over 1 MiB in pieces. Sets `time` to the time of each piece."""
+        with open_regular(self.path, follow=False) as file, self._times() as times:
+            file.seek(self.offset)
+            while self.offset < end:
+                self._set_time(times)
+                piece = file.readline(min(PIECE, end - self.offset))
+                if not piece:
+                    return  # the log was truncated
+                self.offset += len(piece)
+                yield piece
+
+    def _times(self) -> BinaryIO:
+        try:
+            return open_regular(self.path.with_name(f".{self.path.stem}.times"), follow=False)
+        except Unreadable:
+            return open(os.devnull, "rb")
+
+    def _set_time(self, times: BinaryIO) -> None:
+        while True:
+            if self._next is None:
+                times.seek(self._times_offset)
+                line = times.readline(64)
+                match = _TIME.fullmatch(line)
+                if not match:
+                    return
+                self._times_offset += len(line)
+                self._next = int(match.group(1)), int(match.group(2))
+            if self._next[1] > self.offset:
+                return
+            self.time, self._next = self._next[0], None
+
+
+class Logs:
+    """The requested logs of a run."""
+
+    def __init__(self, run: Run, name: str, nodes: int) -> None:
+        """name: file name of one log; "" for the logs of all nodes; nodes: number of nodes of the job"""
+        self.folder = run.path / "logs"
+        self.name = name or ("" if nodes > 1 else "node_00.log")
+        self.is_merged = not self.name
+        self._logs: dict[str, Log] = {}
+        self._skipped_lines = 0
+
+    def sizes(self) -> dict[str, int]:
+        """Return the size in bytes of each existing log, by file name. Links and files with other names are ignored."""
+        names: Iterable[str] = [self.name]
+        if self.is_merged:
+            try:
+                names = [name for name in os.listdir(self.folder) if name.startswith("node_")]
+            except OSError:
+                names = ()
+        sizes = {}
+        for name in names:
+            if _NAME.fullmatch(name):
+                size = _size(self.folder / name)
+                if size is not None:
+                    sizes[name] = size
+        return sizes
+
+    def skip_to_tail(self, sizes: dict[str, int], lines: int) -> None:
+        """Skip all but the last `lines` lines of the logs, up to these sizes."""
+        total = 0
+        for name, size in sizes.items():
+            log = self._log(name)
+            try:
+                log.offset, found = tail_offset(log.path, size, lines)
+            except Unreadable:
+                continue
+            total += found
+        self._skipped_lines = max(0, total - lines) if self.is_merged else 0
+
+    def print(self, sizes: dict[str, int]) -> None:
+        """Print what has not been printed yet, up to these sizes."""
+        grown = [(self._log(name), size) for name, size in sizes.items() if size > self._log(name).offset]
+        out = sys.stdout.buffer
+        if self.is_merged:
+            self._merge(sorted(grown, key=lambda pair: pair[0].number), out)
+        else:
+            for log, size in grown:
+                for block in _blocks(log.path, log.offset, size):
+                    out.write(block)
+                log.offset = size
+        out.flush()
+
+    def _log(self, name: str) -> Log:
+        if name not in self._logs:
+            self._logs[name] = Log(self.folder / name)
+        return self._logs[name]
+
+    def _merge(self, grown: list[tuple[Log, int]], out: BinaryIO) -> None:
+        """Print the lines of all logs by time: lines of one log until another log has an earlier line."""
+        _allow_open_files(2 * len(grown))
+        waiting: list[tuple[int, int, bytes, Iterator[bytes]]] = []  # time, index, its next piece, the later pieces
+        for index, (log, size) in enumerate(grown):
+            pieces = _readable(log, size)
+            piece = next(pieces, None)
+            if piece is not None:
+                waiting.append((log.time, index, piece, pieces))
+        heapq.heapify(waiting)
+        while waiting:
+            _, index, first, pieces = heapq.heappop(waiting)
+            log, piece, is_inside = grown[index][0], first, False
+            while True:
+                if not is_inside:
+                    self._skipped_lines -= 1
+                is_complete = piece.endswith(b"\n")
+                if self._skipped_lines < 0:
+                    out.write(piece if is_inside else log.label + shown(piece))
+                is_inside = not is_complete and log.offset < grown[index][1]
+                if not is_complete and not is_inside and self._skipped_lines < 0:
+                    out.write(b"\n")  # a line that is being written
+                following = next(pieces, None)
+                if following is None:
+                    break
+                piece = following
+                if not is_inside and waiting and log.time > waiting[0][0]:
+                    heapq.heappush(waiting, (log.time, index, piece, pieces))
+                    break
+
+
+def shown(line: bytes) -> bytes:
+    """Return a line as a terminal shows it: only the text after the last carriage return, such as the end of a
+    progress bar.
+    """
+    text = line.rstrip(b"\r\n")
+    return text.rpartition(b"\r")[2] + (b"\n" if line.endswith(b"\n") else b"")
+
+
+def first_failure(run: Run) -> tuple[str, str, str] | None:
+    """Return the node, the reason and the log's file name of the first failure in the newest attempt; None if none."""
+    path = run.path / "exit" / str(run.attempt) / "first"
+    if not os.path.isfile(path):
+        return None
+    keys = read_keys(path)
+    node, rank = number(keys.get("node", "")), number(keys.get("rank", ""))
+    log = f"node_{node or 0:02}.log" if rank is None else f"rank_{rank:02}.log"
+    return "?" if node is None else str(node), keys.get("reason", ""), log
+
+
+def print_first_failure(run: Run, failure: tuple[str, str, str]) -> None:
+    """Print which node failed first, and the end of its log from the first traceback on."""
+    node, reason, name = failure
+    out = sys.stdout.buffer
+    lines = _failure_lines(run.path / "logs" / name, f"=== jobc: attempt {run.attempt}, ".encode())
+    title = f"jobc: node {node} failed first: {reason}"
+    if not lines:  # it had not written to its own log yet
+        out.write(f"{title}\n".encode())
+    else:
+        out.write(f"{title}; the end of logs/{name}:\n".encode())
+        out.write(b"".join(line + b"\n" for line in lines))
+        out.write(b"jobc: that failure was first; the lines below are older, or a consequence of it\n")
+    out.flush()
+
+
+def _failure_lines(path: Path, header: bytes) -> list[bytes]:
+    """Return the last lines of the attempt that begins with `header`: from the first traceback on, else 20 lines."""
+    size = _size(path)
+    if not size:
+        return []
+    try:
+        text = b"".join(_blocks(path, max(0, size - FAILURE_BYTES), size))
+    except Unreadable:
+        return []
+    lines = text.split(b"\n")
+    lines = [shown(line) for line in (lines if lines[-1] else lines[:-1])[-FAILURE_LINES:]]
+    headers = [index for index, line in enumerate(lines) if line.startswith(header)]
+    lines = lines[headers[-1] + 1 :] if headers else lines
+    first = next((index for index, line in enumerate(lines) if _TRACEBACK in line), None)
+    return lines[-FAILURE_END:] if first is None else lines[first:]
+
+
+def tail_offset(path: Path, end: int, lines: int) -> tuple[int, int]:
+    """Return the offset of the last `lines` lines before byte `end`, and how many there are, with an unfinished one.
+
+    Raises Unreadable.
+    """
+    if not lines or not end:
+        return end, 0
+    found, offset = 0, end
+    with open_regular(path, follow=False) as file:
+        file.seek(end - 1)
+        newlines = lines + (file.read(1) == b"\n")
+        while offset:
+            start = max(0, offset - BLOCK)
+            file.seek(start)
+            block = file.read(offset - start)
+            count = block.count(b"\n")
+            if found + count < newlines:
+                found, offset = found + count, start
+                continue
+            for _ in range(newlines - found):
+                block = block[: block.rindex(b"\n")]
+            return start + len(block) + 1, lines
+    return 0, found + 1 - (newlines > lines)
+
+
+def _blocks(path: Path, start: int, end: int) -> Iterator[bytes]:
+    """Yield the bytes of a regular file from `start` to `end`. Raises Unreadable."""
+    with open_regular(path, follow=False) as file:
+        file.seek(start)
+        while start < end:
+            block = file.read(min(BLOCK, end - start))
+            if not block:
+                return
+            start += len(block)
+            yield block
+
+
+def _readable(log: Log, end: int) -> Iterator[bytes]:
+    """Yield the pieces of a log; print a warning if it cannot be read."""
+    try:
+        yield from log.pieces(end)
+    except Unreadable as error:
+        print(f"warning: logs/{log.path.name} {error.reason}", file=sys.stderr)
+        log.offset = end
+
+
+def _size(path: Path) -> int | None:
+    """Return the size of a regular file in bytes; None for anything else."""
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _allow_open_files(wanted: int) -> None:
+    """Raise the soft limit on open files if needed: each node needs two."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted + 64:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

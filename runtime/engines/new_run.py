@@ -1,0 +1,420 @@
+"""Create a run folder, or the next attempt of a run. Until keep() is called, everything that was created is removed if
+the program ends.
+
+In   a Place; for the next attempt also a Run, which continued_run() has checked
+Out  RUN/artifact/ATTEMPT (a read-only copy of the artifact, or a link to an earlier one), RUN/state/run, RUN/logs,
+     RUN/control; or Failure, with nothing created
+
+While RUN/.making exists, the process that it names is creating the run, or was killed before it finished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from ..exit_codes import DATA_BROKEN
+from ..run_folder.artifact_copies import JOB_FILE, link_unchanged, numbers_of_copies
+from ..run_folder.removal import erase, remove_folder
+from ..run_folder.run import Process, Run, is_mine, machine, shell_word
+from ..system.failure import Failure
+from ..system.private_folder import is_safe, private_folder
+from ..system.processes import start_ticks
+from ..system.text import printable
+from ..system.values import settings
+from .engine import Engine
+from .jobs import RUN_ID, Place, is_run, require_own
+from .watch import live_runs
+
+MAKING = ".making"
+MOST_TRIES = 5  # to find a run ID that is free
+SPACE_HINT = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
+WRITTEN = ("state", "exit", "logs", "metrics", "control", "starts")  # folders that the next attempt writes to
+TORCHRUN_LOGS = "logs/torchrun"  # torchrun makes links in it, and writes each time to a new folder
+MODEL_KEYS = ("  model.", "  model:")
+Returned = TypeVar("Returned")
+
+
+class NewRun:
+    """The run that is being created or continued. Use as a context manager.
+
+    run, attempt: its folder and the number of the attempt
+    """
+
+    def __init__(self, place: Place, engine: Engine, run: Run, attempt: int) -> None:
+        self.place, self.engine, self.run, self.attempt = place, engine, run, attempt
+        self._unfinished: Path | None = None
+
+    def __enter__(self) -> NewRun:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.discard()
+
+    @property
+    def artifact(self) -> Path:
+        """Return the copy of the artifact from which this attempt starts."""
+        return self.run.path / "artifact" / str(self.attempt)
+
+    def keep(self) -> None:
+        """Keep the run when the program ends, and record the command that continues it."""
+        resume = self.run.path / "state/resume"
+        with contextlib.suppress(FileNotFoundError):
+            resume.unlink()
+        _write(resume, f"command={self.engine.resume(self.run)}\n")
+        self._unfinished = None
+
+    def preserve(self) -> None:
+        """Keep the folder when the program ends, so that its logs can be read."""
+        self._unfinished = None
+
+    def discard(self) -> None:
+        """Remove what has been created, unless keep() was called."""
+        created, self._unfinished = self._unfinished, None
+        if created is None:
+            return
+        if created.is_symlink():
+            created.unlink()
+        elif created.is_dir():
+            remove_folder(created)
+
+    def describe(self, init_from: str) -> None:
+        """Make the folder a run: the last step. init_from: path of the run whose checkpoint it starts from, or "" """
+        for name in ("state", "logs", "control"):
+            _create_folder(self.run.path / name)
+        job = self.place.job.name
+        keys = {"job": job, "created": int(time.time()), "project": self.place.project, "init_from": init_from}
+        _write(self.run.path / "state/run", "".join(f"{key}={value}\n" for key, value in keys.items()))
+        with contextlib.suppress(FileNotFoundError):
+            (self.run.path / MAKING).unlink()
+
+    def create_folder(self, run_id: str) -> None:
+        """Create the run folder with that ID, or with a new one."""
+        for _ in range(MOST_TRIES):
+            folder = self.place.job.runs / (run_id or _new_id())
+            if run_id:
+                _remove_abandoned(folder)
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                if run_id:
+                    raise _taken(folder) from None
+                continue
+            except OSError as error:
+                raise _failure(f"create the folder {folder}", error) from error
+            self.run, self._unfinished = Run(folder), folder
+            _record_maker(folder)
+            return
+        raise Failure(f"no free run id in {self.place.job.runs}")
+
+    def create_temporary_folder(self, parent: Path) -> None:
+        """Create a run folder with a random name."""
+        path = _try(f"create a folder in {parent}", lambda: tempfile.mkdtemp(prefix=".jobc-smoke.", dir=parent))
+        self.run = Run(Path(os.path.realpath(path)))
+        self._unfinished = self.run.path
+
+    def copy_artifact(self) -> None:
+        """Copy this artifact, read-only, as that of the attempt; link it if the attempt before has the same files."""
+        _create_folder(self.artifact.parent)
+        if link_unchanged(self.run.path, self.attempt, self.place.artifact):
+            self._unfinished = self._unfinished or self.artifact
+            return
+        part = self.artifact.parent / f".{self.attempt}.{os.getpid()}"  # after a kill, no half one has the final name
+        _try(f"create the folder {part}", part.mkdir)
+        self._unfinished = self._unfinished or part
+        _try(f"copy the artifact to {part}", lambda: _copy_read_only(self.place.artifact, part))
+        try:
+            if os.path.lexists(self.artifact):
+                raise FileExistsError
+            part.rename(self.artifact)
+        except OSError as error:
+            if os.path.lexists(self.artifact):
+                why = f"attempt {self.attempt} of run {self.run.id} is already being started by another jobctl submit"
+                raise Failure(why) from error
+            raise _failure(f"create the folder {self.artifact}", error) from error
+        if self._unfinished == part:
+            self._unfinished = self.artifact
+
+
+def create_run(place: Place, engine: Engine, run_id: str = "") -> NewRun:
+    """Create the folder of a new run, with its copy of the artifact. describe() completes it. Raises Failure."""
+    if run_id and not RUN_ID.fullmatch(run_id):
+        raise Failure(f"not a run id: {run_id}", "letters, digits, dot, dash and underscore", 2)
+    runs = place.job.runs
+    _create_run_root(runs.parent)
+    _create_folder(runs)
+    place.job.runs = Path(os.path.realpath(runs))
+    _warn_of_live_runs(place, engine)
+    new = NewRun(place, engine, Run(place.job.runs), 0)
+    with _discarded_on_error(new):
+        new.create_folder(run_id)
+        new.copy_artifact()
+    return new
+
+
+def temporary_run(place: Place, engine: Engine, folder: Path | None = None) -> NewRun:
+    """Create a run for a trial. It is removed when the program ends, unless preserve() is called. Raises Failure.
+
+    folder: where the nodes see it; default: this user's temporary folder
+    """
+    parent = folder or Path(os.environ.get("TMPDIR") or "/tmp")
+    new = NewRun(place, engine, Run(parent), 0)
+    with _discarded_on_error(new):
+        if folder is not None:
+            _create_folder(folder)
+        if folder is None and parent.is_dir() and not is_safe(parent):
+            parent = _try(f"create a folder in {parent}", lambda: private_folder("smoke"))
+        new.create_temporary_folder(parent)
+        new.copy_artifact()
+        new.describe("")
+    return new
+
+
+def continued_run(place: Place, engine: Engine, named: str) -> Run:
+    """Return the run to continue. Raises Failure if this user or this artifact may not continue it."""
+    run = require_own(place.choose_run(named))
+    if irregular := _irregular(run.path):
+        title = f"{irregular} in run {run.id} is not a regular file"
+        raise Failure(title, "remove it, then resume; jobc did not make it", DATA_BROKEN)
+    state = engine.state_now(run)
+    if state.name == "unknown":
+        raise Failure(state.reason or state.text, "try again when the engine answers")
+    if state.is_live:
+        title = f"run {run.id} is live{_live_elsewhere(run)}"
+        raise Failure(title, "jobctl stop ends it; without --resume, jobctl submit starts a new run")
+    _require_same_identity(place, run)
+    return run
+
+
+def continue_run(place: Place, engine: Engine, run: Run, new_code: bool) -> NewRun:
+    """Create the next attempt of a run. new_code: the caller then copies the code again. Raises Failure."""
+    last = run.attempt or 0
+    new = NewRun(place, engine, run, last + 1)
+    with _discarded_on_error(new):
+        new.copy_artifact()
+        changed = _differences(run, last, place.artifact, "spec")
+        if changed:
+            print(f"changed since attempt {last}:\n{changed}")
+            _append(run.path / "state/changes", f"attempt {new.attempt}\n{changed}\n")
+        _note_code(new, new_code)
+        with contextlib.suppress(FileNotFoundError):
+            (run.path / "control/STOP").unlink()
+    return new
+
+
+def _note_code(new: NewRun, new_code: bool) -> None:
+    run = new.run
+    has_code = (run.path / "code").is_dir()
+    if new_code and not has_code:
+        raise Failure(f"run {run.id} has no copy of the code, so --new-code has no effect", code=2)
+    if new_code and os.path.lexists(run.path / "state/mirror"):
+        why = "with storage.run=node the code is on the hosts, so --new-code cannot replace it"
+        raise Failure(why, "--fork starts a new run with the code as it is now", 2)
+    if new_code:
+        _append(run.path / "state/changes", f"attempt {new.attempt}\n  code: copied again\n")
+    elif has_code:
+        more = "; --new-code copies it again" if new.engine.can_replace_code else ""
+        print(f"using the code of the first start, in {shell_word(str(run.path / 'code'))}{more}")
+
+
+# ---- whether it may be continued
+
+
+def _require_same_identity(place: Place, run: Run) -> None:
+    changed = _differences(run, run.attempt or 0, place.artifact, "identity")
+    if not changed:
+        return
+    hint = f"jobctl submit --fork {run.id} starts a new run with its weights"
+    if any(line.startswith(MODEL_KEYS) for line in changed.split("\n")):
+        hint = "without --resume, jobctl submit starts a new run; --fork needs weights of the same model"
+    raise Failure(f"this spec differs from that of run {run.id}:\n{changed}", hint, DATA_BROKEN)
+
+
+def _differences(run: Run, attempt: int, artifact: Path, name: str) -> str:
+    """Return a line `  KEY: OLD -> NEW` for each `KEY = VALUE` that differs between the two artifacts.
+
+    name: record in job.json, identity or spec. Raises Failure if one of them has no such record.
+    """
+    old, new = (
+        dict(line.partition(" = ")[::2] for line in _record(folder, name))
+        for folder in (run.path / "artifact" / str(attempt), artifact)
+    )
+    lines = [
+        f"  {key}: {old.get(key, '(not set)')} -> {new.get(key, '(not set)')}"
+        for key in sorted({*old, *new})
+        if old.get(key) != new.get(key)
+    ]
+    return printable("\n".join(lines))
+
+
+def _record(artifact: Path, name: str) -> list[str]:
+    lines = settings(artifact / JOB_FILE).get(name)
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        title = f"{artifact} was compiled by an earlier jobc: its {JOB_FILE} has no {name}"
+        raise Failure(title, "without --resume, jobctl submit starts a new run", DATA_BROKEN)
+    return lines
+
+
+def _irregular(run: Path) -> str:
+    """Return the path, relative to the run, of something that the next attempt writes to and that is neither a file
+    nor a folder; "" if there is none. A named pipe would block it; through a symbolic link it would write to any file
+    of this user. Of links in artifact/, only those of jobc are as good as a folder.
+    """
+    copies = {f"artifact/{attempt}" for attempt in numbers_of_copies(run)}
+    for path, mode in _entries(run / "artifact", "artifact", 1):
+        if path not in copies and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            return path
+    for name in WRITTEN:
+        for path, mode in _entries(run / name, name, 2):
+            if not path.startswith(f"{TORCHRUN_LOGS}/") and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                return path
+    for pattern in ("state/node_*", "state/resume", "state/run", "logs/*.log", "metrics/*.jsonl"):
+        for file in sorted(run.glob(pattern)):
+            if not stat.S_ISREG(file.lstat().st_mode):
+                return file.relative_to(run).as_posix()
+    return ""
+
+
+def _entries(folder: Path, name: str, depth: int) -> Iterator[tuple[str, int]]:
+    """Yield the path and mode of a folder and of everything in it, `depth` levels deep. Follows no links."""
+    try:
+        mode = folder.lstat().st_mode
+        yield name, mode
+        names = sorted(os.listdir(folder)) if depth and stat.S_ISDIR(mode) else []
+    except OSError:
+        return
+    for entry in names:
+        yield from _entries(folder / entry, f"{name}/{entry}", depth - 1)
+
+
+def _live_elsewhere(run: Run) -> str:
+    """Return `, node NN PLACE` for the first node that runs where its process is not visible; "" if there is none."""
+    statuses = run.statuses()
+    node = next((node for node in run.nodes() if statuses.get(node.number) == "elsewhere"), None)
+    return f", node {node.name} {node.where()}" if node is not None else ""
+
+
+# ---- the folder of a new run
+
+
+def _create_run_root(folder: Path) -> None:
+    """Create the folder of all runs, which git ignores until someone removes its .gitignore."""
+    if not folder.exists():
+        _create_folder(folder)
+        _write(folder / ".gitignore", "*\n")
+
+
+def _warn_of_live_runs(place: Place, engine: Engine) -> None:
+    """Warn if this user has live runs of this job: a second one may be intended, or jobctl submit was called twice."""
+    with contextlib.suppress(Failure):
+        if live := live_runs(engine, place.list_runs()):
+            print(
+                f"warning: job {place.job.name} already has a live run: {', '.join(live)}; this is another run"
+                " (jobctl stop --run ID ends one)",
+                file=sys.stderr,
+            )
+
+
+def _new_id() -> str:
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(2).hex()}"
+
+
+def _record_maker(folder: Path) -> None:
+    keys = {**machine(), "pid": os.getpid(), "start_ticks": start_ticks(os.getpid())}
+    _write(folder / MAKING, "".join(f"{key}={value}\n" for key, value in keys.items()))
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the remains of a run of this user whose creator was killed, so that its ID is free again."""
+    making = folder / MAKING
+    if is_run(folder) or making.is_symlink() or not making.is_file() or not is_mine(folder):
+        return
+    if Process(making).status(machine(), partial(_silent_s, making)) in ("dead", "silent"):
+        try:
+            erase(folder)
+        except OSError as error:
+            raise Failure(f"cannot remove {folder}, left behind by a jobctl submit that was killed") from error
+
+
+def _silent_s(making: Path) -> float | None:
+    """Return the seconds, by the clock of the storage, since the file was written; None if unknown."""
+    now = making.with_name(".now")
+    try:
+        _write(now, "")
+        return now.stat().st_mtime - making.stat().st_mtime
+    except (Failure, OSError):
+        return None
+
+
+def _taken(folder: Path) -> Failure:
+    if is_run(folder):
+        return Failure(f"run {folder.name} already exists", f"jobctl submit --resume {folder.name} continues it")
+    hint = "another jobctl submit is creating it, or jobc did not make it: choose another --run-id, or remove it"
+    return Failure(f"{folder} exists, and is not a run that jobctl can continue", hint)
+
+
+def _copy_read_only(source: Path, copy: Path) -> None:
+    umask = os.umask(0)
+    os.umask(umask)
+    shutil.copytree(source, copy, symlinks=True, dirs_exist_ok=True)
+    for folder, _, files in os.walk(copy, topdown=False):
+        for path in (*(os.path.join(folder, name) for name in files), folder):
+            if not os.path.islink(path):
+                os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) & ~umask & ~0o222)
+
+
+# ---- files
+
+
+def _create_folder(folder: Path) -> None:
+    _try(f"create the folder {folder}", lambda: folder.mkdir(parents=True, exist_ok=True))
+
+
+def _try(what: str, action: Callable[[], Returned]) -> Returned:
+    try:
+        return action()
+    except OSError as error:
+        raise _failure(what, error) from error
+
+
+def _failure(what: str, error: OSError) -> Failure:
+    return Failure(f"cannot {what}: {error.strerror or error}", SPACE_HINT)
+
+
+def _write(path: Path, text: str) -> None:
+    """Create the file or replace its content. Follows no link. Raises Failure."""
+    _write_with(os.O_TRUNC, path, text)
+
+
+def _append(path: Path, text: str) -> None:
+    _write_with(os.O_APPEND, path, text)
+
+
+def _write_with(flag: int, path: Path, text: str) -> None:
+    flags = flag | os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        with open(os.open(path, flags, 0o666), "wb") as file:
+            file.write(os.fsencode(text))
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {error.strerror}", "is the disk full?") from error
+
+
+@contextlib.contextmanager
+def _discarded_on_error(new: NewRun) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        new.discard()
+        raise

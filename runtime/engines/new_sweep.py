@@ -1,0 +1,61 @@
+"""The run of a sweep that is being created, and the runs of its points."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..run_folder.points import Point, Points, write_point
+from ..run_folder.run import Run, shell_word, verb_words
+from .jobs import Place
+from .new_run import NewRun, create_run
+from .starting import StartingEngine, copy_user_code, starting_engine
+
+
+class NewSweep:
+    """A run of a sweep that is being created. new: its folder; engine: of the backend"""
+
+    def __init__(self, place: Place, engine: StartingEngine, new: NewRun, points: Points) -> None:
+        self.place, self.engine, self.new, self.points = place, engine, new, points
+
+    @property
+    def run(self) -> Run:
+        return self.new.run
+
+    def run_id(self, point: Point) -> str:
+        return f"{self.run.id}-{point.number}"
+
+    def create_point(self, point: Point) -> NewRun:
+        """Create the run of a point, with its artifact and the user's code. Raises Failure."""
+        with artifact_of_point(self.place, self.points, point) as place:
+            engine = starting_engine(place)
+            new = create_run(place, engine, self.run_id(point))
+            try:
+                copy_user_code(place, engine, new)
+                new.describe("")
+            except BaseException:
+                new.discard()
+                raise
+            engine.job.artifact = new.artifact
+            return new
+
+
+@contextlib.contextmanager
+def artifact_of_point(place: Place, points: Points, point: Point) -> Iterator[Place]:
+    """Write the artifact of a point to a temporary folder, which may be removed earlier."""
+    folder = Path(tempfile.mkdtemp(prefix="jobc-point."))
+    try:
+        write_point(place.artifact, points, point, folder / "point")
+        yield Place(folder / "point", place)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def print_sweep(sweep: NewSweep, started: str) -> None:
+    """Print the run of the sweep, and the commands to watch and stop it. started: what has been started"""
+    print(f"sweep {sweep.run.id} in {shell_word(str(sweep.run.path))}, {started}")
+    print(f"  status: {verb_words(sweep.new.artifact, 'status')}")
+    print(f"  stop:   {verb_words(sweep.new.artifact, 'stop')}", flush=True)

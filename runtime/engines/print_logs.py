@@ -1,0 +1,78 @@
+"""Print the logs of a run, and follow them while it is live."""
+
+from __future__ import annotations
+
+import time
+
+from ..run_folder.run import Run
+from ..system.failure import Failure
+from .engine import Engine
+from .log_files import LogRequest, Logs, first_failure, print_first_failure
+from .watch import Watch
+
+HINT = "try again when the engine answers; jobctl logs without --follow does not query it"
+TICK_S = 0.5  # between two checks of the logs
+HELD_TICKS = 4  # delay of lines from several nodes, so that the first failure is printed before its consequences
+FIRST_TICKS = 3  # by then an earlier failure of a slower node is recorded
+
+
+def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool = False) -> int:
+    """Print the requested logs and return an exit code. is_patient: wait for an engine that does not answer"""
+    code = engine.print_logs(run, request)
+    if code is not None:
+        return code
+    files = Logs(run, request.name, engine.job.nodes)
+    names = files.name or "node_*.log"
+    watch = Watch(engine, [run], HINT, is_patient)
+    if request.follow and watch.is_live():
+        _follow(watch, files, names, request.tail)
+        return 0
+    engine.fetch(names, [run])
+    sizes = files.sizes()
+    if not sizes:
+        raise Failure(f"no {names} in {run.path}/logs", "jobctl status shows whether the run has started")
+    if request.tail is not None:
+        files.skip_to_tail(sizes, request.tail)
+    if files.is_merged:
+        _show_first_failure(engine, run)
+    files.print(sizes)
+    return 0
+
+
+def _follow(watch: Watch, files: Logs, names: str, tail: int | None) -> None:
+    """Print the logs as they grow, until the run has ended."""
+    engine, run = watch.engine, watch.runs[0]
+    seen: list[dict[str, int]] = []  # sizes, oldest first
+    held_ticks = HELD_TICKS if files.is_merged else 0
+    shown_attempt, failed_ticks = None, 0
+    asked_at = time.monotonic()
+    engine.fetch(names, [run])
+    while True:
+        if time.monotonic() - asked_at >= engine.live_every_s:
+            engine.fetch(names, [run])
+            if not watch.is_live():
+                break
+            asked_at = time.monotonic()
+        seen.append(files.sizes())
+        if tail is not None:
+            files.skip_to_tail(seen[0], tail)
+            tail = None
+        if files.is_merged and shown_attempt != run.attempt and first_failure(run):
+            failed_ticks += 1
+            if failed_ticks > FIRST_TICKS:
+                _show_first_failure(engine, run)
+                shown_attempt, failed_ticks = run.attempt, 0
+        elif len(seen) > held_ticks:
+            files.print(seen.pop(0))
+        time.sleep(TICK_S)
+    engine.fetch(names, [run])
+    if files.is_merged and shown_attempt != run.attempt:
+        _show_first_failure(engine, run)
+    files.print(files.sizes())
+
+
+def _show_first_failure(engine: Engine, run: Run) -> None:
+    failure = first_failure(run)
+    if failure:
+        engine.fetch(failure[2], [run])
+        print_first_failure(run, failure)

@@ -1,0 +1,57 @@
+"""Read the state of a run from its folder only: without queries to engines or hosts, a thousand runs are read at once.
+
+In   a run folder with the artifact of its newest attempt
+Out  State; `submitted` if only the engine or the hosts know the state
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..run_folder.run import Run
+from ..system.text import one_line
+from ..system.values import number, settings, word
+from .engine import Engine, Job, State, ended
+from .records import newest_record
+from .sweep_engine import SweepEngine
+
+NOT_ASKED = "submitted; jobc status asks the engine for its state"
+STOP_REQUESTED = "stopped by jobctl stop; jobc status asks the engine whether it has ended"
+
+
+class RecordedEngine(Engine):
+    """Engine that reads node states, heartbeats, records and exit codes, and queries neither engine nor hosts."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self.is_here = self.is_here and job.nodes == 1
+
+    def state(self, run: Run) -> State:
+        if run.is_live():
+            return super().state(run)
+        record = newest_record(run)
+        code = number(record.keys.get("exit", "")) if record is not None else None
+        if record is not None and code is not None:
+            return ended(run, code, one_line(record.keys.get("reason", "")))
+        if self._is_known_elsewhere(run, has_record=record is not None):
+            return State("stopped", STOP_REQUESTED) if run.is_stopped else State("submitted", NOT_ASKED)
+        return super().state(run)
+
+    def _is_known_elsewhere(self, run: Run, has_record: bool) -> bool:
+        """Return whether the state of the nodes is not in this folder: none has started the attempt that an engine
+        accepted, or each host has its own run folder and not all have reported their end.
+        """
+        if os.path.lexists(f"{run.path}/state/mirror"):
+            return sum(status == "ended" for status in run.statuses().values()) < self.job.nodes
+        attempt = run.attempt
+        return has_record and not any(node.attempt in (None, attempt) for node in run.nodes())
+
+
+def recorded_engine(run: Run) -> Engine:
+    """Return the engine of a run, for the artifact of its newest attempt."""
+    artifact, runs = run.path / f"artifact/{run.attempt}", run.path.parent
+    job_settings = settings(artifact / ".jobc/job.json")
+    backend = job_settings.get("backend")
+    backend = word(backend) if isinstance(backend, str) else ""
+    engine = RecordedEngine(Job(runs.name, artifact, runs, {**job_settings, "backend": backend}))
+    return SweepEngine(engine) if job_settings.get("sweep") else engine

@@ -1,0 +1,211 @@
+"""Base class of engines whose runs are on storage that this machine does not see (Kubernetes, SkyPilot).
+
+Here a run folder is a record: the engine's ids of the job in RUN/state/job_ATTEMPT, the artifact that was sent, and
+what was seen of the job. When the job has ended, exit code and reason are added, because engines forget them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ..exit_codes import CRASHED, DONE, INTERRUPTED, PEER_LOST, PREEMPTED
+from ..run_folder.run import Run, worst_code
+from ..run_folder.run_folder import write_small
+from ..system.failure import Failure
+from ..system.text import one_line
+from ..system.values import number, numbered, read_keys
+from .engine import Engine, Job, State, ended
+
+# for bash on a node: the run folder is its argument, which may not exist yet
+MARK_ON_NODE = 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"'
+WAIT_S = 2  # interval between two checks whether an awaited job has ended
+LIVE, ENDED, GONE = "live", "ended", "gone"  # state of a job in its engine; GONE: the engine has forgotten it
+
+
+class Record(NamedTuple):
+    """The file state/job_ATTEMPT of the newest attempt that the engine accepted."""
+
+    run: Run
+    path: Path
+    attempt: int
+    keys: dict[str, str]
+
+
+class Seen(NamedTuple):
+    """State of a run as last seen. code, reason: exit code and reason, once it has ended."""
+
+    record: Record | None
+    state: str  # LIVE, ENDED, GONE, or "" without a record
+    code: int | None = None
+    reason: str = ""
+
+
+class RecordEngine(Engine):
+    """Engine with a job record per run, which subclasses interpret."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._seen: dict[Path, Seen] = {}
+
+    # ---- what a backend provides
+
+    def ask_engine(self, record: Record) -> str:
+        """Return LIVE, ENDED or GONE. Raises Failure if the engine does not answer."""
+        raise NotImplementedError
+
+    def keep_evidence(self, record: Record) -> None:
+        """Save what the job printed before the engine deletes it."""
+
+    def job_end(self, record: Record) -> tuple[int, str]:
+        """Return the exit code and the reason of a job that has ended."""
+        raise NotImplementedError
+
+    def end_on_storage(self, record: Record) -> tuple[int, str] | None:
+        """Return the exit code and the reason that the nodes of a gone job left on storage; None if they left none."""
+        return None
+
+    def live_state(self, record: Record) -> State:
+        """Return the State of a live job."""
+        raise NotImplementedError
+
+    def gone_state(self, record: Record) -> State:
+        """Return the State of a job that the engine has forgotten."""
+        raise NotImplementedError
+
+    def gone_reason(self, record: Record) -> str:
+        """Return why the engine has forgotten the job."""
+        return ""
+
+    def live_reason(self, record: Record) -> str:
+        """Return why a live run may not be removed."""
+        raise NotImplementedError
+
+    # ---- common to all backends
+
+    has_files_here = False
+    can_replace_code = False
+    stop_every_s = 1
+
+    def why_it_stays(self, run: Run) -> str:
+        status = self.seen(run)
+        return self.live_reason(status.record) if status.state == LIVE and status.record else ""
+
+    def seen(self, run: Run) -> Seen:
+        if run.path not in self._seen:
+            self._seen[run.path] = self._look(run)
+        return self._seen[run.path]
+
+    def _look(self, run: Run) -> Seen:
+        record = newest_record(run)
+        if record is None:
+            return Seen(None, "")
+        code = number(record.keys.get("exit", ""))
+        if code is not None:
+            return Seen(record, ENDED, code, record.keys.get("reason", ""))
+        if not run.is_mine:
+            return Seen(record, LIVE)  # never write to the record of another user: the file may be a link
+        state = self.ask_engine(record)
+        if state == ENDED:
+            self.keep_evidence(record)
+            return self.record_end(record, *self.job_end(record))
+        if state == GONE:
+            end = self.end_on_storage(record)
+            if end is not None:
+                return self.record_end(record, *end)
+        return Seen(record, state)
+
+    def record_end(self, record: Record, code: int, reason: str) -> Seen:
+        """Write how the job ended to its record, and return the new state. Raises Failure."""
+        keys = {key: value for key, value in record.keys.items() if key not in ("exit", "reason")}
+        status = Seen(record, ENDED, code, one_line(reason))
+        try:
+            write_small(record.path, keys={**keys, "exit": code, "reason": status.reason})
+        except OSError as error:
+            raise Failure(f"cannot write {record.path}: {error.strerror}", "check permissions and free space") from None
+        self._seen[record.run.path] = status
+        return status
+
+    def record_codes(self, run: Run, codes: Iterable[int]) -> None:
+        """Record the end of a job that is gone, from the exit codes of all its nodes."""
+        status, code = self.seen(run), worst_code(list(codes))
+        if status.state == GONE and status.record is not None and code is not None:
+            self.record_end(status.record, code, self.gone_reason(status.record))
+
+    def wait(self, run: Run) -> int:
+        """Wait until the job has ended, print how, and return its exit code."""
+        while self.asked_anew([run])[0].engine_word(run).split()[:1] == [LIVE]:
+            time.sleep(WAIT_S)
+        engine, (run,) = self.asked_anew([run])
+        engine.fetch("news", [run])
+        state = engine.state(run)
+        print(f"run {run.id}: {one_line(state.text)}", flush=True)
+        return CRASHED if state.exit_code is None else state.exit_code
+
+    def engine_word(self, run: Run) -> str:
+        """Return live, ended or gone, followed by the engine's own name of the job state."""
+        return f"{self.seen(run).state} {self.word_of(run)}".strip()
+
+    def word_of(self, run: Run) -> str:
+        """Return the engine's own name of the job state."""
+        return ""
+
+    def state(self, run: Run) -> State:
+        status = self.seen(run)
+        if status.record is None:
+            return State("not started", "not submitted")
+        if status.code is not None:
+            return ended(run, status.code, status.reason)
+        return self.live_state(status.record) if status.state == LIVE else self.gone_state(status.record)
+
+    def exit_code(self, run: Run) -> int | None:
+        return self.seen(run).code
+
+    def reason(self, run: Run) -> str:
+        return self.seen(run).reason
+
+    def reason_line(self, run: Run, state: State) -> str:
+        return "" if state.is_live or state.exit_code in (DONE, INTERRUPTED, None) else state.reason
+
+    def resume_command(self, run: Run, state: State) -> str:
+        return self.resume(run) if state.exit_code in (CRASHED, PEER_LOST, PREEMPTED) and not state.is_live else ""
+
+    def storage_of(self, run: Run, node: int = 0) -> str:
+        """Return the run's folder on the storage of that node."""
+        root = str(self.job.settings.get("storage_root", ""))
+        node_folder = f"node_{node:02}/" if self.job.settings.get("storage") == "object" else ""
+        return f"{root}/{node_folder}{self.job.name}/{run.id}"
+
+
+def newest_record(run: Run) -> Record | None:
+    """Return the record of the newest attempt that has one; None if no attempt has."""
+    attempts = numbered(f"{run.path}/state", "job_")
+    if not attempts:
+        return None
+    path = run.path / f"state/job_{attempts[-1]}"
+    return Record(run, path, attempts[-1], read_keys(path))
+
+
+def write_record(run: Run, attempt: int, keys: Mapping[str, object]) -> None:
+    """Write the record of an attempt that the engine accepted: its ids, then exit and reason, empty until it has ended.
+
+    Raises Failure.
+    """
+    path = run.path / f"state/job_{attempt}"
+    try:
+        write_small(path, keys={**keys, "exit": "", "reason": ""})
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {error.strerror}", "check permissions and free space") from None
+
+
+def write_evidence(path: Path, content: bytes) -> None:
+    """Write what an engine printed to a file in a run folder of this user. Symbolic links are not followed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    os.replace(unfinished, path)

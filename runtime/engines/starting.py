@@ -1,0 +1,119 @@
+"""Base class of engines that start runs, for verbs/submit.py."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..code.snapshot import copy_code
+from ..run_folder.run import Run
+from ..system.failure import Failure
+from ..system.values import number
+from .engine import Engine
+
+if TYPE_CHECKING:
+    from .jobs import Place
+    from .new_run import NewRun
+    from .new_sweep import NewSweep
+
+
+class StartingEngine(Engine, ABC):
+    """An engine that submit uses to start the attempt of a run."""
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options of submit that only this backend has."""
+
+    def begin(self, options: argparse.Namespace) -> int | None:
+        """Raise Failure if the options exclude each other or this machine cannot start jobs. Nothing has been read yet.
+
+        Return an exit code if there is nothing to start; None = continue
+        """
+        return None
+
+    points_at_a_time: int | None = 1  # of a sweep; None: submit starts all, because the engine queues them
+
+    def add_sweep_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options of a submit of all points."""
+        text = "run at most N points at a time, and wait until all have ended"
+        default = self.points_at_a_time
+        text += "; without it, start all" if default is None else f"; default: {default}"
+        parser.add_argument("--parallel", metavar="N", type=positive, default=default, help=text)
+
+    def start_points(self, sweep: NewSweep, options: argparse.Namespace, words: Sequence[str]) -> int | None:
+        """Start the points of a new run of a sweep, and return the exit code of submit; None: submit starts each point.
+
+        options: those of add_sweep_options(); words: others as typed, for the jobctl submit of each point
+        """
+        return None
+
+    def require_startable(self, run: Run | None) -> None:
+        """Raise Failure if the job cannot start. Nothing has been created yet. run: the run to continue"""
+
+    def sees_code(self, folder: Path, new: NewRun) -> bool:
+        """Return whether the ranks can open the folder of the user's code, so that data/ may be linked to it.
+
+        By default, whether it is on the file system of the run.
+        """
+        try:
+            return folder.stat().st_dev == new.run.path.stat().st_dev
+        except OSError:
+            return False
+
+    @abstractmethod
+    def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
+        """Start the attempt and call new.keep() once it is sure to start. Return the exit code of submit.
+
+        init_from: path of the run whose checkpoint it starts from, or ""
+        """
+
+    def run_environ(self, new: NewRun, init_from: str = "") -> dict[str, str]:
+        """Return the environment of this program with the variables that launch.sh needs, except those of the node:
+        JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_HEAD_PORT and JOBC_JOB_ID.
+        """
+        environ = {
+            **os.environ,
+            "JOBC_PROJECT": self.job.project,
+            "JOBC_RUN_DIR": str(new.run.path),
+            "JOBC_RUN_ID": new.run.id,
+            "JOBC_ATTEMPT": str(new.attempt),
+            "JOBC_TIME_LIMIT_S": str(self.job.settings.get("time_limit_s", 0)),
+        }
+        if init_from:
+            environ["JOBC_INIT_FROM"] = init_from
+        return environ
+
+
+def positive(text: str) -> int:
+    """Return the number that an option takes. Raises Failure."""
+    value = number(text)
+    if not value:
+        raise Failure(f"{text} is not a number of points, 1 or more", "", 2)
+    return value
+
+
+def starting_engine(place: Place) -> StartingEngine:
+    engine = place.engine()
+    if not isinstance(engine, StartingEngine):
+        raise Failure(f"backend {engine.job.backend} has no engine that starts jobs")
+    return engine
+
+
+def copy_user_code(place: Place, engine: StartingEngine, new: NewRun) -> None:
+    """Copy the user's code into the run if code=snapshot. Raises Failure."""
+    code: Any = place.settings.get("code")
+    if not isinstance(code, dict) or code.get("kind") not in ("snapshot", "rsync"):
+        return
+    root = Path(place.project, code["root"])
+    copy_code(
+        root,
+        run=new.run.path,
+        runs=place.job.runs,
+        project=Path(place.project),
+        max_bytes=code["max_bytes"],
+        script=code["script"],
+        is_linked=engine.sees_code(root, new),
+    )

@@ -1,0 +1,61 @@
+"""Stop a run whose folder this machine sees: write its stop mark, and signal its supervisors on this machine.
+
+In   a run folder (untrusted)
+Out  control/STOP in it; signals to processes that are certainly supervisors of this run
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from functools import partial
+from pathlib import Path
+
+from ..run_folder.run import Node, Run, machine
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MARK = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_RUN_DIR = b"JOBC_RUN_DIR="
+
+
+def write_stop_mark(run: Path) -> None:
+    """Create control/STOP in a run folder, or set its time to now. Follows no symbolic link. Raises OSError."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(run / "control")
+    folder = os.open(run / "control", _FOLDER)
+    try:
+        mark = os.open("STOP", _MARK, 0o666, dir_fd=folder)
+        try:
+            os.utime(mark)
+        finally:
+            os.close(mark)
+    finally:
+        os.close(folder)
+
+
+def signal_here(run: Run, name: str, number: int | None = None) -> list[str]:
+    """Send a signal to the run's supervisors on this machine; return a line for each node that runs elsewhere.
+
+    name: TERM, QUIT or KILL; number: rank of the only node to signal; None = all
+    """
+    lines = []
+    for node in run.nodes():
+        status = node.status(machine(), partial(run.silent_s, node))
+        if status == "up" and number in (None, node.number):
+            _signal_supervisor(run, node, name)
+        elif status == "elsewhere" and number is None:
+            lines.append(
+                f"node {node.name} is {node.where()}: run jobctl stop there, or wait until it sees the stop mark"
+            )
+    return lines
+
+
+def _signal_supervisor(run: Run, node: Node, name: str) -> None:
+    """Signal a node's process if it is a supervisor of this run: the state file may be forged."""
+    assert node.pid is not None
+    with contextlib.suppress(OSError):
+        variables = Path(f"/proc/{node.pid}/environ").read_bytes().split(b"\0")
+        folder = next((text[len(_RUN_DIR) :] for text in variables if text.startswith(_RUN_DIR)), b"")
+        if folder and os.path.samefile(folder, run.path):
+            os.kill(node.pid, signal.Signals[f"SIG{name}"])

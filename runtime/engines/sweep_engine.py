@@ -1,0 +1,173 @@
+"""Engine of a sweep's directory: passes questions and signals on to the engines of its points.
+
+In   a run of the sweep: RUN_ROOT/NAME+sweep/ID, with points.json in its copy of the artifact
+Out  its points: point N has the run RUN_ROOT/JOB/ID-N, which may not exist; the state of all points together
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..run_folder.points import Point, read_points
+from ..run_folder.run import Process, Run, machine, worst_code
+from ..system.failure import Failure
+from .engine import Engine, State
+from .jobs import Place, is_run
+
+SUBMIT = "state/submit"  # in the run of a sweep: the process that starts one point after another
+_WORST_FIRST = ("failed", "gone", "preempted", "stopped", "not started")
+
+
+class PointRun(NamedTuple):
+    """A point of a sweep, and its run, which may not exist."""
+
+    point: Point
+    run: Run
+
+    @property
+    def is_started(self) -> bool:
+        return is_run(self.run.path)
+
+
+class SweepEngine(Engine):
+    """Watches and stops runs of a sweep and of its points."""
+
+    def __init__(self, engine: Engine) -> None:
+        """engine: of the backend"""
+        super().__init__(engine.job)
+        self.engine = engine
+        self.live_every_s, self.stop_every_s = engine.live_every_s, engine.stop_every_s
+        self.has_machines, self.has_files_here = engine.has_machines, engine.has_files_here
+        self.default_console = engine.default_console
+        self._points: dict[Path, list[PointRun]] = {}
+        self._engines: dict[Path, Engine] = {}
+
+    def points(self, sweep: Run) -> list[PointRun]:
+        """Return the points of a run of the sweep. Raises Failure if its points.json is damaged."""
+        if sweep.path not in self._points:
+            root = sweep.path.parent.parent
+            points = read_points(sweep.path / f"artifact/{sweep.attempt}").points
+            runs = [PointRun(point, Run(root / point.job / f"{sweep.id}-{point.number}")) for point in points]
+            self._points[sweep.path] = runs
+        return self._points[sweep.path]
+
+    def started(self, sweep: Run) -> list[Run]:
+        """Return the runs of the points, without those that have not been started or have been removed."""
+        return [point.run for point in self.points(sweep) if point.is_started]
+
+    def engine_of(self, run: Run) -> Engine:
+        if run.path not in self._engines:
+            self._engines[run.path] = self.engine.engine_of(run)
+        return self._engines[run.path]
+
+    def is_sweep(self, run: Run) -> bool:
+        """Return whether this is a run of the sweep, not one of a point."""
+        return run.path.parent.name == self.job.name
+
+    # ---- questions
+
+    def prepare(self, runs: Sequence[Run]) -> None:
+        folders = dict.fromkeys(folder for run in runs for folder in self.folders(run))
+        self.engine.prepare([run for run in folders if not self.is_sweep(run)])
+        self._engines.clear()
+
+    def asked_anew(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
+        self.fetch("state", runs)
+        engine, runs = SweepEngine(type(self.engine)(self.job)), [Run(run.path) for run in runs]
+        engine.prepare(runs)
+        return engine, runs
+
+    def fetch(self, what: str, runs: Sequence[Run]) -> None:
+        for run in runs:
+            for folder in self.folders(run):
+                if not self.is_sweep(folder):
+                    self.engine_of(folder).fetch(what, [folder])
+
+    def state(self, run: Run) -> State:
+        return self._state_of_sweep(run) if self.is_sweep(run) else self.engine_of(run).state(run)
+
+    def state_of(self, point: PointRun) -> State:
+        return self.state(point.run) if point.is_started else State("not started", "not started")
+
+    def _state_of_sweep(self, sweep: Run) -> State:
+        """Return the state of all points together: live while one is live, else the worst."""
+        try:
+            states = [self.state_of(point) for point in self.points(sweep)]
+        except Failure as failure:
+            return State("other layout", failure.title)
+        counts = Counter("live" if state.is_live else state.name for state in states)
+        text = ", ".join(f"{count} {name}" for name, count in counts.items())
+        if counts["live"] or is_submitting(sweep):
+            return State("live", text)
+        name = next((name for name in _WORST_FIRST if counts[name]), "done")
+        return State(name, text, worst_code([state.exit_code for state in states if state.exit_code is not None]))
+
+    def where(self, run: Run) -> str:
+        return self.engine.where(run) if self.is_sweep(run) else self.engine_of(run).where(run)
+
+    # ---- stopping
+
+    def mark_stopped(self, run: Run) -> None:
+        if self.is_sweep(run):
+            self.write_stop_mark(run.path)
+        else:
+            self.engine_of(run).mark_stopped(run)
+
+    def signal(self, run: Run, name: str) -> None:
+        self.engine_of(run).signal(run, name)
+
+    def stop_steps(self) -> list[tuple[str, int]]:
+        return self.engine.stop_steps()
+
+    # ---- removing old runs
+
+    def folders(self, run: Run) -> list[Run]:
+        points: list[Run] = []
+        with contextlib.suppress(Failure):  # a run of another version of jobc
+            points = self.started(run) if self.is_sweep(run) else []
+        return [*points, run]
+
+    def why_it_stays(self, run: Run) -> str:
+        if self.is_sweep(run):
+            return "jobctl submit is still starting its points" if is_submitting(run) else ""
+        return self.engine_of(run).why_it_stays(run)
+
+    def remove_stored(self, run: Run) -> bool:
+        return super().remove_stored(run) if self.is_sweep(run) else self.engine_of(run).remove_stored(run)
+
+    def close(self) -> None:
+        for engine in self._engines.values():
+            engine.close()
+
+
+def is_submitting(sweep: Run) -> bool:
+    """Return whether a jobctl submit on this machine is starting the points of the sweep."""
+    return Process(sweep.path / SUBMIT).status(machine(), lambda: None) == "up"
+
+
+def watching_engine(place: Place) -> Engine:
+    """Return the engine of the backend, or that of all points if the artifact is a sweep."""
+    return SweepEngine(place.engine()) if place.is_sweep else place.engine()
+
+
+def add_point_option(parser: argparse.ArgumentParser, engine: Engine, default: str) -> None:
+    """Add --point, if the artifact is a sweep. default: what the verb does without it"""
+    parser.set_defaults(point=None)
+    if engine.job.settings.get("sweep"):
+        parser.add_argument("--point", metavar="POINT", help=f"number or label of a point; default: {default}")
+
+
+def place_of_point(place: Place, named: str, named_run: str) -> Place:
+    """Return the artifact in the run of a point. named_run: of the sweep, "" for the newest. Raises Failure."""
+    sweep = place.choose_run(named_run)
+    number = read_points(sweep.path / f"artifact/{sweep.attempt}").find(named).number
+    point = SweepEngine(place.engine()).points(sweep)[number]
+    if not point.is_started:
+        title = f"point {number} of sweep {sweep.id} has no run: it has not been started, or its run was removed"
+        raise Failure(title, f"jobctl submit --point {number} starts it")
+    return Place(point.run.path / f"artifact/{point.run.attempt}")

@@ -1,0 +1,1 @@
+"""Interfaces, addresses and ports of the nodes."""

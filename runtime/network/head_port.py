@@ -1,0 +1,106 @@
+"""Choose the rendezvous port on node 0, and pass it to the other nodes through the run folder.
+
+In     JOBC_RUN_ID JOBC_NODES JOBC_NODE_RANK
+Out    the port; state/head of the run, written by node 0; NoPort with exit code 71 if the port is in use or node 0
+       writes nothing in time, 69 if a node failed while this one waited
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+import struct
+import time
+import zlib
+
+from .. import exit_codes
+from ..run_folder.run_folder import RunFolder, read_small, write_small
+
+# Below Linux's range for outgoing connections (ip_local_port_range, 32768 up), so that none of them takes
+# the port between our check and the launcher's bind.
+CANDIDATES = range(20000, 32000)
+TRIES = 200
+POLL_S = 0.2
+F_OFD_SETLK = 37  # Linux: the lock lasts as long as the process that started the node keeps the file open
+
+
+class NoPort(Exception):
+    """Raised when there is no rendezvous port: the reason, a hint, and the exit code of the node."""
+
+    def __init__(self, code: int, why: str, hint: str) -> None:
+        super().__init__(why)
+        self.code, self.why, self.hint = code, why, hint
+
+
+def head_port(run: RunFolder, wanted: int, lock: int | None, timeout_s: float) -> int:
+    """Return the rendezvous port; node 0 publishes it. wanted: 0 = choose one. Raises NoPort, OSError."""
+    if int(os.environ["JOBC_NODE_RANK"]) != 0:
+        return wanted or wait_for_head(run, timeout_s)
+    if wanted and not is_free(wanted):
+        why = f"rendezvous port {wanted} is in use on {os.uname().nodename}"
+        hint = f"find the process with `ss -ltnp 'sport = :{wanted}'`, or set another rendezvous.port"
+        raise NoPort(exit_codes.RENDEZVOUS_FAILED, why, hint)
+    port = wanted or choose(f"{os.environ['JOBC_RUN_ID']}/{run.attempt}", lock)
+    if int(os.environ["JOBC_NODES"]) > 1:
+        write_small(run.head_state, keys={"attempt": run.attempt, "host": os.uname().nodename, "port": port})
+    return port
+
+
+def choose(run: str, lock: int | None) -> int:
+    """Return a free port: the same for the same run, or the next free one if that is taken. Raises OSError."""
+    first = zlib.crc32(run.encode())
+    for attempt in range(TRIES):
+        port = CANDIDATES[(first + attempt) % len(CANDIDATES)]
+        if is_ours(port, lock) and is_free(port):
+            return port
+    raise OSError(errno.EADDRINUSE, f"no free port among {TRIES} tried from {CANDIDATES.start} up")
+
+
+def is_ours(port: int, lock: int | None) -> bool:
+    """Lock the port; return False if another run of this user on this machine has chosen it."""
+    if lock is None:
+        return True
+    write_lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, port, 1, 0)
+    try:
+        fcntl.fcntl(lock, F_OFD_SETLK, write_lock)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return False
+        raise
+    return True
+
+
+def wait_for_head(run: RunFolder, timeout_s: float) -> int:
+    """Wait for node 0 of this attempt to write the port; return it. Raises NoPort on timeout or if a node failed."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        os.listdir(run.head_state.parent)  # makes a network file system look again
+        state = read_small(run.head_state)
+        if state and state[1].get("attempt") == str(run.attempt):
+            return int(state[1]["port"])
+        if first := read_small(run.first_failure):
+            why = f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"
+            raise NoPort(exit_codes.PEER_LOST, why, "jobctl status shows the result of each node")
+        time.sleep(POLL_S)
+    why = f"node 0 ({os.environ.get('JOBC_HEAD_ADDR')}) has not started within {timeout_s:.0f} s"
+    hint = f"its log: {run.node_log(0)}; or raise rendezvous.timeout"
+    raise NoPort(exit_codes.RENDEZVOUS_FAILED, why, hint)
+
+
+def is_free(port: int) -> bool:
+    """Return whether a store could listen on the port on all addresses, as torch's TCPStore does."""
+    family, address = (socket.AF_INET6, "::") if socket.has_dualstack_ipv6() else (socket.AF_INET, "0.0.0.0")
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections in TIME_WAIT do not matter
+        if family == socket.AF_INET6:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        try:
+            probe.bind((address, port))
+            probe.listen(1)
+        except OSError as error:
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):  # EACCES: below 1024 and not root
+                return False
+            raise
+    return True

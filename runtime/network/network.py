@@ -1,0 +1,235 @@
+"""Configure NCCL and Gloo for this node's network: choose the interface and check the fabric.
+
+In     JOBC_NODE_RANK; variables that are already set are not changed
+Out    variables for the ranks; Lacking, with the exit code 65 or 71
+Source NCCL 2.28 user guide, environment variables; RCCL 7 reads the same; torch 2.13 for Gloo; aws-ofi-nccl 1.16
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from .. import exit_codes
+from . import interfaces
+from .reach import SILENT_S
+
+ROOT = Path("/")
+PLUGIN_FOLDERS = ("lib", "lib64", "usr/lib", "usr/lib64", "usr/local/lib", "usr/local/lib64")
+PLUGIN_FILES = ("libnccl-net.so", "librccl-net.so", "libnccl-net-ofi.so")  # NCCL's, RCCL's; the last by NCCL_NET_PLUGIN
+# Names of the plugin, for NCCL_NET: aws-ofi-nccl dropped "AWS" in 1.13.
+PLUGIN_NAMES = {"efa": ("AWS Libfabric", "Libfabric"), "slingshot": ("AWS Libfabric", "Libfabric"),
+                "tcpx": ("GPUDirectTCPX_v7",)}  # fmt: skip
+
+
+RDMA = ("infiniband", "roce", "efa", "slingshot")  # profiles that pin memory
+
+
+class Lacking(Exception):
+    """Raised when the node lacks something that the job needs. code: from exit_codes; hint: next step."""
+
+    def __init__(self, title: str, hint: str, code: int = exit_codes.DATA_BROKEN) -> None:
+        super().__init__(title)
+        self.title, self.hint, self.code = title, hint, code
+
+
+def variables(asked: argparse.Namespace, head: str, timeout_s: float) -> dict[str, str]:
+    """Return the variables of NCCL and Gloo that are not set yet. Raises Lacking.
+
+    asked: profile, interface and gpus; head: host of node 0; timeout_s: for its name to resolve
+    """
+    wait_for_name(head, timeout_s)
+    chosen = choose_interface(asked.interface, head, int(os.environ["JOBC_NODE_RANK"]) == 0)
+    chosen_variables = socket_variables(chosen)
+    if asked.gpus:
+        chosen_variables.update(fabric_variables(asked.profile, chosen, os.environ))
+    return {name: value for name, value in chosen_variables.items() if not os.environ.get(name)}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that node_checks.py shares."""
+    parser.add_argument("--profile", default="auto", help="network.profile of the job")
+    parser.add_argument(
+        "--interface", default="", help="comma-separated names; none = the interface that leads to node 0"
+    )
+    parser.add_argument("--gpus", type=int, default=0, help="GPUs on this node; NCCL is only used with GPUs")
+
+
+# ---- the interface
+
+
+def wait_for_name(head: str, timeout_s: float) -> None:
+    """Wait until the name resolves or the time is over: if nodes are created for the job, it appears with node 0."""
+    start, next_line_s = time.monotonic(), SILENT_S
+    while (waited_s := time.monotonic() - start) < timeout_s:
+        try:
+            socket.getaddrinfo(head, None)
+            return
+        except socket.gaierror:
+            if waited_s >= next_line_s:
+                remaining = f"giving up in {timeout_s - waited_s:.0f} s"
+                print(
+                    f"waiting for the head: the name {head} does not resolve; {remaining}", file=sys.stderr, flush=True
+                )
+                next_line_s += SILENT_S
+            time.sleep(1)
+
+
+def choose_interface(wanted: str, head: str, is_head: bool) -> str:
+    """Return the interfaces for TCP, comma-separated: `wanted` if it is set, else the interface that leads to `head`.
+
+    Raises Lacking.
+    """
+    if wanted:
+        local_addresses = interfaces.addresses()
+        for name in wanted.split(","):
+            if name not in local_addresses.values():
+                local = ("127.", "::1", "fe80:")
+                available = ", ".join(
+                    f"{name} ({ip})" for ip, name in local_addresses.items() if not ip.startswith(local)
+                )
+                hint = f"available: {available or 'none'}; without network.interface each node finds its own"
+                raise Lacking(f"network.interface={name}: this node has no such interface, or it has no address", hint)
+        return wanted
+    if head == "localhost" or head.startswith("127.") or head == "::1":
+        return "lo"  # such an address means that all nodes are on one machine
+    try:
+        address = interfaces.address_towards(head)
+    except OSError as error:
+        hint = "check that the name is in DNS or /etc/hosts of this node, and that a route exists"
+        raise Lacking(f"this node cannot reach node 0, {head}: {error.strerror}", hint,
+                      exit_codes.RENDEZVOUS_FAILED) from error  # fmt: skip
+    interface = interfaces.addresses().get(address)
+    if interface == "lo" and is_head:
+        interface = interfaces.of_default_route()  # Debian gives a host's own name the address 127.0.1.1
+    if interface is None or interface == "lo":
+        hint = f"fix the entry of {head} in /etc/hosts, or set the interface: network.interface=eth0"
+        raise Lacking(f"{head}, the name of node 0, resolves to {address} here, which other nodes cannot reach", hint,
+                      exit_codes.RENDEZVOUS_FAILED)  # fmt: skip
+    return interface
+
+
+def socket_variables(names: str) -> dict[str, str]:
+    """Return the variables that select these interfaces.
+
+    NCCL reads names as prefixes (eth1 matches eth10) unless they begin with `=`; Gloo accepts only plain names.
+    """
+    return {"NCCL_SOCKET_IFNAME": f"={names}", "GLOO_SOCKET_IFNAME": names}
+
+
+# ---- the fabric
+
+
+def fabric_variables(profile: str, interface: str, environ: Mapping[str, str], root: Path = ROOT) -> dict[str, str]:
+    """Return the variables with which NCCL uses only the fabric of the profile. Raises Lacking if this node lacks it.
+
+    root: folder that contains sys, dev and usr
+    """
+    if profile == "infiniband":
+        return _rdma(profile, "InfiniBand", root)
+    if profile == "roce":
+        return _rdma(profile, "Ethernet", root)
+    if profile == "efa":
+        if not [port for port in rdma_ports(root) if port.driver == "efa"]:
+            hint = "use an instance type with EFA and an interface of type efa; or network=ethernet"
+            raise Lacking(_no(profile, "no EFA adapter"), hint)
+        _need_verbs(profile, root)
+        return _plugin(profile, environ, root)
+    if profile == "slingshot":
+        if not list(root.glob("dev/cxi*")):
+            raise Lacking(_no(profile, "no /dev/cxi*"), "in a container: bind-mount them; or network=ethernet")
+        return _plugin(profile, environ, root)
+    if profile == "tcpx":
+        return _plugin(profile, environ, root) | _tcpx_variables(interface, root)
+    return {}
+
+
+class Port(NamedTuple):
+    """One port of an RDMA adapter. link: InfiniBand, Ethernet or Unspecified; state: such as `4: ACTIVE`."""
+
+    device: str
+    number: str
+    link: str
+    state: str
+    driver: str
+
+    @property
+    def is_active(self) -> bool:
+        return "ACTIVE" in self.state
+
+
+def rdma_ports(root: Path = ROOT) -> list[Port]:
+    """Return all RDMA ports of this node, from sysfs (Linux: Documentation/ABI/stable/sysfs-class-infiniband)."""
+    ports = []
+    for folder in sorted(root.glob("sys/class/infiniband/*/ports/*")):
+        device = folder.parents[1]
+        link, state = ((folder / name).read_text().strip() for name in ("link_layer", "state"))
+        driver = (device / "device/driver").resolve().name
+        ports.append(Port(device.name, folder.name, link, state, driver))
+    return ports
+
+
+def _rdma(profile: str, link: str, root: Path) -> dict[str, str]:
+    ports = rdma_ports(root)
+    usable = [port for port in ports if port.link == link and port.is_active]
+    if not usable:
+        summary = ", ".join(f"{p.device} port {p.number} is {p.link}, {p.state}" for p in ports) or "no adapter at all"
+        hint = "`ibstat` shows the links; or network=ethernet, which is far slower"
+        raise Lacking(_no(profile, f"no active {link} port ({summary})"), hint)
+    _need_verbs(profile, root)
+    if len(usable) == len([port for port in ports if port.is_active]):
+        return {}  # NCCL uses every active port
+    # NCCL gives up when adapters of both kinds are active ("use only one link type", net_ib/connect.cc of 2.28)
+    return {"NCCL_IB_HCA": "=" + ",".join(f"{port.device}:{port.number}" for port in usable)}
+
+
+def _need_verbs(profile: str, root: Path) -> None:
+    devices = list(root.glob("dev/infiniband/uverbs*"))
+    if not any(os.access(device, os.R_OK | os.W_OK) for device in devices):
+        hint = "in a container: bind-mount /dev/infiniband; otherwise load the module ib_uverbs"
+        raise Lacking(_no(profile, "no /dev/infiniband/uverbs* that this user can open"), hint)
+
+
+def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, str]:
+    """Return NCCL_NET with the plugin's name, so that NCCL fails if the plugin does not load, instead of using TCP."""
+    for file in _plugin_files(environ, root):
+        content = file.read_bytes()
+        for name in PLUGIN_NAMES[profile]:
+            if f"\0{name}\0".encode() in content:
+                by_name = {"NCCL_NET_PLUGIN": "ofi"} if file.name == "libnccl-net-ofi.so" else {}
+                return {"NCCL_NET": name, **by_name}
+    hint = "add its folder: env.LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib, or load the module that does so"
+    problem = f"no NCCL plugin for {PLUGIN_NAMES[profile][-1]} in the library path"
+    raise Lacking(_no(profile, problem), hint)
+
+
+def _plugin_files(environ: Mapping[str, str], root: Path) -> Iterator[Path]:
+    """Yield libnccl-net.so and similar files in the folders of the dynamic linker (ld.so(8))."""
+    folders = [Path(folder) for folder in environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    for file in sorted(root.glob("etc/ld.so.conf.d/*.conf")):
+        lines = file.read_text(errors="replace").splitlines()
+        folders += [root / line.strip().lstrip("/") for line in lines if line.startswith("/")]
+    folders += [folder for part in PLUGIN_FOLDERS for folder in (root / part, *root.glob(f"{part}/*-linux-gnu"))]
+    return (folder / name for folder in folders for name in PLUGIN_FILES if (folder / name).is_file())
+
+
+def _tcpx_variables(control: str, root: Path) -> dict[str, str]:
+    """Return NCCL's variables for TCPX: every gVNIC serves GPUs except `control`, which leads to the other nodes."""
+    cards = [
+        card.name
+        for card in sorted(root.glob("sys/class/net/*"), key=lambda card: str((card / "device").resolve()))
+        if (card / "device/driver").resolve().name == "gve" and card.name != control
+    ]
+    if not cards:
+        raise Lacking(_no("tcpx", f"no gVNIC besides {control}"), "a3-highgpu-8g with its four networks for GPUs")
+    return {"NCCL_GPUDIRECTTCPX_CTRL_DEV": control, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME": ",".join(cards)}
+
+
+def _no(profile: str, problem: str) -> str:
+    return f"network={profile}, but this node has {problem}"

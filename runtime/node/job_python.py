@@ -1,0 +1,95 @@
+"""Check the Python of a job, which runs this program: its version, and the modules that the job needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..exit_codes import DATA_BROKEN
+from .node_failure import NodeFailure
+from .node_settings import NodeSettings
+
+OLDEST = (3, 10)
+SAFE_PATH_SINCE = (3, 11)
+# Run in a separate program, because this one runs without site-packages
+_FIND = """
+import importlib.util, json, sys
+found = {name: importlib.util.find_spec(name) for name in sys.argv[1:]}
+print(json.dumps({name: list(spec.submodule_search_locations or ()) for name, spec in found.items() if spec}))
+"""
+LAUNCH_MODULE = "torch.distributed.launch"  # a later torch will not have it (deprecated since 1.9)
+
+
+def safe_path() -> list[str]:
+    """Return the option for a launcher that imports nothing from its working directory, if this Python has it."""
+    return ["-P"] if sys.version_info >= SAFE_PATH_SINCE else []
+
+
+def require_version() -> None:
+    """Raise NodeFailure if this Python is too old for the ranks."""
+    if sys.version_info < OLDEST:
+        title = f"python is older than 3.10: {sys.executable}"
+        raise NodeFailure(DATA_BROKEN, title, "choose another environment in the spec")
+
+
+def needed_modules(read: NodeSettings) -> list[str]:
+    """Return the modules that the environment of the job must have."""
+    modules = ["torch"] if read.needs_torch else []
+    modules += ["accelerate"] if read.launcher == "accelerate" else []
+    return modules + (["deepspeed"] if read.parallel == "deepspeed" else [])
+
+
+def missing_modules(read: NodeSettings) -> list[NodeFailure]:
+    """Return a failure for each module that the environment lacks."""
+    modules = needed_modules(read)
+    if not modules:
+        return []
+    python = sys.executable
+    try:
+        folders = _folders(modules)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        code = error.returncode if isinstance(error, subprocess.CalledProcessError) else 1
+        return [NodeFailure(DATA_BROKEN, f"python does not start: {python} (exit {code})", f"{python} -V")]
+    failures = [
+        NodeFailure(DATA_BROKEN, f"no {name} in the environment of {python}", f"{python} -m pip install {name}")
+        for name in modules
+        if name not in folders
+    ]
+    if read.launcher == "torch_distributed_launch" and folders.get("torch"):
+        torch = folders["torch"][0]
+        if not os.path.isfile(f"{torch}/distributed/launch.py"):
+            title = f"the torch in {torch} no longer has {LAUNCH_MODULE}"
+            hint = "launcher=torchrun, and the program reads LOCAL_RANK from its environment"
+            failures.append(NodeFailure(DATA_BROKEN, title, hint))
+    return failures
+
+
+def _folders(modules: Iterable[str]) -> dict[str, list[str]]:
+    """Return the folders of the modules that are installed."""
+    words = [sys.executable, "-c", _FIND, *modules]
+    done = subprocess.run(words, cwd=Path("/"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    folders: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
+    return folders
+
+
+def require_mpirun() -> None:
+    """Raise NodeFailure if mpirun is not that of Open MPI 4, which mpi.py needs, or refuses to run as root."""
+    try:
+        done = subprocess.run(["mpirun", "--version"], capture_output=True, check=False)
+        first = done.stdout.decode(errors="replace").partition("\n")[0]
+    except OSError:
+        first = ""
+    if "(Open MPI) 4." not in first:
+        version = f": {first}" if first else ""
+        hint = "apt-get install openmpi-bin, or python.modules=[openmpi/4.1]; or launcher=torchrun"
+        raise NodeFailure(DATA_BROKEN, f"no mpirun of Open MPI 4 on {os.uname().nodename}{version}", hint)
+    allowed = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
+    if os.geteuid() == 0 and not all(os.environ.get(name) for name in allowed):
+        settings = " ".join(f"env.{name}=1" for name in allowed)
+        raise NodeFailure(
+            DATA_BROKEN, "mpirun refuses to run as root", f"run as another user; or, at your own risk, {settings}"
+        )

@@ -1,0 +1,83 @@
+"""Read the secrets of a job on its node: from the environment, the folder where submit saved them, or a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..exit_codes import DATA_BROKEN
+from ..run_folder.run_secrets import secrets_of
+from ..system.untrusted_files import Unreadable, read_bytes
+from .node_failure import NodeFailure
+
+LARGEST = 1 << 20  # bytes of a secret
+
+
+def secrets(references: Mapping[str, Mapping[str, str]], environ: Mapping[str, str], payload: str) -> dict[str, str]:
+    """Return name -> value of the secrets. Raises NodeFailure for one that is missing.
+
+    references: name -> kind (env, file, k8s) and ref; environ: environment of the node, with JOBC_RUN_DIR
+    """
+    readers = {"env": _from_environment, "file": _from_file, "k8s": _from_kubernetes}
+    values = {}
+    for name, reference in references.items():
+        value = readers[reference["kind"]](name, reference["ref"], environ, payload)
+        if value is not None:
+            values[name] = value
+    return values
+
+
+def _from_environment(name: str, variable: str, environ: Mapping[str, str], payload: str) -> str | None:
+    if value := environ.get(variable):
+        return value
+    if (saved := _saved(environ.get("JOBC_RUN_DIR", ""), variable)) is not None:
+        return saved
+    if payload == "shell":  # the saved one is removed once all nodes are up
+        hint = f"to set it: read -rs {name} && export {name}"
+        print(f"warning: secret {name} is not in this shell; {hint}", file=sys.stderr)
+        return None
+    title = f"secret {name}: the environment variable {variable} is not set"
+    raise NodeFailure(DATA_BROKEN, title, f"export {variable} before jobctl submit")
+
+
+def _saved(run: str, variable: str) -> str | None:
+    """Return the value that submit has saved, if the file and its folder belong to this user."""
+    if not run:
+        return None
+    file = secrets_of(Path(run)) / variable
+    try:
+        if os.path.islink(file.parent) or os.lstat(file.parent).st_uid != os.geteuid():
+            return None
+        if os.lstat(file).st_uid != os.geteuid():
+            return None
+        return _text(read_bytes(file, LARGEST, follow=False)) or None
+    except (OSError, Unreadable):
+        return None
+
+
+def _from_file(name: str, path: str, environ: Mapping[str, str], payload: str) -> str:
+    home = environ.get("HOME", "")
+    file = Path(f"{home}/{path[2:]}" if path.startswith("~/") else path)
+    try:
+        value = _text(read_bytes(file, LARGEST))
+    except (OSError, Unreadable):
+        value = ""
+    if not value:
+        title = f"secret {name}: the file {file} is empty or cannot be read on {os.uname().nodename}"
+        raise NodeFailure(DATA_BROKEN, title, f"write the value to it, and chmod 600 {file}")
+    return value
+
+
+def _from_kubernetes(name: str, reference: str, environ: Mapping[str, str], payload: str) -> str | None:
+    if not environ.get(name):  # the engine has set it, to what the cluster has
+        secret, _, key = reference.partition("/")
+        title = f"secret {name}: empty or not set"
+        raise NodeFailure(DATA_BROKEN, title, f"check that kubectl get secret {secret} shows the key {key}")
+    return None
+
+
+def _text(content: bytes) -> str:
+    """Return the content as a shell's $(<FILE) does: without NUL and trailing newlines."""
+    return os.fsdecode(content.replace(b"\0", b"")).rstrip("\n")

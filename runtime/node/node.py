@@ -1,0 +1,215 @@
+"""Print the variables of a node for launch.sh: the engine's values under jobc's names, the secrets, the folders.
+
+Usage  jobctl node RANK PAYLOAD     RANK: number, or name of a host in hosts.txt
+Out    lines of bash: export NAME='value'; exit 65 if the node lacks something, 1 if it is live already
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..exit_codes import CRASHED
+from ..run_folder.artifact_copies import newest_attempt_from
+from ..run_folder.run import Run
+from ..system.text import printable
+from ..system.values import number, read_keys, settings
+from .job_secrets import secrets
+from .node_failure import LiveNode, NodeFailure, report
+from .node_folders import cache_folder, code_folder, home_variables, own_cache_folder, require_shm, under_project
+from .node_settings import JOB_FILE, NodeSettings
+
+PAYLOADS = ("train", "smoke", "check", "preflight", "shell")
+WITH_RANKS = ("train", "smoke")  # payloads that start an attempt
+MOST_LISTED = 4  # hosts in JOBC_NODE_LIST
+
+
+def main(argv: list[str]) -> int:
+    """Print the variables, or report why the node cannot start."""
+    artifact, words, environ = Path(sys.argv[0]).resolve().parent, argv, dict(os.environ)
+    payload = words[1] if len(words) > 1 else "train"
+    try:
+        variables = own_variables(artifact, words, environ)
+        environ.update(variables)
+        read = NodeSettings.read(artifact).of_payload(payload)
+        environ["JOBC_NODES"] = str(read.nodes)
+        refuse_live_node(read, payload, environ)
+        variables.update(job_variables(artifact, read, payload, environ))
+    except NodeFailure as failure:
+        # if jobctl fails, launch.sh shows only stderr, without the lines of checks
+        return report(environ, "check" if payload == "preflight" else payload, failure)
+    for name, value in variables.items():
+        print(f"export {name}={shlex.quote(value)}")
+    return 0
+
+
+def own_variables(artifact: Path, words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that identify the node and the run. Raises NodeFailure.
+
+    words: rank and payload, as launch.sh gets them; environ: set by the starter, which takes precedence
+    """
+    rank, payload = (words[0] if words else ""), (words[1] if len(words) > 1 else "train")
+    if rank.startswith("-"):
+        raise NodeFailure(2, f"unknown option: {rank}", "launch.sh --help")
+    if payload not in PAYLOADS:
+        raise NodeFailure(2, f"unknown payload: {payload}", "train, smoke, check, preflight or shell")
+    known = dict(environ)
+    if not known.get("JOBC_RUN_DIR") and payload == "train":  # by hand
+        known.update(run_variables(artifact))
+    by_engine = host_variables(artifact, rank, known) if (artifact / "hosts.txt").is_file() else {}
+    by_engine.update(_of_engine(artifact, rank, {**known, **by_engine}))
+    known.update(by_engine)
+    rank = by_engine.get("JOBC_NODE_RANK") or rank or known.get("JOBC_NODE_RANK") or "0"
+    known["JOBC_NODE_RANK"] = rank
+    if number(rank) is None:
+        raise NodeFailure(2, f"not a node rank: {rank}")
+    run = known.get("JOBC_RUN_DIR", "")
+    run_id = known.get("JOBC_RUN_ID") or os.path.basename(run)
+    defaults = {
+        "JOBC_NODE_RANK": rank,
+        "JOBC_RUN_DIR": run,
+        "JOBC_RUN_ID": run_id,
+        "JOBC_JOB_ID": run_id,
+        "JOBC_NODE_LIST": os.uname().nodename,
+        "JOBC_HEAD_ADDR": "127.0.0.1",
+        "JOBC_HEAD_PORT": str(_node_setting(artifact, "rendezvous", "port")),
+        "JOBC_ATTEMPT": "0",
+    }
+    known.update({name: value for name, value in defaults.items() if not known.get(name)})
+    return {name: value for name, value in known.items() if name in defaults or environ.get(name) != value}
+
+
+def _node_setting(artifact: Path, section: str, key: str) -> object:
+    node = settings(artifact / JOB_FILE).get("node")
+    return node[section][key] if isinstance(node, dict) else 0
+
+
+def _of_engine(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what the engine of the artifact knows about this node."""
+    engine = find_spec("jobc_engine")
+    if engine is None or not engine.submodule_search_locations or find_spec("jobc_engine.job_variables") is None:
+        return {}
+    module = import_module("jobc_engine.job_variables")
+    find: Callable[[Mapping[str, str], Path, str], dict[str, str]] = module.job_variables
+    return find(environ, artifact, rank)
+
+
+def run_variables(artifact: Path) -> dict[str, str]:
+    """Return the variables of the newest attempt that starts from this copy of the artifact; {} if no run has it."""
+    run, attempt = artifact.parent.parent, newest_attempt_from(artifact)
+    if attempt is None:
+        return {}
+    variables = {"JOBC_RUN_DIR": str(run), "JOBC_RUN_ID": run.name, "JOBC_JOB_ID": run.name}
+    variables["JOBC_ATTEMPT"] = str(attempt)
+    variables["JOBC_INIT_FROM"] = read_keys(run / "state/run").get("init_from", "")
+    return variables
+
+
+def host_variables(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a node on a list of hosts. rank: number or name of a host. Raises NodeFailure."""
+    hosts = (artifact / "hosts.txt").read_text(errors="replace").splitlines()
+    rank = rank or environ.get("JOBC_NODE_RANK", "")
+    node = number(rank)
+    if node is None:
+        if rank not in hosts:
+            raise NodeFailure(2, f"{rank} is not in hosts.txt")
+        node = hosts.index(rank)
+    listed = [*hosts[:MOST_LISTED], *(["…"] if len(hosts) > MOST_LISTED else [])]
+    tree = settings(artifact / JOB_FILE)
+    return {
+        "JOBC_NODE_RANK": str(node),
+        "JOBC_HEAD_ADDR": hosts[0].rpartition("@")[2],
+        "JOBC_HEAD_PORT": environ.get("JOBC_HEAD_PORT") or str(tree.get("head_port", 0)),
+        "JOBC_NODE_LIST": ",".join(listed),
+        "JOBC_TIME_LIMIT_S": environ.get("JOBC_TIME_LIMIT_S") or str(tree.get("time_limit_s", 0)),
+        "JOBC_GPU_TYPE": str(tree.get("gpu_type") or ""),
+    }
+
+
+def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that follow from the job: sizes, files, secrets and folders. Raises NodeFailure.
+
+    In preflight, the missing ones are printed as failed checks, in the lines for bash.
+    """
+    run = environ.get("JOBC_RUN_DIR", "")
+    variables = {
+        "JOBC_LAUNCHER": "jobc",  # RANK and similar variables count, whatever a launcher outside has set
+        "JOBC_JOB_NAME": read.name,
+        "JOBC_NODES": str(read.nodes),
+        "JOBC_PROCS": str(read.procs),
+        "JOBC_GPUS": str(read.gpus),
+        "JOBC_GRACE_S": str(read.grace_s),
+        "JOBC_LIB": str(artifact / "jobctl"),
+        "JOBC_ARTIFACT": str(artifact),
+    }
+    if (artifact / "train.json").is_file():
+        variables["JOBC_TRAIN_JSON"] = str(artifact / "train.json")
+    if (artifact / "deepspeed.json").is_file():
+        variables["JOBC_DEEPSPEED_JSON"] = str(artifact / "deepspeed.json")
+    project = environ.get("JOBC_PROJECT") or os.getcwd()
+    if read.data:
+        variables["JOBC_DATA_DIR"] = under_project(project, read.data)
+    steps: list[Callable[[], Mapping[str, str]]] = []
+    if "JOBC_INSIDE" not in environ:  # in a container, they came along
+        steps.append(lambda: secrets(read.secrets, environ, payload))
+    if read.container is not None:
+        steps.append(lambda: home_variables(environ))
+    if read.downloads:
+        downloads = read.downloads
+        steps.append(lambda: {"JOBC_DOWNLOADS": cache_folder(project, downloads, "caches.downloads", environ)})
+    if read.compiled:
+        compiled = read.compiled
+        steps.append(lambda: {"JOBC_COMPILED": own_cache_folder(project, compiled, "caches.compiled", environ)})
+    if read.shm_bytes:
+        shm_bytes = read.shm_bytes
+        steps.append(lambda: require_shm(shm_bytes))
+    steps.append(lambda: {"JOBC_CODE_DIR": code_folder(read, project, run, artifact, payload)})
+    lacks = environ.get("JOBC_INSIDE", "0")
+    for step in steps:
+        try:
+            variables.update(step())
+        except NodeFailure as failure:
+            if payload != "preflight":
+                raise
+            print(_check_line(failure))
+            lacks = "1"
+    variables.setdefault("JOBC_CODE_DIR", str(artifact))
+    if lacks != "0":
+        variables["JOBC_LACKS"] = "1"
+    return variables
+
+
+def _check_line(failure: NodeFailure) -> str:
+    """Return a line of bash that prints a failed check, as print_check() does."""
+    fields = ("FAIL", "environment", failure.title, failure.hint)
+    words = [shlex.quote(" ".join(printable(field).split())) for field in fields]
+    return "printf '%s\\t%s\\t%s\\t%s\\n' " + " ".join(words)
+
+
+def refuse_live_node(read: NodeSettings, payload: str, environ: Mapping[str, str]) -> None:
+    """Raise NodeFailure if this node of the run has a supervisor, or if there is no run folder.
+
+    Removes the record of its own failed start, so that it can be started again by hand.
+    """
+    task = environ.get("LOCAL_RANK", "0") if read.launcher == "srun" and payload == "train" else "0"
+    if payload not in WITH_RANKS or task != "0":
+        return
+    path = environ.get("JOBC_RUN_DIR", "")
+    if not os.path.isdir(path):
+        title = f"no run folder: JOBC_RUN_DIR='{path}'"
+        raise NodeFailure(2, title, "jobctl submit creates one and starts launch.sh; see launch.sh --help")
+    run, node = Run(Path(path)), int(environ["JOBC_NODE_RANK"])
+    statuses = run.statuses()
+    if statuses.get(node) == "up":
+        where = next((f", node {n.name} {n.where()}" for n in run.nodes() if statuses[n.number] == "elsewhere"), "")
+        hint = "jobctl stop ends it; without --resume, jobctl submit starts a new run"
+        raise LiveNode(CRASHED, f"run {run.id} is live{where}", hint)
+    first = Path(path, "exit", environ["JOBC_ATTEMPT"], "first")
+    # not with srun, where another task of this node may just have written it
+    if read.launcher != "srun" and read_keys(first).get("node") == str(node):
+        first.unlink()

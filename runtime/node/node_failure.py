@@ -1,0 +1,119 @@
+"""Report that a node cannot start its ranks: print why, and record it in the run folder for the other nodes.
+
+Usage  jobctl node_failure RANK PAYLOAD STATUS COMMAND [LINE]     called by launch.sh; LINE: line of launch.sh, in setup
+Out    exit/ATTEMPT/first, exit/ATTEMPT/node_NN and state/node_NN; the exit code; 0 in preflight, which continues
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..exit_codes import DATA_BROKEN
+from ..run_folder.run_folder import RunFolder, write_small
+from ..system.text import printable
+from ..system.values import number, word
+
+WITHOUT_RECORD = ("shell", "preflight", "check")  # payloads that start no attempt
+
+
+class NodeFailure(Exception):
+    """Raised when this node cannot start: exit code, what is wrong, and what to do next."""
+
+    def __init__(self, code: int, title: str, hint: str = "") -> None:
+        super().__init__(title)
+        self.code, self.title, self.hint = code, title, hint
+
+
+class LiveNode(NodeFailure):
+    """Raised if this node already runs. It is not recorded, because the records belong to the running node."""
+
+
+def main(argv: list[str]) -> int:
+    """Report the line of launch.sh that failed."""
+    from .node import own_variables  # which imports this module
+    from .node_settings import NodeSettings
+
+    rank, payload, status, command = argv[:4]
+    line = argv[4] if len(argv) > 4 else ""
+    environ, artifact = dict(os.environ), Path(sys.argv[0]).resolve().parent
+    with contextlib.suppress(NodeFailure):
+        environ["JOBC_NODES"] = str(NodeSettings.read(artifact).nodes)
+        environ.update(own_variables(artifact, [rank, payload], environ))
+    return report(environ, payload, _failure(status, command, line))
+
+
+def _failure(status: str, command: str, line: str) -> NodeFailure:
+    host = os.uname().nodename
+    if command == "exit":
+        if status == "2":
+            title = "setup: a line is not valid bash, or calls exit 2"
+            return NodeFailure(DATA_BROKEN, title, "the line above shows where; correct the key setup")
+        return NodeFailure(DATA_BROKEN, f"setup exited with {status}", "a line of the key setup calls exit")
+    if line:
+        hint = f"line {line} of launch.sh, from the key setup; try it in a fresh shell on {host}"
+        return NodeFailure(DATA_BROKEN, f"setup failed (exit {status}): {command}", hint)
+    if status == "127" and word(os.path.basename(command)) and " " not in command:
+        hint = "set python.interpreter to another name; or use python=venv, conda, uv or modules"
+        return NodeFailure(DATA_BROKEN, f"python not found: {command}", hint)
+    if command.startswith("cd "):
+        hint = "container.workdir=null starts in the code folder"
+        return NodeFailure(DATA_BROKEN, "container.workdir does not exist in the container", hint)
+    script = command[2:].strip("'") if command.startswith(". ") else ""
+    if script and not os.access(script, os.R_OK):
+        hint = "create the environment there, or choose another with python and python.path"
+        return NodeFailure(DATA_BROKEN, f"no {script} in {os.getcwd()}", hint)
+    title = f"setting up the environment failed (exit {status}): {command}"
+    return NodeFailure(DATA_BROKEN, title, "try that line in a fresh shell")
+
+
+def report(environ: Mapping[str, str], payload: str, failure: NodeFailure) -> int:
+    """Record and print why this node cannot start. Return its exit code; 0 in preflight."""
+    if payload == "preflight":
+        print_check(failure)
+        return 0
+    if not isinstance(failure, LiveNode):
+        record_failure(environ, payload, failure)
+    print(f"error: {printable(failure.title)}", file=sys.stderr)
+    if failure.hint:
+        print(f"  hint: {printable(failure.hint)}", file=sys.stderr)
+    return failure.code
+
+
+def print_check(failure: NodeFailure) -> None:
+    """Print a failed check, as node_checks.py does."""
+    fields = ("FAIL", "environment", failure.title, failure.hint)
+    print("\t".join(" ".join(printable(field).split()) for field in fields), flush=True)
+
+
+def record_failure(environ: Mapping[str, str], payload: str, failure: NodeFailure) -> None:
+    """Record the failure in the run folder, so that `jobctl status` shows it and the other nodes do not wait."""
+    path, attempt = environ.get("JOBC_RUN_DIR", ""), number(environ.get("JOBC_ATTEMPT", "0"))
+    if payload in WITHOUT_RECORD or attempt is None or not path or not os.path.isdir(os.path.join(path, "state")):
+        return
+    run, node = RunFolder(Path(path), attempt), number(environ.get("JOBC_NODE_RANK", "0")) or 0
+    task, code, title = environ.get("LOCAL_RANK", "0") or "0", str(failure.code), failure.title
+    with contextlib.suppress(OSError):
+        run.node_exit(node).parent.mkdir(parents=True, exist_ok=True)
+        if environ.get("JOBC_NODES", "1") != "1" or task != "0":
+            _record_first(run, node, task, failure)
+        if task == "0":  # launcher=srun: the files of the node belong to task 0
+            now = int(time.time())
+            write_small(run.node_exit(node), code, {"reason": title})
+            times = {"attempt": attempt, "started": now, "ended": now}
+            keys = {"host": os.uname().nodename, **times, "exit": code, "reason": title}
+            write_small(run.node_state(node), keys=keys)
+
+
+def _record_first(run: RunFolder, node: int, task: str, failure: NodeFailure) -> None:
+    """Record this as the first failure of the attempt, unless there is one."""
+    path = run.first_failure
+    unfinished = path.with_name(f".first.{node}.{task}")
+    write_small(unfinished, str(failure.code), {"node": node, "time_ns": time.time_ns(), "reason": failure.title})
+    with contextlib.suppress(FileExistsError):
+        os.link(unfinished, path)
+    unfinished.unlink()

@@ -1,0 +1,129 @@
+"""Find the folders of a node: code, caches, a home; check /dev/shm."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..exit_codes import CRASHED, DATA_BROKEN
+from ..system.private_folder import is_safe, private_folder
+from .node_failure import NodeFailure
+from .node_settings import NodeSettings
+
+MIB = 1024 * 1024
+SHM = "/dev/shm"
+
+
+def under_project(project: str, path: str) -> str:
+    """Return an absolute path; a relative one is below the project."""
+    return os.path.join(project, path)
+
+
+def code_folder(read: NodeSettings, project: str, run: str, artifact: Path, payload: str) -> str:
+    """Return the folder in which the ranks run: the run's copy of the code, or the code itself. Raises NodeFailure."""
+    copy = f"{run}/code"
+    if run and os.path.isdir(copy):
+        folder = os.path.join(copy, read.code_root) if read.code_kind == "git" else copy
+    else:
+        folder = under_project(project, read.code_root)
+    if os.path.isdir(folder):
+        return folder
+    if read.code_kind not in ("none", "lib") and payload != "smoke":
+        title = f"no code folder {folder} on {os.uname().nodename}"
+        raise NodeFailure(DATA_BROKEN, title, "set code.root to a folder that every node can read")
+    return run or str(artifact)
+
+
+def cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) -> str:
+    """Create a cache folder and return its path on this node. key: spec key. Raises NodeFailure."""
+    path = path.replace("$UID", str(os.geteuid()))
+    if path.startswith("~/"):
+        path = f"{environ.get('HOME', '')}/{path[2:]}"
+    folder = under_project(project, path)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        is_usable = os.access(folder, os.R_OK | os.X_OK)
+    except OSError:
+        is_usable = False
+    if not is_usable:
+        title = f"the cache folder {folder} cannot be used on {os.uname().nodename}"
+        raise NodeFailure(DATA_BROKEN, title, f"set {key} to another folder")
+    return folder
+
+
+def own_cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) -> str:
+    """Create a cache folder for files that will be executed: no other user may have created it or may write to it.
+
+    Raises NodeFailure.
+    """
+    umask = os.umask(0o077)
+    try:
+        folder = cache_folder(project, path, key, environ)
+    finally:
+        os.umask(umask)
+    if os.stat(folder).st_uid != os.geteuid() or not os.access(folder, os.W_OK):
+        title = f"the cache folder {folder} on {os.uname().nodename} belongs to another user"
+        raise NodeFailure(DATA_BROKEN, title, f"set {key} to another folder; $UID in it is your user ID")
+    if is_safe(Path(folder)):
+        return folder
+    why = f"other users can change {key}={folder}, or a folder above it: using a private folder instead"
+    print(f"jobc: {why}", file=sys.stderr)
+    return str(_private("caches", f"no folder for caches in {_temporary()} on {os.uname().nodename}", "set TMPDIR"))
+
+
+def home_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return variables that an image may lack: most caches need a home folder, and the user may have none in the image.
+
+    Raises NodeFailure.
+    """
+    home = environ.get("HOME", "")
+    if os.path.isdir(home) and os.access(home, os.W_OK):
+        return {"PYTHONNOUSERSITE": "1"}  # packages in a home that is mounted belong to another Python
+    title = f"the container has no home folder, and none can be created in {_temporary()}"
+    return {"HOME": str(_private("home", title, "set TMPDIR")), "PYTHONNOUSERSITE": "1"}
+
+
+def planted_cache_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return another cache for torch.compile if its default folder belongs to another user, who created it first.
+
+    torch executes what is in it. Source: torch 2.13, cache_dir_utils.py.
+    """
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        user = str(os.geteuid())
+    default = Path(environ.get("TMPDIR") or "/tmp", f"torchinductor_{user}")
+    if environ.get("TORCHINDUCTOR_CACHE_DIR") or not os.path.lexists(default):
+        return {}
+    if not default.is_symlink() and default.lstat().st_uid == os.geteuid() and is_safe(default):
+        return {}
+    try:
+        return {"TORCHINDUCTOR_CACHE_DIR": str(private_folder("inductor"))}
+    except OSError:
+        return {}
+
+
+def require_shm(least: int) -> dict[str, str]:
+    """Raise NodeFailure if /dev/shm, which data loaders and NCCL use, is smaller than that many bytes."""
+    seen = os.statvfs(SHM)
+    size = seen.f_blocks * seen.f_frsize
+    if size < least:
+        title = f"/dev/shm has {size // MIB} MiB on {os.uname().nodename}, wanted: {least // MIB} MiB"
+        raise NodeFailure(
+            DATA_BROKEN, title, "use a smaller shm; with container=docker the container gets its own /dev/shm"
+        )
+    return {}
+
+
+def _temporary() -> str:
+    return os.environ.get("TMPDIR") or "/tmp"
+
+
+def _private(name: str, title: str, hint: str) -> Path:
+    try:
+        return private_folder(name)
+    except OSError:
+        raise NodeFailure(CRASHED, title, hint) from None

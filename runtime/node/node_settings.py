@@ -1,0 +1,96 @@
+"""Read from .jobc/job.json what a node needs to start the ranks of its job."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..exit_codes import DATA_BROKEN
+from ..system.values import settings
+from .node_failure import NodeFailure
+
+JOB_FILE = ".jobc/job.json"
+TORCH_LAUNCHERS = ("torchrun", "torch_distributed_launch", "accelerate")
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """Settings of one node. They are those of the plan: compiler/plan/launch_plan.py describes them.
+
+    container: image, runtime, options and mounts; None if there is none; tree: the whole job.json
+    """
+
+    tree: dict[str, Any]
+    name: str
+    run_folder: str
+    nodes: int
+    procs: int
+    gpus: int
+    gpu_type: str | None
+    launcher: str
+    network_profile: str
+    interface: str
+    rendezvous_port: int
+    rendezvous_timeout_s: int
+    max_restarts: int
+    max_requeues: int
+    threads: int
+    grace_s: int
+    time_limit_s: int
+    code_kind: str
+    code_root: str
+    repository: str | None
+    commit: str | None
+    python: str
+    uses_trainer: bool
+    parallel: str
+    shm_bytes: int | None
+    secrets: dict[str, dict[str, str]]
+    data: str | None
+    downloads: str | None
+    compiled: str | None
+    storage: str
+    store: dict[str, str] | None
+    container: dict[str, Any] | None
+
+    @classmethod
+    def read(cls, artifact: Path) -> NodeSettings:
+        """Return the settings of an artifact. Raises NodeFailure if its job.json is missing or damaged."""
+        tree = settings(artifact / JOB_FILE)
+        node = tree.get("node")
+        try:
+            if not isinstance(node, dict):
+                raise KeyError("node")
+            named = {field.name: node[field.name] for field in dataclasses.fields(cls) if field.name in node}
+            return cls(
+                tree=tree,
+                container=tree.get("container"),
+                network_profile=node["network"]["profile"],
+                interface=node["network"]["interface"] or "",
+                rendezvous_port=node["rendezvous"]["port"],
+                rendezvous_timeout_s=node["rendezvous"]["timeout_s"],
+                code_kind=node["code"]["kind"],
+                code_root=node["code"]["root"],
+                repository=node["code"]["repository"],
+                commit=node["code"]["commit"],
+                downloads=node["caches"]["downloads"],
+                compiled=node["caches"]["compiled"],
+                **named,
+            )
+        except (KeyError, TypeError) as error:
+            title = f"{artifact / JOB_FILE} does not describe a job: {error}"
+            raise NodeFailure(DATA_BROKEN, title, "compile the job again") from None
+
+    def of_payload(self, payload: str) -> NodeSettings:
+        """Return the settings; for payload smoke, with those of the smoke test: few processes, without a launcher."""
+        if payload != "smoke":
+            return self
+        procs = 1 if self.nodes > 1 and self.gpus == 1 else 2  # two of them meet; two ranks cannot share a GPU
+        gpus = self.gpus if procs <= self.gpus else 0  # the collective is then one of CPUs
+        return dataclasses.replace(self, procs=procs, gpus=gpus, launcher="spawn", uses_trainer=True)
+
+    @property
+    def needs_torch(self) -> bool:
+        return self.launcher in TORCH_LAUNCHERS or self.uses_trainer

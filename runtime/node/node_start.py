@@ -1,0 +1,97 @@
+"""Start launch.sh of an artifact, which becomes the supervisor of a node: check, in the foreground, in the background.
+
+In   the copy of the artifact, and the environment with the JOBC_ variables of the node
+Out  the exit code of the node if it does not come up; its messages on stderr
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from ..exit_codes import CRASHED
+from ..run_folder.run_folder import open_for_append
+from ..system.streams import ended_with_us
+from ..system.values import number, read_keys
+
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # an ignored signal survives exec
+LOOK_S = 0.1  # pause between two looks whether the node is up
+LOG_LINES = 20  # printed if a start in the background fails
+
+
+def check_node(artifact: Path, environ: Mapping[str, str]) -> None:
+    """Exit with the node's exit code and messages if it lacks secrets, the environment, the port or the code."""
+    words = node_words(artifact, "check")
+    done = subprocess.run(words, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        sys.stderr.buffer.write(done.stderr)
+        sys.exit(done.returncode)
+
+
+def run_node(artifact: Path, payload: str, environ: Mapping[str, str]) -> int:
+    """Run launch.sh until it ends. Return its exit code. Ends it if this program is ended."""
+    return run_program(node_words(artifact, payload), environ)
+
+
+def run_program(words: list[str], environ: Mapping[str, str]) -> int:
+    """Run a program until it ends. Return its exit code. Ends it if this program is ended."""
+    with ended_with_us(subprocess.Popen(words, env=environ)) as process:
+        return process.wait()
+
+
+def become_node(
+    artifact: Path, environ: Mapping[str, str], payload: str = "train", *words: str, node: int = 0
+) -> NoReturn:
+    """Replace this program with the node of that rank. words: the command of payload shell. Raises OSError."""
+    become([*node_words(artifact, payload, node), *words], environ)
+
+
+def become(words: list[str], environ: Mapping[str, str]) -> NoReturn:
+    """Replace this program with another one. Raises OSError."""
+    sys.stdout.flush()
+    handlers = {number: signal.signal(number, signal.SIG_DFL) for number in IGNORED_BY_PYTHON}
+    try:
+        os.execvpe(words[0], words, environ)
+    finally:  # the other program could not be started
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mapping[str, str], node: int = 0) -> int:
+    """Start the node in its own session. Return 0 once it is up, else its exit code, after printing its log."""
+    log, state = run / f"logs/node_{node:02}.log", run / f"state/node_{node:02}"
+    with open(open_for_append(log), "ab") as errors:
+        process = subprocess.Popen(
+            node_words(artifact, "train", node),
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
+    while number((keys := read_keys(state)).get("attempt", "")) != attempt:
+        if process.poll() is not None:
+            _print_end(log)
+            return process.returncode
+        time.sleep(LOOK_S)
+    if number(keys.get("pid", "")) is not None:
+        return 0
+    _print_end(log)
+    code = number(keys.get("exit", ""))
+    return CRASHED if code is None else code
+
+
+def node_words(artifact: Path, payload: str, node: int = 0) -> list[str]:
+    """Return the command of a node."""
+    return ["bash", str(artifact / "launch.sh"), str(node), payload]
+
+
+def _print_end(log: Path) -> None:
+    lines = log.read_bytes().splitlines(keepends=True)
+    sys.stderr.buffer.write(b"".join(lines[-LOG_LINES:]))

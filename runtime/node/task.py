@@ -1,0 +1,48 @@
+"""Run one node of a job on a host of a list: start it in the background, run another payload, or signal it.
+
+Usage  jobctl task RUN ATTEMPT HOST|RANK start|train|smoke|preflight|shell|signal [WORD…]
+         RUN     folder of the run; "" for a shell without one
+         HOST    as in hosts.txt; its position there is the node rank
+         start   train in the background, without this connection; return when it is up
+         signal  send QUIT or KILL to this node's supervisor
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from ..system.command_line import print_failure
+from ..system.failure import Failure
+from ..system.values import number, read_keys
+from .node import host_variables
+from .node_failure import NodeFailure
+from .node_start import become, become_node, start_in_background
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code, unless this program becomes the node."""
+    run, attempt, host, payload, *words = argv
+    artifact = Path(sys.argv[0]).resolve().parent
+    environ = {name: value for name, value in os.environ.items() if name != "JOBC_INIT_FROM"}
+    environ.pop("JOBC_HEAD_PORT", None)
+    try:
+        environ.update(host_variables(artifact, host, environ))
+    except NodeFailure as failure:
+        print_failure(Failure(failure.title, failure.hint))
+        return failure.code
+    node = int(environ["JOBC_NODE_RANK"])
+    if payload == "signal":
+        program = [sys.executable, "-I", "-S", str(artifact / "jobctl"), "stop"]
+        become([*program, "--run", run, "--node", str(node), "--signal", words[0]], os.environ)
+    run_id = os.path.basename(run)
+    environ.update(JOBC_RUN_DIR=run, JOBC_RUN_ID=run_id, JOBC_JOB_ID=run_id, JOBC_ATTEMPT=attempt)
+    keys = read_keys(Path(run, "state/run")) if run else {}
+    if keys.get("init_from"):
+        environ["JOBC_INIT_FROM"] = keys["init_from"]
+    if keys.get("project"):
+        environ["JOBC_PROJECT"] = keys["project"]
+    if payload != "start":
+        become_node(artifact, environ, payload, *words, node=node)
+    return start_in_background(artifact, Path(run), number(attempt) or 0, environ, node)

@@ -1,0 +1,356 @@
+"""Run all checks of one node before a run, even if some fail. verbs/table.py merges the results of all nodes.
+
+Usage  jobctl node_checks --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
+       in the job's environment and in the folder of its code; JOBC_NODES, JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_RUN_DIR
+Out    lines of tab-separated fields, the last line is `end`:
+         ok    ID TEXT "" NUMBER   NUMBER is optional: the table shows the node with the lowest number
+         FAIL  ID TEXT HINT
+         same  ID VALUE HINT       VALUE must be the same on all nodes
+         name  NAME                the node, if the engine has a name for it
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ..network import head_port, interfaces, network
+from ..network.reach import REFUSED, why_unreachable
+from ..system import gpus
+from . import meeting
+from .code_digest import code_digest
+
+TORCH_TIMEOUT_S = 120  # a cold import from a network file system takes a minute
+LEAST_FREE_GIB, LEAST_FREE_INODES = 1.0, 10_000
+PROBE_BYTES = 2**20  # written in the run root as a test
+MOST_PROCS_PER_CORE = 4  # more is a mistake: the processes only wait for each other
+LEAST_MEMLOCK_MIB = 1024  # RDMA pins the buffers of every connection
+HEAD_S = 5.0  # timeout for node 0 to answer
+MOST_CLOCK_S = 2.0  # logs of several nodes are merged by time
+SAME_ENVIRONMENT = "use one environment on shared storage, or the same lock file on each node"
+ASK_TORCH = """
+import json, torch
+nccl = None
+if torch.version.cuda or torch.version.hip:
+    try:
+        nccl = ".".join(map(str, torch.cuda.nccl.version()))
+    except Exception as error:
+        nccl = str(error)
+print(json.dumps([torch.__version__, torch.__file__, torch.cuda.device_count(), nccl]))
+"""
+
+
+class Check(NamedTuple):
+    """Result of one check. hint: what to do if it failed; number: see the top of this file."""
+
+    good: bool
+    id: str
+    text: str
+    hint: str = ""
+    number: float | None = None
+
+
+class Same(NamedTuple):
+    """One property that should be the same on all nodes. hint: next step if it differs."""
+
+    id: str
+    value: str
+    hint: str
+
+
+def main(argv: list[str]) -> int:
+    """Run all checks, print the results, and return the exit code."""
+    options = parser().parse_args(argv)
+    good = True
+    if name := os.environ.get("JOBC_NODE_NAME"):  # the engine's name of this node
+        print(f"name\t{name}", flush=True)
+    for result in everything(options):
+        good = good and (isinstance(result, Same) or result.good)
+        print(record(result), flush=True)
+    print("end", flush=True)
+    return 0 if good else 1
+
+
+def parser() -> argparse.ArgumentParser:
+    argument_parser = argparse.ArgumentParser(prog="node_checks", description="checks of this node before a run")
+    argument_parser.add_argument("--procs", type=int, required=True, help="processes on this node")
+    argument_parser.add_argument("--port", type=int, required=True, help="rendezvous port; 0 = chosen at the start")
+    argument_parser.add_argument("--run-root", type=Path, required=True, help="folder that will hold the runs")
+    argument_parser.add_argument(
+        "--apart",
+        action="store_true",
+        help="nodes have no shared folder for the network test; jobctl smoke tests the network",
+    )
+    argument_parser.add_argument("--gpu-type", default="", help="type of every GPU; none = any")
+    argument_parser.add_argument("--torch", action="store_true", help="torch is needed")
+    argument_parser.add_argument("--code", type=Path, help="folder with each node's own copy of the code")
+    network.add_arguments(argument_parser)
+    argument_parser.add_argument("command", nargs="*", help="command that each rank will run")
+    return argument_parser
+
+
+def record(found: Check | Same) -> str:
+    """Return one result as a line of tab-separated fields."""
+    if isinstance(found, Same):
+        fields = ["same", found.id, found.value, found.hint]
+    else:
+        number = "" if found.number is None else f"{found.number:g}"
+        fields = ["ok" if found.good else "FAIL", found.id, found.text, "" if found.good else found.hint, number]
+    return "\t".join(" ".join(field.split()) for field in fields)
+
+
+def everything(asked: argparse.Namespace) -> Iterator[Check | Same]:
+    """Run all checks and yield their results. Checks that other nodes wait for come first."""
+    nodes, rank = int(os.environ["JOBC_NODES"]), int(os.environ["JOBC_NODE_RANK"])
+    if nodes == 1:
+        yield check_port(asked.port)
+        yield from own_checks(asked)
+        return
+    folder, head = Path(os.environ["JOBC_RUN_DIR"]) / "preflight", os.environ["JOBC_HEAD_ADDR"]
+    if asked.apart:
+        yield check_port(asked.port if rank == 0 else 0)
+        if rank:
+            yield check_head(head)
+        yield from check_network(asked, head, rank)
+        yield from own_checks(asked)
+        return
+    if rank == 0:
+        port = check_port(asked.port)
+        yield port
+        listening = meeting.attend(folder, nodes, asked.port if port.good else 0)
+        next(listening)
+        yield from check_network(asked, head, rank)
+        yield from own_checks(asked)
+        for _ in listening:
+            pass
+        return
+    try:
+        yield from check_meeting(folder, rank, head)
+        yield from check_network(asked, head, rank)
+        yield from own_checks(asked)
+    finally:
+        with contextlib.suppress(OSError):  # reported already
+            meeting.leave(folder, rank)
+
+
+def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
+    """Run the checks that need no other node."""
+    version = sys.version.split()[0]
+    yield Check(True, "python", f"python {version} at {sys.executable}")
+    yield Same("python", "python " + ".".join(version.split(".")[:2]), SAME_ENVIRONMENT)
+    yield from check_command(asked.command[:1] if asked.apart else asked.command)  # a script comes with the run
+    if asked.code:
+        yield Same(
+            "code",
+            f"code {code_digest(asked.code)}",
+            f"make {asked.code} the same on all nodes, for example with code=snapshot",
+        )
+    yield from check_run_root(asked.run_root)
+    yield from check_data(os.environ.get("JOBC_DATA_DIR"))
+    if asked.gpus:
+        present_gpus = gpus.listed(os.environ)
+        yield from check_gpus(present_gpus, asked.gpus)
+        if asked.gpu_type:
+            good, text = gpus.compare(present_gpus, asked.gpu_type)
+            yield Check(good, "gpu_type", text, "use other hosts, or gpu_type=null for any type")
+    if asked.torch:
+        yield from check_torch(asked.gpus)
+    yield check_cores(len(os.sched_getaffinity(0)), asked.procs)
+
+
+def check_meeting(folder: Path, rank: int, head: str) -> Iterator[Check]:
+    """Check with node 0: shared storage, connections in both directions, and the clock."""
+    try:
+        result = meeting.meet(folder, rank, head)
+    except OSError as error:
+        hint = "the run folder must be on storage that every node can write to"
+        yield Check(False, "storage", f"run folder {folder.parent}: {error.strerror}", hint)
+        return
+    hint = "set storage.root to a folder that all nodes share"
+    yield Check(
+        result.storage is None, "storage", result.storage or f"run folder shared with node 0: {folder.parents[1]}", hint
+    )
+    if result.storage:
+        return
+    hint = "open TCP between the nodes in both directions; rendezvous.port sets a fixed rendezvous port"
+    yield Check(result.to_head is None, "to_head", f"node 0, {head}, is reachable" if not result.to_head
+                else f"node 0, {head}, is unreachable: {result.to_head}", hint)  # fmt: skip
+    yield Check(result.from_head is None, "from_head", "reachable from node 0" if not result.from_head
+                else f"unreachable from node 0: {result.from_head}", hint)  # fmt: skip
+    if result.clock_s is not None:
+        yield check_clock(*result.clock_s)
+
+
+def check_head(head: str) -> Check:
+    """Check that node 0 answers. Nothing listens there yet, so a refused connection counts as an answer."""
+    why = why_unreachable(head, 1, HEAD_S)
+    if why in (None, REFUSED):
+        return Check(True, "to_head", f"node 0, {head}, answers")
+    hint = "check firewalls and NetworkPolicies: all TCP ports must be open between the nodes"
+    return Check(False, "to_head", f"node 0, {head}, does not answer: {why}", hint)
+
+
+def check_clock(ahead_s: float, unsure_s: float) -> Check:
+    """Check this node's clock. ahead_s: node 0's clock minus this one, seconds; unsure_s: error of that, seconds."""
+    good = abs(ahead_s) <= MOST_CLOCK_S + unsure_s
+    direction = "behind" if ahead_s > 0 else "ahead of"
+    text = (
+        f"clock within {MOST_CLOCK_S:g} s of node 0's" if good else f"clock {abs(ahead_s):.1f} s {direction} node 0's"
+    )
+    return Check(good, "clock", text, "`timedatectl` or `chronyc tracking` there: check that the clock is synchronized")
+
+
+def check_network(asked: argparse.Namespace, head: str, rank: int) -> Iterator[Check]:
+    """Check the interface, the fabric of the profile, and the memory that RDMA may pin."""
+    try:
+        chosen = network.choose_interface(asked.interface, head, rank == 0)
+        names = ", ".join(sorted({name for name in interfaces.addresses().values() if name in chosen.split(",")}))
+        yield Check(True, "interface", f"interface to the other nodes: {names}")
+        if asked.gpus:
+            network.fabric_variables(asked.profile, chosen, os.environ)
+            if asked.profile != "auto":
+                yield Check(True, "fabric", f"network={asked.profile}")
+    except network.Lacking as lacking:
+        yield Check(False, "network", lacking.title, lacking.hint)
+    if asked.gpus and (asked.profile in network.RDMA or Path("/dev/infiniband").is_dir()):  # NCCL finds it by itself
+        yield check_memlock(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])
+
+
+def check_memlock(limit: int) -> Check:
+    """Check the limit of locked memory. limit: bytes, -1 = unlimited"""
+    good = limit == resource.RLIM_INFINITY or limit >= LEAST_MEMLOCK_MIB * 2**20
+    text = "unlimited" if limit == resource.RLIM_INFINITY else f"{limit // 1024} KiB"
+    hint = "raise memlock in limits.conf; for Slurm LimitMEMLOCK=infinity of slurmd; for docker --ulimit memlock=-1"
+    return Check(good, "memlock", f"memory that may be locked (ulimit -l): {text}", hint)
+
+
+def check_command(command: list[str]) -> Iterator[Check]:
+    """Check that the program exists and, for `python FILE`, the file."""
+    if not command:
+        return
+    path = shutil.which(command[0])
+    yield Check(bool(path), "program", f"program {command[0]}" + ("" if path else ": not found, or not executable"),
+                "give its path, or put it on PATH in the job's environment")  # fmt: skip
+    if len(command) > 1 and "python" in Path(command[0]).name and command[1].endswith(".py"):
+        is_file = Path(command[1]).is_file()
+        problem = "" if is_file else f": no such file in {Path.cwd()}"
+        yield Check(is_file, "script", f"script {command[1]}{problem}", "check the command and code.root of the spec")
+
+
+def check_cores(cores: int, procs: int) -> Check:
+    """Check the number of CPU cores. Up to 4 processes per core are allowed, although they are slow."""
+    text = f"{cores} CPU core{'s' * (cores > 1)} for {procs} process{'es' * (procs > 1)}"
+    if procs > cores:
+        text += f", {round(procs / cores, 1):g} on each"
+    most = MOST_PROCS_PER_CORE * cores
+    return Check(procs <= most, "cores", text, f"procs={cores} for one on each core, procs={most} at most", cores)
+
+
+def check_port(port: int) -> Check:
+    """Check the rendezvous port of node 0."""
+    if port == 0:
+        return Check(True, "port", "rendezvous port: chosen at the start")
+    text = f"rendezvous port {port}"
+    if head_port.is_free(port):
+        return Check(True, "port", f"{text} is free")
+    hint = f"find the process with `ss -ltnp 'sport = :{port}'`, or choose another port"
+    return Check(False, "port", f"{text} is in use", hint)
+
+
+def check_run_root(root: Path) -> Iterator[Check]:
+    """Check that the run root, or its nearest existing parent, is writable and has free space."""
+    existing = next(folder for folder in (root, *root.parents) if folder.exists())
+    try:
+        with tempfile.NamedTemporaryFile(dir=existing, prefix=".jobc-probe-") as probe:  # others may write there
+            probe.write(b"\0" * PROBE_BYTES)
+            probe.flush()
+        yield Check(True, "root", f"run root {root} is writable")
+    except OSError as error:
+        hint = "set JOBC_RUN_ROOT to a writable folder with free space"
+        yield Check(False, "root", f"run root {root}: {error.strerror} in {existing}", hint)
+    space = os.statvfs(existing)
+    free_gib = space.f_bavail * space.f_frsize / 2**30
+    hint = "remove old runs or set JOBC_RUN_ROOT"
+    yield Check(free_gib >= LEAST_FREE_GIB, "space", f"{free_gib:.1f} GiB free there", hint, free_gib)
+    if space.f_files:  # some file systems do not count inodes
+        enough = space.f_favail >= LEAST_FREE_INODES
+        text = f"room for {'more than' if enough else 'only'} {min(space.f_favail, LEAST_FREE_INODES)} files there"
+        yield Check(enough, "inodes", text, hint)
+
+
+def check_data(folder: str | None) -> Iterator[Check | Same]:
+    """Check that the folder for data sets is readable, if the job names one."""
+    if not folder:
+        return
+    try:
+        entries = len(os.listdir(folder))
+    except OSError as error:
+        hint = "set storage.data to a folder that every node can read"
+        yield Check(False, "data", f"data folder {folder}: {error.strerror}", hint)
+        return
+    yield Check(True, "data", f"data folder {folder} is readable")
+    yield Same("data", f"data folder with {entries} entries", "copy the same data to every node, or use shared storage")
+
+
+def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Same]:
+    """Check that enough GPUs are free. found: GPUs of this node, None = only torch can tell"""
+    if found is None:
+        return
+    busy = [gpu for gpu in found if not gpu.is_free]
+    text = f"{len(found) - len(busy)} free GPU{'s' * (len(found) - len(busy) != 1)} of {len(found)}"
+    if len(found) - len(busy) >= wanted:
+        yield Check(True, "gpus", f"{text}, wanted: {wanted}")
+    elif len(found) < wanted:
+        yield Check(False, "gpus", f"GPUs seen by the driver: {len(found)}, wanted: {wanted}", gpus.HINT)
+    else:
+        hint = "check `nvidia-smi` or `rocm-smi --showpids` there; use other nodes, or kill leftovers of old runs"
+        yield Check(False, "gpus", f"{text}, wanted: {wanted}: {'; '.join(gpu.use for gpu in busy)}", hint)
+    kinds = sorted({gpu.name for gpu in found})
+    if kinds:
+        yield Same(
+            "gpu",
+            f"GPU {', '.join(kinds)}",
+            "choose nodes of one type with queue.nodelist or hosts; the slowest node limits the speed",
+        )
+
+
+def check_torch(wanted: int) -> Iterator[Check | Same]:
+    """Import torch in a subprocess and check its version and GPUs: a broken installation of torch is a common case."""
+    try:
+        process = subprocess.run(
+            [sys.executable, "-c", ASK_TORCH],
+            cwd="/",  # -c imports from the working directory first
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=TORCH_TIMEOUT_S,
+        )
+        version, path, devices, nccl = json.loads(process.stdout.splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        text, hint = (
+            f"torch: `import torch` took more than {TORCH_TIMEOUT_S} s",
+            "check whether the file system is slow",
+        )
+        yield Check(False, "torch", text, hint)
+        return
+    except (IndexError, ValueError):
+        why = (process.stderr.strip().splitlines() or ["no message"])[-1]
+        hint = f"install torch for {sys.executable}, or activate another environment"
+        yield Check(False, "torch", f"torch: {why}", hint)
+        return
+    yield Check(True, "torch", f"torch {version} at {Path(path).parent}")
+    yield Same("torch", f"torch {version}", SAME_ENVIRONMENT)
+    if nccl:
+        yield Same("nccl", f"NCCL {nccl}", SAME_ENVIRONMENT)
+    if wanted:
+        yield Check(devices >= wanted, "devices", gpus.text(devices, wanted), gpus.HINT)

@@ -1,0 +1,1 @@
+"""Start ranks: launchers, and the wrapper of each rank."""

@@ -1,0 +1,146 @@
+"""Complete the launch line of launch.sh: the run's addresses, and jobctl's wrapper around the command of a rank.
+
+In   words of the line, such as `torchrun --nnodes=2 -- python3 train.py`; `$JOBC_…` in options stands for a variable
+Out  the command of the launcher on this node
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from ..exit_codes import DATA_BROKEN
+from ..node.job_python import LAUNCH_MODULE, safe_path
+from ..node.node_failure import NodeFailure
+from ..node.node_settings import NodeSettings
+
+_VARIABLE = re.compile(r"\$(JOBC_[A-Z_]+)")
+_SINGLE = re.compile('distributed_type: "?NO"?')  # line of accelerate.yaml: one process, started without torchrun
+_OWN_DEEPSPEED = re.compile(r" *deepspeed_config_file: deepspeed\.json")
+_DEEPSPEED_OPTION = "--deepspeed_config_file"
+
+
+def split(line: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words of the launcher and those of the command. Raises NodeFailure."""
+    if "--" not in line or list(line).index("--") + 1 == len(line):
+        raise NodeFailure(DATA_BROKEN, "the launch line of launch.sh has no command after --", "compile the job again")
+    position = list(line).index("--")
+    return list(line[:position]), list(line[position + 1 :])
+
+
+def program(name: str, *words: str) -> list[str]:
+    """Return the command of a program of this jobctl."""
+    return [sys.executable, "-I", "-S", str(Path(sys.argv[0]).resolve()), name, *words]
+
+
+def rank_words(command: Sequence[str]) -> list[str]:
+    """Return the command of one rank, in its wrapper (rank.py)."""
+    python = [sys.executable] if command[0] == "python3" else [command[0]]
+    return program("rank", "--", *python, *command[1:])
+
+
+def launcher_words(
+    launcher: Sequence[str], command: Sequence[str], read: NodeSettings, environ: dict[str, str]
+) -> list[str]:
+    """Return the command of the launcher. Variables for it are added to `environ`. Raises NodeFailure."""
+    complete = _COMPLETE.get(launcher[0])
+    if complete is None:
+        title = f"the launch line of launch.sh begins with {launcher[0]}, which is not a known launcher"
+        raise NodeFailure(DATA_BROKEN, title, f"use one of {', '.join(_COMPLETE)}")
+    environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(read.grace_s)
+    environ["JOBC_IS_HEAD"] = str(int(_is_head(environ)))
+    words, waits = complete(launcher, rank_words(command), read, environ)
+    del environ["JOBC_IS_HEAD"]
+    if waits and not _is_head(environ):  # until node 0 answers; prints why when it does not
+        address, port = environ["JOBC_HEAD_ADDR"], environ["JOBC_HEAD_PORT"]
+        return program("reach", address, port, str(read.rendezvous_timeout_s), "--", *words)
+    return words
+
+
+def _is_head(environ: Mapping[str, str]) -> bool:
+    return environ["JOBC_NODE_RANK"] == "0"
+
+
+def _filled(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    return [_VARIABLE.sub(lambda match: environ.get(match[1], match[0]), word) for word in words]
+
+
+def _doubled(words: Sequence[str]) -> list[str]:
+    """Return the words for torchrun, which treats them as string.Template, where $$ is a dollar."""
+    return [word.replace("$", "$$") for word in words]
+
+
+def _torchrun(
+    launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
+) -> tuple[list[str], bool]:
+    environ.pop("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", None)  # ranks meet in the store of the agents, on node 0
+    options = _filled(launcher[1:], environ)
+    python = [sys.executable, *safe_path(), "-m", "torch.distributed.run"]
+    return [*python, *options, "--no-python", "--", rank[0], *_doubled(rank[1:])], True
+
+
+def _accelerate(
+    launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
+) -> tuple[list[str], bool]:
+    lines = Path(environ["JOBC_ARTIFACT"], "accelerate.yaml").read_text(errors="replace").splitlines()
+    words = rank if any(map(_SINGLE.fullmatch, lines)) else _doubled(rank)
+    options = list(launcher[2:])
+    if _DEEPSPEED_OPTION in options and not any(map(_OWN_DEEPSPEED.fullmatch, lines)):
+        position = options.index(_DEEPSPEED_OPTION)  # the file names another one
+        del options[position : position + 2]
+    python = [sys.executable, *safe_path(), "-m", "accelerate.commands.launch"]
+    # For distributed_type NO, one process for which accelerate sets none of these; else torchrun sets its own.
+    environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_WORLD_SIZE="1", GROUP_RANK="0")
+    environ.update(MASTER_ADDR=environ["JOBC_HEAD_ADDR"], MASTER_PORT=environ["JOBC_HEAD_PORT"])
+    return [*python, *_filled(options, environ), "--no_python", *words], True
+
+
+def _torch_distributed_launch(
+    launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
+) -> tuple[list[str], bool]:
+    python = [sys.executable, *safe_path(), "-m", LAUNCH_MODULE]
+    return [*python, *_filled(launcher[3:], environ), *_doubled(rank[3:])], True
+
+
+def _spawn(
+    launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
+) -> tuple[list[str], bool]:
+    return program("spawn", "--", *rank), False
+
+
+def _srun(
+    launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
+) -> tuple[list[str], bool]:
+    """srun has started the tasks of the other ranks; they wait for this one."""
+    return program("spawn", "--tasks", str(read.rendezvous_timeout_s), "--", *rank), False
+
+
+def _mpirun(
+    launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
+) -> tuple[list[str], bool]:
+    timeout_s = str(read.rendezvous_timeout_s)
+    words = program("mpi", "--rank", "--", *rank)
+    # of this node: mpirun itself would parse a lone `:`
+    environ["JOBC_MPI_RANK"] = f"cd -- {shlex.quote(os.getcwd())} && exec {shlex.join(words)}"
+    if interfaces := environ.get("GLOO_SOCKET_IFNAME"):
+        for name in ("OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"):
+            environ[name] = environ.get(name) or interfaces
+    if not _is_head(environ):
+        return program("mpi", "--node", timeout_s), False
+    hosts = [os.uname().nodename, *(f"jobc-{node}" for node in range(1, read.nodes))]  # no name needs to resolve
+    filled = _filled(launcher, {**environ, "JOBC_MPI_HOSTS": ",".join(f"{host}:{read.procs}" for host in hosts)})
+    return program("mpi", "--head", timeout_s, "--", *filled, "bash", "-c", 'eval "$JOBC_MPI_RANK"'), False
+
+
+_COMPLETE: dict[str, Callable[..., tuple[list[str], bool]]] = {
+    "torchrun": _torchrun,
+    "accelerate": _accelerate,
+    "python3": _torch_distributed_launch,
+    "spawn": _spawn,
+    "srun": _srun,
+    "mpirun": _mpirun,
+}

@@ -1,0 +1,199 @@
+"""Wrap one rank: write its log, forward its signals, and record its exit code.
+
+Usage  jobctl rank [--local-rank=N] -- COMMAND…     (torch.distributed.launch adds the option)
+In     RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.py
+Out    logs/rank_NN.log (global rank 0 also on stdout), state/rank_NN, exit/ATTEMPT/rank_NN, and the exit code
+
+torchrun and accelerate return 1 for any failed rank, so the exit code of the rank is read from the exit file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import MutableMapping
+
+from .. import exit_codes
+from ..run_folder.node_log import LossyLog, write_all
+from ..run_folder.run_folder import RunFolder, release_small, reserve_small, write_small
+from ..system import processes
+from ..system.signal_queue import SignalQueue
+from . import engine_variables, local_rank
+
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+REPEAT_S = 5.0  # launchers and schedulers repeat signals; repeats within this time count as one
+ENDING_ALL = {"TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE"}  # set by launchers that end all ranks when one has failed
+DRAIN_S = 1.0  # to read the output that is still in the pipe when the rank has ended
+
+
+def main(argv: list[str]) -> int:
+    """Run the rank and return the exit code for the launcher."""
+    launcher_arguments, command = local_rank.split(argv)
+    command = local_rank.insert(command, launcher_arguments)
+    signals = SignalQueue((*FORWARDED, signal.SIGCHLD))
+    processes.die_with_parent()
+    try:
+        number_by_place(os.environ)
+        engine_variables.make_consistent(os.environ)
+        rank = Rank(RunFolder.from_environment(), int(os.environ["RANK"]), command)
+        return rank.run(signals)
+    except (KeyError, ValueError) as error:
+        print(f"jobc: rank wrapper: incomplete environment: {error}", file=sys.stderr)
+        return exit_codes.DATA_BROKEN
+    except OSError as error:
+        print(f"jobc: rank {os.environ['RANK']}: cannot write to the run folder: {error}", file=sys.stderr)
+        return exit_codes.CRASHED
+
+
+def number_by_place(environment: MutableMapping[str, str]) -> None:
+    """Renumber the rank by its node's position in the job if torchrun has numbered the nodes differently.
+
+    The c10d rendezvous sorts nodes by address (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, 2.4 to 2.13)
+    and ignores --node-rank: rank 0 would not be on node 0, and might be on a different node after a restart.
+    All ranks are then clients of the agents' store, so any numbering works.
+
+    Raises:
+        ValueError: the agents do not share their store, so torchrun's rank 0 must host one.
+    """
+    node, group = environment.get("JOBC_NODE_RANK"), environment.get("GROUP_RANK")
+    if "TORCHELASTIC_RUN_ID" not in environment or node is None or group == node:
+        return
+    if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        raise ValueError("this torch does not share torchrun's store with the ranks; set rendezvous.backend=static")
+    rank = int(node) * int(environment["LOCAL_WORLD_SIZE"]) + int(environment["LOCAL_RANK"])
+    environment.update({"GROUP_RANK": node, "RANK": str(rank), "ROLE_RANK": str(rank)})
+
+
+class Rank:
+    """One rank of one attempt, from its start to its exit file."""
+
+    def __init__(self, run: RunFolder, rank: int, command: list[str]) -> None:
+        self.run_folder, self.rank, self.command = run, rank, command
+        run.rank_exit(rank).unlink(missing_ok=True)  # left by an earlier start in place
+        reserve_small(run.rank_exit(rank))
+        self.log = run.open_log(run.rank_log(rank), f"rank {rank}")
+        self.lossy_log = LossyLog(self.log)
+        self.began, self.first_output = int(time.time()), 0  # seconds since 1970; status reports them
+        self.forwarded: dict[int, float] = {}  # signal -> when it was last sent, monotonic seconds
+
+    def run(self, signals: SignalQueue) -> int:
+        output, pipe = self.log, None
+        if self.rank == 0:
+            pipe, output = os.pipe()
+        try:
+            child = processes.start(self.command, output, blocked=blocked_at_first(self.command))
+        except OSError as error:
+            return self._could_not_start(error)
+        if pipe is not None:
+            os.close(output)
+        self._write_state()
+        status = self._attend(child, pipe, signals)
+        code, reason = meaning(status, self.forwarded, self.run_folder.stop_mark.exists())
+        return self._leave(code, reason, status)
+
+    def _attend(self, child: int, pipe: int | None, signals: SignalQueue) -> int:
+        """Forward signals and output until the child ends; return its exit code, -N = killed by signal N."""
+        while True:
+            arrived, readable = signals.wait(60, *([pipe] if pipe is not None else []))
+            for number in arrived:
+                self._forward(child, number)
+            if pipe is not None and readable and not self._copy(pipe):
+                pipe = None
+            if signal.SIGCHLD in arrived:
+                for pid, status in processes.reap():
+                    if pid == child:
+                        self._drain(pipe, signals)
+                        return status
+
+    def _forward(self, child: int, number: int) -> None:
+        now = time.monotonic()
+        if number not in FORWARDED or now - self.forwarded.get(number, -REPEAT_S) < REPEAT_S:
+            return
+        self.forwarded[number] = now
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, number)
+            if number in ENDING:
+                os.kill(child, signal.SIGCONT)  # a stopped process would not get the signal; Slurm sends both too
+        with contextlib.suppress(OSError):
+            self._write_state()
+
+    def _copy(self, pipe: int) -> bool:
+        """Copy one chunk of output to the log and to stdout; return False at its end."""
+        piece = os.read(pipe, 65536)
+        self.lossy_log.write(piece)
+        if piece and not self.first_output:
+            self.first_output = int(time.time())
+            with contextlib.suppress(OSError):
+                self._write_state()
+        with contextlib.suppress(OSError):  # a closed terminal must not end the training
+            write_all(sys.stdout.fileno(), piece)
+        return bool(piece)
+
+    def _drain(self, pipe: int | None, signals: SignalQueue) -> None:
+        """Copy the output written before the end. Does not wait: a daemon of the rank may keep the pipe open."""
+        deadline = time.monotonic() + DRAIN_S
+        while pipe is not None and time.monotonic() < deadline:
+            _, readable = signals.wait(0, pipe)
+            if not readable or not self._copy(pipe):
+                return
+
+    def _could_not_start(self, error: OSError) -> int:
+        line = f"jobc: rank {self.rank}: cannot start {self.command[:1]}: {error.strerror}\n".encode()
+        write_all(self.log, line)
+        if self.rank == 0:
+            write_all(sys.stdout.fileno(), line)
+        return self._leave(exit_codes.DATA_BROKEN, f"cannot start the command: {error.strerror}", 127)
+
+    def _leave(self, code: int, reason: str, status: int) -> int:
+        """Write the exit file; return the exit code for the launcher."""
+        raw = {"signal": -status} if status < 0 else {"status": status}
+        keys = {**raw, "node": os.environ.get("JOBC_NODE_RANK", ""), "time_ns": time.time_ns(), "reason": reason}
+        write_small(self.run_folder.rank_exit(self.rank), str(code), keys)
+        release_small(self.run_folder.rank_exit(self.rank))
+        if code == exit_codes.PREEMPTED and ENDING_ALL & os.environ.keys():
+            return 0  # else the launcher kills ranks that still save: torchrun after 30 s, mpirun sooner
+        return code
+
+    def _write_state(self) -> None:
+        keys: dict[str, object] = {
+            "pid": os.getpid(),
+            "start_ticks": processes.start_ticks(os.getpid()),
+            "attempt": self.run_folder.attempt,
+            "node": os.environ.get("JOBC_NODE_RANK", ""),
+            "began": self.began,
+        }
+        if self.first_output:
+            keys["first_output"] = self.first_output
+        if self.forwarded:
+            keys["signalled"] = " ".join(signal.Signals(number).name for number in self.forwarded)
+        write_small(self.run_folder.rank_state(self.rank), keys=keys)
+
+
+def blocked_at_first(command: list[str]) -> tuple[int, ...]:
+    """Return the signals to block at start: SIGINT for jobc's trainer and smoke test, until StopSignals handles it."""
+    ours = command[1:3] in (["-m", "jobc_trainer"], ["-m", "jobc_trainer.smoke"])
+    return (signal.SIGINT,) if ours else ()
+
+
+def meaning(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[int, str]:
+    """Return the exit code and the reason of a rank.
+
+    status:    exit status, or -N = killed by signal N, as os.waitstatus_to_exitcode returns it
+    forwarded: signals that the wrapper forwarded; a rank that one of them ended obeyed (a shell returns 128 + N)
+    stopped:   whether the stop mark exists: then the run must not be requeued
+    """
+    stop = exit_codes.DONE if stopped else exit_codes.PREEMPTED
+    for number in forwarded:
+        if status in (-number, 128 + number):
+            return stop, f"ended by {signal.Signals(number).name}, as requested"
+    if status == -signal.SIGKILL:
+        return exit_codes.CRASHED, exit_codes.KILLED
+    if status == exit_codes.PREEMPTED:
+        return stop, "exit status 75"
+    if status in exit_codes.PRIORITY:
+        return status, f"exit status {status}"
+    return exit_codes.CRASHED, exit_codes.with_usual_cause(status)

@@ -1,0 +1,91 @@
+"""Launch the ranks of this node without torch: start them with torchrun's environment and end them together.
+
+Usage  jobctl spawn -- COMMAND…               run COMMAND JOBC_PROCS times
+       jobctl spawn --tasks SECONDS -- COMMAND…  run it once: srun has started a task for each of the other ranks
+       jobctl spawn --task N SECONDS -- COMMAND…  in such a task: COMMAND is the rank of task N (tasks.py)
+In     JOBC_NODES JOBC_PROCS JOBC_NODE_RANK JOBC_HEAD_ADDR JOBC_HEAD_PORT JOBC_GRACE_S
+       SECONDS  timeout for the tasks of a node to find each other
+Out    the exit code of the rank that failed first, or 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import time
+from collections.abc import Mapping
+
+from .. import exit_codes
+from ..system import processes
+from ..system.signal_queue import SignalQueue
+from .tasks import PASSED_ON, OtherTasks, run_task
+
+MOST_GRACE_S = 30  # for ranks to exit after another rank failed, as in torchrun
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code. A rank that exits with 75 ends no other rank: they save together, and each may finish."""
+    index = argv.index("--")
+    parser = argparse.ArgumentParser(prog="spawn.py", description="starts the ranks of this node")
+    parser.add_argument("--tasks", type=float, metavar="SECONDS", help="the engine starts the others")
+    parser.add_argument("--task", type=float, nargs=2, metavar=("N", "SECONDS"), help="this is one of those")
+    options, command = parser.parse_args(argv[:index]), argv[index + 1 :]
+    if options.task:
+        return run_task(command, int(options.task[0]), options.task[1])
+    signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])
+    processes.die_with_parent()
+    environments = dict(enumerate(ranks(os.environ)))
+    mine = [0] if options.tasks is not None else list(environments)
+    children = {processes.start(command, environ={**os.environ, **environments.pop(rank)}) for rank in mine}
+    return attend(children, OtherTasks(environments, options.tasks) if environments else None, signals)
+
+
+def attend(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -> int:
+    """Wait until all ranks have ended; return the exit code of the first that failed, or 0.
+
+    children: pids of the ranks that this process started
+    """
+    failed, deadline = 0, float("inf")
+    while children or tasks:
+        pause_s = min(max(deadline - time.monotonic(), 0.1), 1 if tasks and tasks.missing else 60)
+        arrived, readable = signals.wait(pause_s, *(tasks.descriptors() if tasks else ()))
+        for number in arrived:
+            if number in PASSED_ON:
+                _send(children, tasks, number)
+        ended = tasks.serve(readable) if tasks else []
+        for pid, status in processes.reap():
+            children.discard(pid)
+            ended.append(status if status >= 0 else exit_codes.CRASHED)
+        for status in ended:
+            if status not in (exit_codes.DONE, exit_codes.PREEMPTED) and not failed:
+                failed = status
+                deadline = time.monotonic() + min(int(os.environ["JOBC_GRACE_S"]), MOST_GRACE_S)
+                _send(children, tasks, signal.SIGTERM)
+        if time.monotonic() > deadline:
+            _send(children, tasks, signal.SIGKILL)
+    return failed
+
+
+def ranks(node: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the environment variables of each rank of this node."""
+    nodes, procs, node_rank = (int(node[name]) for name in ("JOBC_NODES", "JOBC_PROCS", "JOBC_NODE_RANK"))
+    return [
+        {
+            "RANK": str(node_rank * procs + local_rank),
+            "LOCAL_RANK": str(local_rank),
+            "WORLD_SIZE": str(nodes * procs),
+            "LOCAL_WORLD_SIZE": str(procs),
+            "GROUP_RANK": str(node_rank),
+            "MASTER_ADDR": node["JOBC_HEAD_ADDR"],
+            "MASTER_PORT": node["JOBC_HEAD_PORT"],
+        }
+        for local_rank in range(procs)
+    ]
+
+
+def _send(children: set[int], tasks: OtherTasks | None, number: int) -> None:
+    for pid in children:  # children that are not reaped yet: their pids cannot have been reused
+        os.kill(pid, number)
+    if tasks:
+        tasks.send(number)

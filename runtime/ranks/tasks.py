@@ -1,0 +1,163 @@
+"""Connect the tasks of one node if the engine itself (srun) starts a task for each rank.
+
+Task 0 is the node's launcher: it starts rank 0 of the node and listens on a socket of this machine. Every other task
+connects, receives the environment of its rank, starts the rank as its child, forwards the signals that it receives, and
+reports how the rank ended. The connection replaces the parent-death signal: if either end dies, the other end notices
+at once.
+
+    launcher → task   the environment of the rank as a line of JSON; then one byte for each signal; its end = kill
+    task → launcher   a line with its local rank; then a line with the rank's exit code; its end = the task has died
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Mapping
+
+from .. import exit_codes
+from ..run_folder.run_folder import RunFolder
+from ..system import processes
+from ..system.signal_queue import SignalQueue
+
+PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # sent to all processes of a machine or job
+RETRY_S = 0.1
+ANSWER_S = 5.0  # for a task that has connected to send its local rank
+
+
+class OtherTasks:
+    """The other tasks of this node, for its launcher. environments: environment of each rank, by local rank."""
+
+    def __init__(self, environments: Mapping[int, Mapping[str, str]], timeout_s: float) -> None:
+        self.missing = dict(environments)
+        self.deadline = time.monotonic() + timeout_s
+        self.connected: dict[socket.socket, int] = {}
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(address())
+        self.listener.listen(len(self.missing))
+
+    def __bool__(self) -> bool:
+        """Return whether a rank has not ended."""
+        return bool(self.missing or self.connected)
+
+    def descriptors(self) -> list[int]:
+        return [self.listener.fileno(), *(connection.fileno() for connection in self.connected)]
+
+    def serve(self, readable: list[int]) -> list[int]:
+        """Accept new tasks, and return the exit codes of ranks that have ended."""
+        ended = [self._end_of(task) for task in list(self.connected) if task.fileno() in readable]
+        if self.listener.fileno() in readable:
+            self._let_in()
+        if self.missing and time.monotonic() > self.deadline:
+            print(f"jobc: these tasks of the node have not started: {sorted(self.missing)}", file=sys.stderr)
+            self.missing.clear()
+            ended.append(exit_codes.CRASHED)
+        return ended
+
+    def _let_in(self) -> None:
+        task, _ = self.listener.accept()
+        task.settimeout(ANSWER_S)
+        words = _line(task) if _is_mine(task) else b""
+        local_rank = int(words) if words.isdigit() else -1
+        if local_rank not in self.missing:
+            task.close()
+            return
+        with contextlib.suppress(OSError):  # the task died: the connection ends
+            task.sendall(json.dumps(self.missing[local_rank]).encode() + b"\n")
+        del self.missing[local_rank]
+        self.connected[task] = local_rank
+
+    def _end_of(self, task: socket.socket) -> int:
+        code = _line(task)
+        del self.connected[task]
+        task.close()
+        return int(code) if code else exit_codes.CRASHED
+
+    def send(self, number: int) -> None:
+        """Send a signal to every running rank. Ranks that have not started yet will not be started."""
+        self.missing.clear()
+        for task in self.connected:
+            with contextlib.suppress(OSError):
+                task.sendall(bytes([number]))
+
+
+def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
+    """Run the rank of this task for the node's launcher; return its exit code."""
+    signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])
+    processes.become_subreaper()
+    launcher = _connect(timeout_s, signals)
+    if launcher is None:
+        print(f"jobc: task {local_rank}: task 0 of this node has not started the ranks", file=sys.stderr)
+        return exit_codes.RENDEZVOUS_FAILED
+    launcher.sendall(f"{local_rank}\n".encode())
+    environment = _line(launcher)
+    if not environment:
+        return exit_codes.CRASHED  # the node already ends
+    rank = processes.start(command, environ={**os.environ, **json.loads(environment)})
+    code = _attend(rank, launcher, signals)
+    processes.kill_descendants(os.getpid())  # a daemon of the rank, or all of it
+    with contextlib.suppress(OSError):
+        launcher.sendall(f"{code}\n".encode())
+    return code
+
+
+def _attend(rank: int, launcher: socket.socket, signals: SignalQueue) -> int:
+    """Forward signals until the rank or the launcher has ended; return the exit code."""
+    while True:
+        arrived, readable = signals.wait(60, launcher.fileno())
+        numbers = [number for number in arrived if number in PASSED_ON]
+        if readable:
+            sent = launcher.recv(64)
+            if not sent:
+                return exit_codes.CRASHED
+            numbers += sent
+        for pid, status in processes.reap():
+            if pid == rank:
+                return status if status >= 0 else exit_codes.CRASHED
+        for number in numbers:
+            os.kill(rank, number)  # our own child, not reaped yet
+
+
+def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket | None:
+    """Connect to the launcher of this node; return None on timeout, or if the node has recorded its end."""
+    run, node = RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"])
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline and not run.node_exit(node).exists():
+        launcher = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with contextlib.suppress(ConnectionRefusedError, FileNotFoundError):
+            launcher.connect(address())
+            if _is_mine(launcher):
+                return launcher
+        launcher.close()
+        if signals.wait(RETRY_S)[0]:  # asked to end before it began
+            break
+    return None
+
+
+def address() -> str:
+    """Return the node's socket address: abstract (unix(7)), so that no file or earlier run can replace it."""
+    names = ("JOBC_RUN_DIR", "JOBC_ATTEMPT", "JOBC_NODE_RANK", "JOBC_JOB_ID")
+    return "\0jobc-" + hashlib.sha256("\n".join(os.environ[name] for name in names).encode()).hexdigest()[:32]
+
+
+def _is_mine(connection: socket.socket) -> bool:
+    """Return whether the peer is a process of this user, because an abstract socket has no permissions."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, user, _ = struct.unpack("3i", credentials)
+    return bool(user == os.geteuid())
+
+
+def _line(connection: socket.socket) -> bytes:
+    """Read one line and return it without its newline; b"" if the peer closed the connection."""
+    received = b""
+    with contextlib.suppress(OSError):
+        while not received.endswith(b"\n") and (byte := connection.recv(1)):
+            received += byte
+    return received[:-1] if received.endswith(b"\n") else b""

@@ -1,0 +1,97 @@
+"""Find and link the copies of the artifact in a run folder: RUN/artifact/ATTEMPT is a folder, or a relative symbolic
+link, such as 2 -> 0, to the folder of an earlier attempt that has the same files.
+
+A link with any other target is ignored, because jobc did not make it. Programs get the number of the attempt in
+JOBC_ATTEMPT: the resolved path of an artifact has that of an earlier one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import filecmp
+import os
+import re
+import stat
+from pathlib import Path
+
+JOB_FILE = ".jobc/job.json"  # relative to the artifact
+_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
+
+
+def numbers_of_copies(run: str | os.PathLike[str]) -> dict[int, int]:
+    """Return, for each attempt of a run, the number of the folder that has its artifact."""
+    folders, links = set(), {}
+    try:
+        with os.scandir(os.path.join(run, "artifact")) as entries:
+            for entry in entries:
+                if not _NUMBER.fullmatch(entry.name):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.add(int(entry.name))
+                elif entry.is_symlink():
+                    links[int(entry.name)] = os.readlink(entry.path)
+    except OSError:
+        return {}
+    targets = {attempt: int(target) for attempt, target in links.items() if _NUMBER.fullmatch(target)}
+    return {
+        **{number: number for number in folders},
+        **{attempt: number for attempt, number in targets.items() if number < attempt and number in folders},
+    }
+
+
+def copy_of(run: Path, attempt: int) -> Path | None:
+    """Return the folder that has the artifact of an attempt; None if there is none."""
+    number = numbers_of_copies(run).get(attempt)
+    return None if number is None else run / "artifact" / str(number)
+
+
+def newest_attempt_from(copy: Path) -> int | None:
+    """Return the newest attempt that starts from this copy, RUN/artifact/NUMBER; None if it is not in a run."""
+    if copy.parent.name != "artifact" or not (copy.parent.parent / "state/run").is_file():
+        return None
+    numbers = numbers_of_copies(copy.parent.parent)
+    return max((attempt for attempt, number in numbers.items() if str(number) == copy.name), default=None)
+
+
+def link_attempt(run: Path, attempt: int, number: int) -> bool:
+    """Make RUN/artifact/ATTEMPT a link to the folder with that number. Return False if that is not possible: the name
+    is taken, or the file system has no symbolic links.
+    """
+    try:
+        os.symlink(str(number), run / "artifact" / str(attempt))
+    except OSError:
+        return False
+    return True
+
+
+def link_unchanged(run: Path, attempt: int, artifact: Path) -> bool:
+    """Make RUN/artifact/ATTEMPT a link to the copy of the attempt before it, if that copy has the files of this
+    artifact. Return whether it is one. Every byte is compared, because copies can be edited.
+    """
+    numbers = numbers_of_copies(run)
+    number = numbers.get(max((earlier for earlier in numbers if earlier < attempt), default=-1))
+    if number is None:
+        return False
+    with contextlib.suppress(OSError):
+        owner = os.stat(run).st_uid
+        return _is_equal(artifact, run / "artifact" / str(number), owner) and link_attempt(run, attempt, number)
+    return False
+
+
+def _is_equal(artifact: Path, copy: Path, owner: int) -> bool:
+    """Return whether both folders have the same files and folders, and all in the copy belong to the owner of the run:
+    another user could change a file after this comparison. Links and special files make them different. Raises OSError.
+    """
+    if os.lstat(copy).st_uid != owner or sorted(os.listdir(artifact)) != sorted(os.listdir(copy)):
+        return False
+    for name in os.listdir(copy):
+        ours, theirs = os.lstat(artifact / name), os.lstat(copy / name)
+        if theirs.st_uid != owner or stat.S_IFMT(ours.st_mode) != stat.S_IFMT(theirs.st_mode):
+            return False
+        if stat.S_ISDIR(theirs.st_mode):
+            is_equal = _is_equal(artifact / name, copy / name, owner)
+        else:
+            is_equal = stat.S_ISREG(theirs.st_mode) and filecmp.cmp(artifact / name, copy / name, shallow=False)
+        if not is_equal:
+            return False
+    return True

@@ -1,0 +1,116 @@
+"""Remove folders of this user, such as old runs, without following a symbolic link or leaving the file system.
+
+In   a path whose last part is not a link. The folder is first renamed to `.NAME.removed`, so that a kill leaves no
+     half-removed folder under its name; the next call on the hidden folder removes the rest.
+Out  OSError for what could not be removed
+
+Everything in the folder is opened relative to its parent, which is held open, so that another user who can write there
+cannot redirect the removal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from .run import is_mine
+
+PREFIX, SUFFIX = ".", ".removed"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def hidden_name(name: str) -> str:
+    return f"{PREFIX}{name}{SUFFIX}"
+
+
+def original_name(hidden: str) -> str:
+    """Return the original name of a hidden folder; "" if the folder is not hidden."""
+    is_hidden = hidden.startswith(PREFIX) and hidden.endswith(SUFFIX)
+    return hidden[len(PREFIX) : -len(SUFFIX)] if is_hidden else ""
+
+
+def erase(folder: Path) -> None:
+    """Remove a folder of this user and everything in it. Raises OSError."""
+    with _opened(folder.parent) as parent:
+        found = os.stat(folder.name, dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISDIR(found.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+        if not is_mine(folder):
+            raise PermissionError(errno.EPERM, "belongs to another user", str(folder))
+        name = folder.name
+        if not original_name(name):
+            name = hidden_name(name)
+            os.rename(folder.name, name, src_dir_fd=parent, dst_dir_fd=parent)
+        if not os.path.samestat(found, os.stat(name, dir_fd=parent, follow_symlinks=False)):
+            raise OSError(errno.ESTALE, "was replaced while it was being removed", str(folder))
+        remove_tree(name, parent)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder that nobody else uses, without renaming it first. Raises OSError."""
+    with _opened(folder.parent) as parent:
+        remove_tree(folder.name, parent)
+
+
+def remove_tree(name: str, parent: int) -> None:
+    """Remove a folder of any depth from the open folder `parent`. Raises OSError at the first failure."""
+    here, above, names = _open_folder(name, parent), [os.fstat(parent)], [name]
+    device = os.fstat(here).st_dev
+    try:
+        while names:
+            subfolder = _remove_files(here)
+            if subfolder is not None:
+                above.append(os.fstat(here))
+                here = _move(here, _open_folder(subfolder, here))
+                names.append(subfolder)
+                if os.fstat(here).st_dev != device:
+                    raise OSError(errno.EXDEV, "has a mount point")
+            else:
+                here = _move(here, os.open("..", _FOLDER, dir_fd=here))
+                if not os.path.samestat(above.pop(), os.fstat(here)):
+                    raise OSError(errno.ESTALE, "was moved while it was being removed")
+                os.rmdir(names.pop(), dir_fd=here)
+    finally:
+        os.close(here)
+
+
+def _open_folder(name: str, parent: int) -> int:
+    """Open a folder and make it writable, because the copies of code and artifact in a run are read-only."""
+    folder = os.open(name, _FOLDER, dir_fd=parent)
+    mode = os.fstat(folder).st_mode
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        with contextlib.suppress(OSError):
+            os.fchmod(folder, mode | stat.S_IRWXU)
+    return folder
+
+
+def _move(here: int, there: int) -> int:
+    os.close(here)
+    return there
+
+
+def _remove_files(folder: int) -> str | None:
+    """Remove files until there is a subfolder, and return its name; None if the folder is empty."""
+    has_entries = True
+    while has_entries:  # a scan may miss entries while others are removed
+        has_entries = False
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    return entry.name
+                os.unlink(entry.name, dir_fd=folder)
+                has_entries = True
+    return None
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

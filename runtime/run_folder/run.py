@@ -1,0 +1,353 @@
+"""Read a run folder: attempts, nodes, exit codes, last steps. Writes only state/.now.
+
+The files are untrusted, because another user may have written them. An invalid field counts as empty.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import os
+import pwd
+import re
+import shlex
+import time
+from collections.abc import Callable
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import NamedTuple
+
+from ..exit_codes import PRIORITY
+from ..system.machine import identity
+from ..system.processes import is_running
+from ..system.text import one_line
+from ..system.untrusted_files import Unreadable, open_regular
+from ..system.values import number, read_keys, read_text
+from .artifact_copies import numbers_of_copies
+
+SILENT_S = 90  # a supervisor that has not touched its file for this long is dead or has lost its storage
+QUIET_S = 30  # status reports a supervisor that has not touched its file for this long
+METRICS_BYTES = 16384  # read from the end of a metrics file
+_NODE = re.compile("node_[0-9]{1,9}")
+_STEP = re.compile(r'"step": *([0-9]{1,18})\b')
+_LOSS = re.compile(r'"loss[a-z_]*": *([-+]?[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,4})?)')
+
+
+class Progress(NamedTuple):
+    """The last step in the metrics of a rank."""
+
+    step: int
+    loss: float
+
+    def __str__(self) -> str:
+        return f"step {self.step}, loss {self.loss:.4g}"
+
+
+class Process:
+    """A process that a file describes: `key=value` lines with host, boot, pid_namespace, pid and start_ticks."""
+
+    def __init__(self, path: Path) -> None:
+        keys = self.keys = read_keys(path)
+        self.path = path
+        self.host = keys.get("host", "")
+        self.boot, self.pid_namespace = keys.get("boot", ""), keys.get("pid_namespace", "")
+        self.pid, self.start_ticks = self._number("pid"), self._number("start_ticks")
+        self.ended, self.exit = self._number("ended"), self._number("exit")
+
+    def _number(self, key: str) -> int | None:
+        return number(self.keys.get(key, ""))
+
+    def place(self, here: dict[str, str]) -> str:
+        """Return where the process is: here, beside (another PID namespace of this kernel), away, or unknown (not in
+        the file).
+
+        here: machine.identity()
+        """
+        if self.host != here["host"]:
+            return "away"
+        if not self.pid_namespace:
+            return "unknown"
+        if self.boot != here.get("boot"):
+            return "away"
+        return "here" if self.pid_namespace == here.get("pid_namespace") else "beside"
+
+    def where(self) -> str:
+        """Describe where the process runs, if it is not visible from here."""
+        here, host = machine(), one_line(self.host)
+        if self.place(here) == "beside":
+            return f"in another container on {host}"
+        if self.host == here["host"]:
+            return f"on another machine named {host}, or before this one was restarted"
+        return f"on {host}"
+
+    def is_running(self) -> bool:
+        return self.pid is not None and self.start_ticks is not None and is_running(self.pid, self.start_ticks)
+
+    def status(self, here: dict[str, str], get_silent_s: Callable[[], float | None]) -> str:
+        """Return up (runs here), elsewhere (probably runs), ended, dead (certain), or silent (dead or without storage).
+
+        get_silent_s: returns the seconds since it touched the file; None = unknown. Called only if needed
+        """
+        if self.ended is not None:
+            return "ended"
+        over = "dead" if self.exit is None else "ended"
+        location = self.place(here)
+        if location in ("here", "unknown") and self.is_running():
+            return "up"
+        if location == "here":
+            return over
+        lock = _lock_state(Path(f"{self.path}.lock"))
+        if lock == "held":
+            return "elsewhere"
+        if location == "unknown" or (location, lock) == ("beside", "free"):
+            return over
+        silent_s = get_silent_s()
+        return "silent" if silent_s is not None and silent_s > SILENT_S else "elsewhere"
+
+
+class Node(Process):
+    """The state file of one node, which its supervisor writes, locks, and touches every few seconds (peers.py)."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.name = path.name[5:]  # with a leading zero
+        self.number = int(self.name)
+        self.reason = self.keys.get("reason", "")
+        self.started, self.attempt = self._number("started"), self._number("attempt")
+        self.first_rank = self._number("first_rank") or 0
+        self.idle_since = self._number("idle_since")  # set only while its ranks may hang, like the next two
+        self.idle_ranks, self.left_ranks = self.keys.get("idle_ranks", ""), self.keys.get("left_ranks", "")
+
+
+class Run:
+    """One run: RUN_ROOT/JOB/ID."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.id = path, path.name
+        self._now: float | None = None
+        self._nodes: list[Node] | None = None
+
+    @property
+    def attempt(self) -> int | None:
+        """Number of the newest attempt; None if there is none."""
+        return max(numbers_of_copies(self.path), default=None)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether a user stopped the run."""
+        return os.path.lexists(f"{self.path}/control/STOP")
+
+    @property
+    def is_mine(self) -> bool:
+        return is_mine(self.path)
+
+    def nodes(self) -> list[Node]:
+        """Return the state files of the nodes, ordered by name. They are read once."""
+        if self._nodes is None:
+            self._nodes = self._read_nodes()
+        return self._nodes
+
+    def _read_nodes(self) -> list[Node]:
+        try:
+            names = sorted(filter(_NODE.fullmatch, os.listdir(f"{self.path}/state")))
+        except OSError:
+            return []
+        paths = [self.path / f"state/{name}" for name in names]
+        return [Node(path) for path in paths if os.path.isfile(path)]
+
+    def silent_s(self, node: Node) -> float | None:
+        """Return the seconds since the node's supervisor touched its file, by the storage's clock; None if unknown."""
+        try:
+            return self.storage_time() - node.path.stat().st_mtime
+        except OSError:
+            return None
+
+    def storage_time(self) -> float:
+        """Return the storage's time in seconds since 1970; in the folder of another user, this machine's time.
+
+        Raises OSError if state/.now cannot be written.
+        """
+        if self._now is None:
+            self._now = self._touch() if self.is_mine else time.time()
+        return self._now
+
+    def _touch(self) -> float:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(self.path / "state/.now", flags, 0o666)
+        try:
+            os.utime(descriptor)
+            return os.fstat(descriptor).st_mtime
+        finally:
+            os.close(descriptor)
+
+    def statuses(self) -> dict[int, str]:
+        """Return the status of each node, by node number."""
+        this_machine = machine()
+        return {node.number: node.status(this_machine, partial(self.silent_s, node)) for node in self.nodes()}
+
+    def is_live(self) -> bool:
+        """Return whether a node is up, or is on another machine and has not ended."""
+        return any(status in ("up", "elsewhere") for status in self.statuses().values())
+
+    def exit_codes(self) -> dict[str, int]:
+        """Return the exit codes that were recorded in the newest attempt, by file name: `first` or `node_NN`."""
+        folder = self.path / "exit" / str(self.attempt)
+        codes = {}
+        with contextlib.suppress(OSError):
+            for name in os.listdir(folder):
+                if name == "first" or name.startswith("node_"):
+                    code = number(read_text(folder / name).split("\n")[0])
+                    if code is not None:
+                        codes[name] = code
+        return codes
+
+    def ended_nodes(self) -> int:
+        """Return how many nodes recorded an exit code in the newest attempt."""
+        try:
+            return sum(name.startswith("node_") for name in os.listdir(self.path / "exit" / str(self.attempt)))
+        except OSError:
+            return 0
+
+    def first_failure(self) -> dict[str, str]:
+        """Return `node` and `reason` of the node that failed first in the newest attempt; {} if none failed."""
+        path = self.path / "exit" / str(self.attempt) / "first"
+        if not os.path.isfile(path):
+            return {}
+        keys = read_keys(path)
+        node = number(keys.get("node", ""))
+        return {"node": "?" if node is None else str(node), "reason": keys.get("reason", "")}
+
+    def progress(self, rank: int) -> Progress | None:
+        """Return the last step and loss in the rank's metrics; None if there are none. Ignores an incomplete line."""
+        try:
+            with open_regular(f"{self.path}/metrics/rank_{rank:02}.jsonl", follow=False) as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(max(0, size - METRICS_BYTES))
+                lines = file.read(METRICS_BYTES).decode(errors="replace").split("\n")
+        except (Unreadable, OSError):
+            return None
+        return last_progress(lines)
+
+    def created(self) -> float:
+        """Return when the newest attempt was created, seconds since 1970."""
+        try:
+            return os.stat(f"{self.path}/artifact").st_mtime
+        except OSError:
+            return 0.0
+
+
+def utc(seconds: int) -> str:
+    """Return a time, given in seconds since 1970, as `YYYY-MM-DD HH:MM:SS UTC`."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return "an unknown time"
+
+
+@lru_cache
+def machine() -> dict[str, str]:
+    """Return the identity of this machine, as written in state files."""
+    return identity()
+
+
+def last_progress(lines: list[str]) -> Progress | None:
+    """Return the last step and loss in lines of metrics; None if there are none. An incomplete line is ignored."""
+    for line in reversed(lines):
+        step, loss = _STEP.search(line), _LOSS.search(line)
+        if line.endswith("}") and step and loss:
+            with contextlib.suppress(ValueError):
+                value = float(loss.group(1))
+                if math.isfinite(value):  # JSON has no NaN or Inf
+                    return Progress(int(step.group(1)), value)
+    return None
+
+
+def worst_code(codes: list[int]) -> int | None:
+    """Return the exit code with the highest priority; None without codes. An unknown code counts as a crash (1)."""
+    return min((code if code in PRIORITY else 1 for code in codes), key=PRIORITY.index, default=None)
+
+
+def is_mine(path: Path) -> bool:
+    """Return whether the file belongs to this user, or to the user to whom the storage assigns this user's files.
+
+    NFS with root_squash or all_squash, and CIFS, change the owner of each new file.
+    """
+    try:
+        owner = path.stat().st_uid
+    except OSError:
+        return False
+    return owner == os.geteuid() or owner == _owner_of_new_files(path.parent)
+
+
+@lru_cache(maxsize=64)
+def _owner_of_new_files(folder: Path) -> int:
+    """Return the user id that owns a new file in the folder. Cached, because there may be a thousand runs in it."""
+    probe = folder / f".jobc-owner.{os.getpid()}.{int.from_bytes(os.urandom(4), 'big')}"
+    try:
+        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return os.geteuid()
+    try:
+        return os.fstat(descriptor).st_uid
+    finally:
+        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            probe.unlink()
+
+
+def owner_of(path: Path) -> str:
+    """Return the name of the file's owner, or `uid N`."""
+    try:
+        uid = path.stat().st_uid
+    except OSError:
+        return "an unknown user"
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
+def verb_words(artifact: Path, verb: str) -> str:
+    """Return the command that runs a verb of an artifact, for a shell."""
+    return f"{shell_word(str(artifact / 'jobctl'))} {verb}"
+
+
+def shell_word(text: str) -> str:
+    """Quote the text as one shell word; as bash's $'…' if it has control characters."""
+    if text.isprintable():
+        return shlex.quote(text)
+    return f"$'{''.join(map(_escaped, text))}'"
+
+
+def _escaped(letter: str) -> str:
+    code = ord(letter)
+    if letter in "\\'":
+        return f"\\{letter}"
+    if letter.isprintable():
+        return letter
+    if code < 0x80:
+        return repr(letter)[1:-1]
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\U{code:08x}"
+
+
+def _lock_state(path: Path) -> str:
+    """Return held, free, or unknown (no such file, or no support for locks). Reliable only between processes of one
+    kernel.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return "unknown"
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return "held"
+    except OSError:
+        return "unknown"
+    else:
+        return "free"
+    finally:
+        os.close(descriptor)

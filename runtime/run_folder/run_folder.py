@@ -1,0 +1,224 @@
+"""Name the files of a run folder that the runtime uses, and write small files atomically.
+
+A small file has `key=value` lines, so that bash can read it as easily as Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..system.untrusted_files import MIB, Unreadable, parsed, read_bytes
+
+LARGEST = MIB  # size limit of a small file
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+RESERVED_BYTES = 4096  # one block on most file systems
+PROGRESS = "state/progress"  # attempts.py counts in it the starts that completed no new step
+REACHED = "state/reached"  # the last step of earlier attempts, if their metrics are not in this folder
+
+
+class RunFolder:
+    """One attempt of one run. `path` is JOBC_RUN_DIR, `attempt` is JOBC_ATTEMPT."""
+
+    def __init__(self, path: Path, attempt: int) -> None:
+        self.path, self.attempt = path, attempt
+
+    @classmethod
+    def from_environment(cls) -> RunFolder:
+        """Return the run folder from the JOBC_ variables. Raises KeyError or ValueError if they are incomplete."""
+        return cls(Path(os.environ["JOBC_RUN_DIR"]), int(os.environ["JOBC_ATTEMPT"]))
+
+    def node_state(self, node: int) -> Path:
+        return self.path / "state" / f"node_{node:02}"
+
+    def node_lock(self, node: int) -> Path:
+        return self.path / "state" / f"node_{node:02}.lock"
+
+    def rank_state(self, rank: int) -> Path:
+        return self.path / "state" / f"rank_{rank:02}"
+
+    def node_exit(self, node: int) -> Path:
+        return self.path / "exit" / str(self.attempt) / f"node_{node:02}"
+
+    def rank_exit(self, rank: int) -> Path:
+        return self.path / "exit" / str(self.attempt) / f"rank_{rank:02}"
+
+    @property
+    def first_failure(self) -> Path:
+        """Return the file that records which node failed first, and why (peers.py)."""
+        return self.path / "exit" / str(self.attempt) / "first"
+
+    def restart(self, number: int) -> Path:
+        """Return the folder in which the nodes agree on that restart, numbered from 1."""
+        return self.path / "exit" / str(self.attempt) / f"restart_{number}"
+
+    @property
+    def first_stop(self) -> Path:
+        """Return the file in which the first node that was asked to stop early writes its number and why."""
+        return self.path / "exit" / str(self.attempt) / "stop"
+
+    def node_log(self, node: int) -> Path:
+        return self.path / "logs" / f"node_{node:02}.log"
+
+    def launcher_log(self, node: int) -> Path:
+        return self.path / "logs" / f"launcher_{node:02}.log"
+
+    def rank_log(self, rank: int) -> Path:
+        return self.path / "logs" / f"rank_{rank:02}.log"
+
+    @property
+    def head_state(self) -> Path:
+        """Return the file in which node 0 publishes the rendezvous port."""
+        return self.path / "state" / "head"
+
+    @property
+    def link_state(self) -> Path:
+        """Return the file in which node 0 publishes its supervisor's address (links.py)."""
+        return self.path / "state" / "link"
+
+    @property
+    def mpi_daemon(self) -> Path:
+        """Return the file in which node 0 publishes the command of mpirun's daemons (mpi.py)."""
+        return self.path / "exit" / str(self.attempt) / "mpi_daemon"
+
+    @property
+    def resume_command(self) -> Path:
+        """Return the file with the resume command (`command=`); absent if the backend has none, and in jobctl smoke."""
+        return self.path / "state" / "resume"
+
+    @property
+    def code(self) -> Path:
+        """Return the working copy of the user's code; absent if the ranks run in another folder."""
+        return self.path / "code"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Return the checkpoint folder of jobc's own trainer."""
+        return self.path / "checkpoints"
+
+    @property
+    def stop_mark(self) -> Path:
+        """Return the stop file. If it exists, a user stopped the run: exit with 0, do not requeue."""
+        return self.path / "control" / "STOP"
+
+    def open_log(self, path: Path, who: str) -> int:
+        """Open a log for appending and write the header line of this attempt, because one file holds all attempts."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        log = open_for_append(path)
+        os.write(log, self.log_header(who).encode())
+        return log
+
+    def log_header(self, who: str) -> str:
+        when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+        return f"=== jobc: attempt {self.attempt}, {who} on {os.uname().nodename}, {when}\n"
+
+
+def open_for_append(path: Path, access: int = os.O_WRONLY) -> int:
+    """Open a regular file for appending, create it if needed, and return its descriptor.
+
+    Raises OSError for a symbolic link, which anyone who can write to the run folder can point to any file of this user,
+    and for a named pipe, without waiting for it.
+    """
+    descriptor = os.open(path, access | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def write_small(
+    path: Path, first_line: str = "", keys: Mapping[str, object] | None = None, private: bool = False
+) -> None:
+    """Write `first_line`, if any, then `key=value` lines; a reader sees the old file or the complete new one.
+
+    private: only this user may read the file
+    """
+    lines = [first_line] if first_line else []
+    lines += [f"{key}={_one_line(str(value))}" for key, value in (keys or {}).items()]
+    content = "".join(line + "\n" for line in lines).encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.touch(0o600 if private else 0o666)
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        if error.errno not in NO_SPACE or not _write_in_reserve(path, content):
+            raise
+
+
+def reserve_small(path: Path) -> None:
+    """Reserve disk space for a small file, so that write_small() can write it later even if the disk is full by then.
+
+    Works only if files are overwritten in place: not on btrfs and ZFS, which copy on write.
+    """
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _reserve_of(path).write_bytes(b"\n" * RESERVED_BYTES)
+
+
+def release_small(path: Path) -> None:
+    """Free the space that reserve_small() reserved."""
+    with contextlib.suppress(OSError):
+        _reserve_of(path).unlink(missing_ok=True)
+
+
+def _reserve_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.reserved")
+
+
+def _write_in_reserve(path: Path, content: bytes) -> bool:
+    """Write into the reserved blocks, which become `path`; the old `path` makes room for a new reserve."""
+    if len(content) > RESERVED_BYTES:
+        content = content[: RESERVED_BYTES - 1] + b"\n"
+    reserve = _reserve_of(path)
+    try:
+        with reserve.open("r+b", buffering=0) as file:
+            file.write(content)
+            file.truncate()
+        reserve.replace(path)
+    except OSError:
+        return False
+    reserve_small(path)
+    return True
+
+
+def read_small(path: Path) -> tuple[str, dict[str, str]] | None:
+    """Return the first line ("" if it is `key=value`) and the keys of a small file; None if it cannot be read."""
+    try:
+        return small(read_bytes(path, LARGEST, follow=False))
+    except Unreadable:
+        return None
+
+
+def small(content: bytes) -> tuple[str, dict[str, str]]:
+    """Parse a small file into its first line and keys. Only a newline ends a line: values may contain U+0085."""
+    lines = content.decode(errors="replace").split("\n")
+    first_line = lines.pop(0) if "=" not in lines[0] else ""
+    return first_line, dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def count_of(text: object, otherwise: int = 0) -> int:
+    """Return the integer in a value of a small file; `otherwise` if it is not an integer of at most 19 digits."""
+    return int(str(text)) if re.fullmatch("[0-9]{1,19}", str(text)) else otherwise
+
+
+def last_step(metrics: bytes) -> int | None:
+    """Return the last step in lines of metrics; None if there is none. Incomplete lines are ignored."""
+    for line in reversed(metrics.splitlines()):
+        try:
+            return int(parsed("metrics", line)["step"])
+        except (Unreadable, ValueError, KeyError, TypeError):
+            continue
+    return None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()) if "\n" in text else text

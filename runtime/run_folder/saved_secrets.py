@@ -1,0 +1,51 @@
+"""Save the secrets of a run for its nodes (run_secrets.py defines where)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ..exit_codes import DATA_BROKEN
+from ..system.failure import Failure
+from ..system.private_folder import make_private
+from .run_secrets import forget_secrets, secrets_of
+
+
+@contextlib.contextmanager
+def saved_secrets(run: Path, variables: Iterable[str]) -> Iterator[None]:
+    """Save the values of environment variables, and remove them if the block raises an exception. Raises Failure."""
+    try:
+        for variable in variables:
+            save_secret(run, variable)
+        yield
+    except BaseException:
+        forget_secrets(run)
+        raise
+
+
+def save_secret(run: Path, variable: str) -> None:
+    """Save the value of an environment variable for the nodes of a run. Raises Failure.
+
+    The value is never on a command line or in the environment of a job. run: resolved path
+    """
+    value = os.environb.get(os.fsencode(variable), b"")
+    if not value:
+        title = f"secret: the environment variable {variable} is not set"
+        raise Failure(title, f"export {variable} before jobctl submit", DATA_BROKEN)
+    folder = secrets_of(run)
+    if not (make_private(folder.parent) and make_private(folder)):
+        raise Failure(
+            f"{folder} is not a private folder of this user",
+            "remove it, or the folder above it, if another user owns it",
+        )
+    file = folder / variable
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            file.unlink()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(file, flags, 0o600), "wb") as opened:
+            opened.write(value)
+    except OSError as error:
+        raise Failure(f"cannot write to {folder}: {error.strerror}") from error

@@ -1,0 +1,270 @@
+"""S3 client in the standard library: put, get, list and delete whole objects. Objects are never renamed or appended to.
+
+In   a URL s3://BUCKET/PREFIX; for stores other than Amazon's (MinIO, Ceph) an endpoint, with the bucket in the path
+Out  BucketError with one line, a hint and the exit code: 65 if a restart cannot help, 69 if the store is unavailable
+"""
+
+from __future__ import annotations
+
+import email.utils
+import hashlib
+import http.client
+import os
+import random
+import ssl
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
+
+from .. import exit_codes
+from .credentials import Wallet
+from .signature import encoded_path, encoded_query, signed_headers
+
+PART_BYTES = 16 * 1024 * 1024  # of a multipart upload; S3 accepts parts of 5 MiB to 5 GiB, at most 10,000 of them
+MOST_PARTS = 9000
+AT_ONCE = 8  # parts in transfer at the same time
+LARGEST_ANSWER = 64 * 1024 * 1024  # a list, a small object or one part; a larger body is not read into memory
+PAGE = 1000  # objects in one response to a list request, the maximum of S3
+ANSWER_S = 60.0
+TRIES, FIRST_PAUSE_S = 7, 0.4  # the pause doubles each time: about half a minute in total
+BUSY = (429, 500, 502, 503, 504)
+RENEWABLE = ("ExpiredToken", "TokenRefreshRequired", "ExpiredTokenException")
+
+Pause = Callable[[float], None]
+
+
+class BucketError(Exception):
+    """A request that failed. code: the exit code, which shows whether a retry may help."""
+
+    def __init__(self, title: str, hint: str, code: int) -> None:
+        super().__init__(title)
+        self.title, self.hint, self.code = title, hint, code
+
+
+class Listed(NamedTuple):
+    """An object in a list. age_s: seconds since it was written, by the clock of the store."""
+
+    key: str
+    size: int
+    age_s: float
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Bucket:
+    """Objects under s3://BUCKET/PREFIX (url). endpoint: "" = Amazon's; pause: time.sleep, replaced only in tests."""
+
+    def __init__(self, url: str, endpoint: str, region: str, wallet: Wallet, pause: Pause = time.sleep) -> None:
+        self.url, self.region = url.rstrip("/"), region
+        self._wallet, self._pause = wallet, pause
+        self.name, _, prefix = url.removeprefix("s3://").partition("/")
+        self._prefix = prefix.rstrip("/") + "/" if prefix.strip("/") else ""
+        in_host = not endpoint and "." not in self.name  # the certificate covers no name with a dot
+        parts = urlsplit(endpoint or f"https://{self.name + '.' if in_host else ''}s3.{region}.amazonaws.com")
+        self._secure, self._host = parts.scheme != "http", parts.netloc
+        self._base = parts.path.rstrip("/") + ("" if in_host else f"/{self.name}")
+
+    # ---- objects
+
+    def put(self, key: str, content: bytes, only_new: bool = False) -> bool:
+        """Write an object; return False if only_new is set and the object exists.
+
+        A store without If-None-Match (an old Ceph or MinIO) rejects the request or overwrites the object. Callers
+        that need certainty read the object again.
+        """
+        headers = {"If-None-Match": "*"} if only_new else {}
+        answer = self._ask("PUT", key, body=content, headers=headers, fine=(200, 412, 409, 501))
+        if answer.status == 501:
+            if self.get(key) is not None:
+                return False
+            answer = self._ask("PUT", key, body=content)
+        return answer.status == 200
+
+    def get(self, key: str) -> bytes | None:
+        """Return an object, or None if it does not exist."""
+        answer = self._ask("GET", key, fine=(200, 404))
+        return answer.body if answer.status == 200 else None
+
+    def put_file(self, key: str, path: Path) -> None:
+        """Upload a file, in parts if it is large. Raises OSError if it cannot be read or shrinks meanwhile."""
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size <= PART_BYTES:
+                self.put(key, _exactly(file.fileno(), 0, size))
+            else:
+                self._put_parts(key, file.fileno(), size)
+
+    def _put_parts(self, key: str, file: int, size: int) -> None:
+        length = max(PART_BYTES, -(-size // MOST_PARTS))
+        started = self._ask("POST", key, {"uploads": ""})
+        upload = _text(ElementTree.fromstring(started.body), "UploadId")
+
+        def put_part(number: int) -> str:
+            start = (number - 1) * length
+            content = _exactly(file, start, min(length, size - start))
+            answer = self._ask("PUT", key, {"partNumber": str(number), "uploadId": upload}, content)
+            return f"<Part><PartNumber>{number}</PartNumber><ETag>{answer.headers['etag']}</ETag></Part>"
+
+        try:
+            with ThreadPoolExecutor(AT_ONCE) as threads:
+                parts = "".join(threads.map(put_part, range(1, -(-size // length) + 1)))
+            body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
+            done = self._ask("POST", key, {"uploadId": upload}, body)
+            if b"<Error>" in done.body:  # S3 answers 200 at once and may fail later
+                raise self._error("POST", key, done)
+        except (OSError, BucketError):
+            self._ask("DELETE", key, {"uploadId": upload}, fine=(200, 204, 404))  # parts left behind would cost money
+            raise
+
+    def get_file(self, key: str, path: Path, size: int) -> None:
+        """Download an object of `size` bytes into a new file. Raises OSError if the file cannot be written."""
+        with open(path, "wb") as file:
+
+            def get_part(start: int) -> None:
+                end = min(start + PART_BYTES, size) - 1
+                answer = self._ask("GET", key, headers={"Range": f"bytes={start}-{end}"}, fine=(200, 206), most=size)
+                content = answer.body if answer.status == 206 else answer.body[start : end + 1]
+                if len(content) != end + 1 - start:
+                    raise BucketError(f"{self.url}/{key} changed while it was being read", "", exit_codes.PEER_LOST)
+                os.pwrite(file.fileno(), content, start)
+
+            with ThreadPoolExecutor(AT_ONCE) as threads:
+                list(threads.map(get_part, range(0, size, PART_BYTES)))
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete objects in this order; missing ones are ignored."""
+        for key in keys:
+            self._ask("DELETE", key, fine=(200, 204, 404))
+
+    def list(self, prefix: str) -> Iterator[Listed]:
+        """Yield all objects whose key begins with `prefix`, ordered by key."""
+        page = {"list-type": "2", "max-keys": str(PAGE), "encoding-type": "url"}
+        query = {**page, "prefix": self._prefix + prefix}
+        while True:
+            answer = self._ask("GET", None, query)
+            now = email.utils.parsedate_to_datetime(answer.headers["date"]).timestamp()
+            tree = ElementTree.fromstring(answer.body)
+            for element in tree.iter():
+                if _tag(element) == "Contents":
+                    written = datetime.fromisoformat(_text(element, "LastModified").replace("Z", "+00:00")).timestamp()
+                    key = unquote(_text(element, "Key")).removeprefix(self._prefix)
+                    yield Listed(key, int(_text(element, "Size")), max(0.0, now - written))
+            if _text(tree, "IsTruncated") != "true":
+                return
+            query = {**query, "continuation-token": _text(tree, "NextContinuationToken")}
+
+    # ---- one request
+
+    def _ask(
+        self,
+        method: str,
+        key: str | None,
+        query: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        fine: tuple[int, ...] = (200, 204),
+        most: int = 0,
+    ) -> Answer:
+        """Return the answer if its status is in `fine`; retry while the store is unavailable or busy.
+
+        most: limit of the body in bytes, if higher than LARGEST_ANSWER. Raises BucketError.
+        """
+        path = self._base + "/" + (self._prefix + key if key is not None else "")
+        failure = ""
+        for attempt in range(TRIES):
+            if attempt:
+                self._pause(FIRST_PAUSE_S * 2 ** (attempt - 1) * (0.5 + random.random()))
+            try:
+                answer = self._once(method, path, query or {}, body, headers or {}, max(most, LARGEST_ANSWER))
+            except (OSError, http.client.HTTPException) as error:
+                if isinstance(error, ssl.SSLCertVerificationError):
+                    raise BucketError(
+                        f"{self._host}: {error.verify_message}", "set SSL_CERT_FILE to your own certificates",
+                        exit_codes.DATA_BROKEN,
+                    ) from error  # fmt: skip
+                failure = f"{type(error).__name__}: {error}"
+                continue
+            if answer.status in fine and not (answer.status == 404 and _said(answer)[0] == "NoSuchBucket"):
+                return answer
+            reason = _said(answer)[0]
+            if reason in RENEWABLE and not attempt:
+                self._wallet.renew()
+            elif answer.status not in BUSY and reason not in ("SlowDown", "RequestTimeout", "OperationAborted"):
+                raise self._error(method, path, answer)
+            failure = f"HTTP {answer.status} {reason}"
+        title = f"the object store at {self._host} does not answer: {failure} ({TRIES} attempts)"
+        raise BucketError(title, "check storage.endpoint and the node's network", exit_codes.PEER_LOST)
+
+    def _once(
+        self, method: str, path: str, query: Mapping[str, str], body: bytes, headers: Mapping[str, str], most: int
+    ) -> Answer:
+        digest = hashlib.sha256(body).hexdigest()
+        fields = signed_headers(method, self._host, path, query, headers, digest, self._wallet.open(), self.region)
+        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        connection = kind(self._host, timeout=ANSWER_S)
+        try:
+            target = encoded_path(path) + (f"?{encoded_query(query)}" if query else "")
+            connection.request(method, target, body, fields)
+            answer = connection.getresponse()
+            received = {name.lower(): value for name, value in answer.getheaders()}
+            content = answer.read(most + 1)
+            if len(content) > most:
+                title = f"{self.url}: the answer to {method} {path} is larger than {most >> 20} MiB"
+                raise BucketError(title, "jobc did not write this object: remove it", exit_codes.DATA_BROKEN)
+            return Answer(answer.status, received, content)
+        finally:
+            connection.close()
+
+    def _error(self, method: str, path: str, answer: Answer) -> BucketError:
+        reason, message = _said(answer)
+        words = message or http.client.responses.get(answer.status, "")
+        title = f"{self.url}: {reason or f'HTTP {answer.status}'}: {words}"
+        hint = f"{method} {path} was refused"
+        if reason == "NoSuchBucket":
+            hint = f"create the bucket {self.name}, or set another: storage.root=s3://BUCKET/PREFIX"
+        elif reason == "RequestTimeTooSkewed":
+            hint = "the clock of this node is wrong"
+        elif reason in ("AuthorizationHeaderMalformed", "PermanentRedirect"):
+            hint = f"storage.region={answer.headers.get('x-amz-bucket-region', 'the region of the bucket')}"
+        elif answer.status in (401, 403):
+            hint = "set secrets.AWS_ACCESS_KEY_ID and secrets.AWS_SECRET_ACCESS_KEY, or give the node a role"
+            if credentials := self._wallet.open():
+                hint = f"the key {credentials.key} is unknown or has no permission for {method} {path}"
+        return BucketError(title, hint, exit_codes.DATA_BROKEN)
+
+
+def _said(answer: Answer) -> tuple[str, str]:
+    """Return the code and the message of an error response; "" for both if it cannot be parsed."""
+    try:
+        tree = ElementTree.fromstring(answer.body)
+    except ElementTree.ParseError:
+        return "", ""
+    return _text(tree, "Code"), _text(tree, "Message")
+
+
+def _tag(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _text(tree: ElementTree.Element, tag: str) -> str:
+    """Return the text of the first element with this tag; "" if there is none."""
+    return next((element.text or "" for element in tree.iter() if _tag(element) == tag), "")
+
+
+def _exactly(file: int, start: int, length: int) -> bytes:
+    content = b""
+    while len(content) < length:
+        piece = os.pread(file, length - len(content), start + len(content))
+        if not piece:
+            raise OSError("the file was truncated while it was being read")
+        content += piece
+    return content

@@ -1,0 +1,197 @@
+"""Coordinate a run in a bucket without a shared folder: attempt number, owner, and whether all nodes have joined.
+
+    state/run                     written with the run: job, created, init_from (the run whose weights it starts from)
+    starts/00002/owner            the engine's id of the submission that began attempt 2; its first node writes it
+    starts/00002/node_01          node 1 has joined that attempt
+    state/node_01                 the state of node 1; its supervisor writes it every BEAT_S as a heartbeat
+    exit/2/…, logs/…, metrics/…, checkpoints/…, final/…, control/…    as in a run folder (mirror.py)
+
+Every object is written whole, none is renamed. An object that only the first node may write is put with If-None-Match
+and read again after SETTLE_S, because in stores without that header the last writer wins. Times are those of the store.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from .. import exit_codes
+from ..run_folder.run_folder import small
+from ..system.failure import Leave
+from .bucket import Bucket, BucketError
+
+BEAT_S = 20.0
+SILENT_S = 90.0  # a node that has written nothing for this long is considered lost
+SETTLE_S = 1.0
+GRAIN_S = 2.0  # ages are differences of whole seconds
+LOOK_S = 1.0
+
+OWNER = re.compile("starts/([0-9]{5,9})/owner")  # other programs may write objects with other names
+STOP, SAVE = "control/STOP", "control/SAVE"
+
+
+class Submission(NamedTuple):
+    """One node of a job that an engine started. id: kept when the engine restarts it; most: restarts allowed."""
+
+    id: str
+    node: int
+    nodes: int
+    most: int
+    timeout_s: float
+
+
+class BucketRun:
+    """A run in a bucket. folder: JOB/RUN_ID, the key of the run; pause: time.sleep, replaced only in tests."""
+
+    def __init__(self, bucket: Bucket, folder: str, pause: Callable[[float], None] = time.sleep) -> None:
+        self.bucket, self.folder, self._pause = bucket, folder, pause
+
+    def key(self, name: str) -> str:
+        return f"{self.folder}/{name}"
+
+    def get(self, name: str) -> bytes | None:
+        return self.bucket.get(self.key(name))
+
+    def put(self, name: str, content: bytes) -> None:
+        self.bucket.put(self.key(name), content)
+
+    def ages(self, prefix: str) -> dict[str, float]:
+        """Return the age in seconds of each object under `prefix`, by name."""
+        start = len(self.folder) + 1
+        return {listed.key[start:]: listed.age_s for listed in self.bucket.list(self.key(prefix))}
+
+    def put_first(self, name: str, content: bytes) -> bool:
+        """Put an object unless it exists; return whether the stored content is ours.
+
+        Contents are unique, so a put that was repeated after a lost answer still counts.
+        """
+        if self.get(name) is None:
+            self.bucket.put(self.key(name), content, only_new=True)
+            self._pause(SETTLE_S)
+        return self.get(name) == content
+
+    # ---- joining
+
+    def join(self, who: Submission, init_from: str, job: str) -> int:
+        """Join an attempt, wait until all nodes have joined it, and return its number. Raises Leave, BucketError."""
+        while True:
+            attempt, is_ours = self._newest_attempt(who)
+            if is_ours and self.get(STOP) is not None:
+                raise Leave(exit_codes.DONE, "the run was stopped")
+            if not is_ours and not self._begin(attempt, who, init_from, job):
+                continue
+            # False if this node was restarted in this submission: it finds what it wrote before
+            if self.put_first(f"starts/{attempt:05}/node_{who.node:02}", _word(who, attempt)):
+                break
+            self._begin_next(attempt, who, init_from, job)
+        self._wait_for_nodes(attempt, who)
+        return attempt
+
+    def _newest_attempt(self, submission: Submission) -> tuple[int, bool]:
+        """Return the newest attempt and True if this submission began it; else the next number and False."""
+        attempts = self._attempts()
+        if not attempts:
+            return 0, False
+        last = max(attempts)
+        if attempts[last] == submission.id:
+            return last, True
+        self._refuse_live(last)
+        return last + 1, False
+
+    def newest_attempt(self) -> int | None:
+        return max(self._attempts(), default=None)
+
+    def _attempts(self) -> dict[int, str]:
+        """Return the id of the submission that began each attempt, by attempt number."""
+        matches = [(name, OWNER.fullmatch(name)) for name in self.ages("starts/")]
+        return {int(match[1]): (self.get(name) or b"").decode(errors="replace") for name, match in matches if match}
+
+    def _begin(self, attempt: int, submission: Submission, init_from: str, job: str) -> bool:
+        """Begin an attempt; return False if another submission began it first."""
+        if self.get("state/run") is None:
+            keys = {"job": job, "created": int(time.time()), "init_from": init_from}
+            self.put("state/run", "".join(f"{k}={v}\n" for k, v in keys.items()).encode())
+        self.bucket.delete([self.key(STOP)] if attempt and self.get(STOP) is not None else [])
+        return self.put_first(f"starts/{attempt:05}/owner", submission.id.encode())
+
+    def _begin_next(self, attempt: int, submission: Submission, init_from: str, job: str) -> None:
+        """Begin the next attempt, because this node was already in `attempt`."""
+        for name in self.ages(f"exit/{attempt}/node_"):
+            if (self.get(name) or b"").split(b"\n")[0] == b"0":
+                node = name.rpartition("_")[2]
+                why = f"node {node} has already finished, so this node cannot restart alone"
+                raise Leave(exit_codes.CRASHED, why, "resume with jobctl submit --resume")
+        began = sum(owner == submission.id for number, owner in self._attempts().items() if number <= attempt)
+        if began > submission.most:
+            raise Leave(
+                exit_codes.CRASHED,
+                f"already restarted {submission.most} times, which is the limit",
+                "lifecycle.max_requeues",
+            )
+        again = f"reason=node {submission.node} was restarted"
+        word = f"{exit_codes.PEER_LOST}\nnode={submission.node}\ntime_ns={time.time_ns()}\n{again}\n"
+        self.put_first(f"exit/{attempt}/first", word.encode())
+        self._begin(attempt + 1, submission, init_from, job)
+
+    def _refuse_live(self, attempt: int) -> None:
+        """Wait until no node of another submission's attempt can be alive. Raises Leave if one is."""
+        began = time.monotonic()
+        while ages := self._heard(attempt):
+            name, age = min(ages.items(), key=lambda item: item[1])
+            if age + GRAIN_S < time.monotonic() - began:  # written after this node began to wait
+                run_id, node_name = self.folder.rpartition("/")[2], name.rpartition("/")[2]
+                why = f"run {run_id} is live: {node_name} of another job was active {age:.0f} s ago"
+                raise Leave(
+                    exit_codes.CRASHED,
+                    why,
+                    "stop that job first, or call jobctl submit without --resume to start a new run",
+                )
+            if time.monotonic() - began < LOOK_S:
+                wait = f"waiting until it has been inactive for {SILENT_S:.0f} s"
+                print(f"jobc: another job was using this run {age:.0f} s ago: {wait}", flush=True)
+            self._pause(5 * LOOK_S)
+
+    def _heard(self, attempt: int) -> Mapping[str, float]:
+        """Return the nodes of an attempt that may be alive: object name -> seconds since it was written."""
+        starts = {name: age for name, age in self.ages(f"starts/{attempt:05}/").items() if age < SILENT_S}
+        alive: dict[str, float] = {}
+        spoken = set()
+        for name, age in self.ages("state/node_").items():
+            keys = small(self.get(name) or b"")[1]
+            if keys.get("attempt") == str(attempt):
+                spoken.add(name.rpartition("/")[2])
+                if "ended" not in keys and age < SILENT_S:
+                    alive[name] = age
+        waiting = {name: age for name, age in starts.items() if name.rpartition("/")[2] not in {*spoken, "owner"}}
+        return {**waiting, **alive}
+
+    def _wait_for_nodes(self, attempt: int, submission: Submission) -> None:
+        deadline, reported = time.monotonic() + submission.timeout_s, ""
+        expected = [f"starts/{attempt:05}/node_{node:02}" for node in range(submission.nodes)]
+        while True:
+            present = self.ages(f"starts/{attempt:05}/")
+            lacking = " ".join(str(node) for node, name in enumerate(expected) if name not in present)
+            if not lacking:
+                return
+            if self.get(STOP) is not None:
+                raise Leave(exit_codes.DONE, "the run was stopped")
+            if (first := self.get(f"exit/{attempt}/first")) is not None:
+                keys = small(first)[1]
+                raise Leave(exit_codes.PEER_LOST, f"node {keys.get('node')}: {keys.get('reason')}")
+            if reported != lacking:
+                reported = lacking
+                print(f"jobc: node {submission.node} is ready, waiting for {lacking}", flush=True)
+            if time.monotonic() > deadline:
+                why = f"timeout: these nodes did not join within {submission.timeout_s:.0f} s: {lacking}"
+                raise Leave(exit_codes.RENDEZVOUS_FAILED, why, "jobctl status shows what they wait for")
+            self._pause(LOOK_S)
+
+
+def _word(submission: Submission, attempt: int) -> bytes:
+    """Return a unique text, so that a reader can identify its writer."""
+    return f"attempt={attempt}\nnode={submission.node}\ntime_ns={time.time_ns()}\n".encode()
+
+
+__all__ = ["SAVE", "STOP", "BucketError", "BucketRun", "Leave", "Submission", "small"]

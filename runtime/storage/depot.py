@@ -1,0 +1,228 @@
+"""storage.run=object on one node: join the run in the bucket, upload the node's run folder to it, inspect the run.
+
+Usage  jobctl depot VERB JOB/RUN_ID [ARGUMENT…]
+         run -- COMMAND…         run COMMAND and upload its run folder; return its exit code
+         lacking                 download the exit codes of the other nodes; print how many live nodes have not ended
+         cat NAME | ls | stop | remove     print a log or a file; list; write the stop mark; remove the run
+         ends FOLDER             download exit/ of the newest attempt to FOLDER; print the number of the attempt
+In     JOBC_STORE (s3://BUCKET/PREFIX), JOBC_STORE_ENDPOINT, JOBC_STORE_REGION; the credentials of credentials.py; and,
+       for run and lacking, JOBC_RUN_DIR, JOBC_ATTEMPT, JOBC_NODE_RANK, JOBC_NODES
+Exit   the exit code of COMMAND; 65 if the store rejects a request, 69 if it is unavailable (bucket.py)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from .. import exit_codes
+from ..run_folder.run_folder import RunFolder
+from ..system import processes
+from ..system.signal_queue import SignalQueue
+from .bucket import Bucket, BucketError
+from .bucket_run import BEAT_S, STOP, BucketRun, Submission
+from .credentials import wallet
+from .mirror import Mirror, fresh_folder, read_log
+
+LOOK_S = 5.0  # between two scans for marks and for changed files
+LOOK_FOR_HEAD_S = 0.5  # until all nodes know the rendezvous endpoint
+LOGS_S = 30.0  # between two uploads of new log lines
+FOLDER_HINT = "set storage.scratch to another folder"
+PASSED_ON = (
+    signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
+)  # fmt: skip
+
+
+def main(argv: list[str]) -> int:
+    """Run the verb and return the exit code."""
+    verb, folder, words = argv[0], argv[1], argv[2:]
+    try:
+        run = bucket_run(folder)
+        if verb in ("cat", "ls", "stop", "remove", "ends"):
+            return look(run, verb, words)
+        mirror = Mirror(run, RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"]))
+        if verb == "lacking":
+            print(mirror.lacking_ends(int(os.environ["JOBC_NODES"])))
+            return exit_codes.DONE
+        assert verb == "run" and words[0] == "--", argv
+        mirror.go_on()
+        return Node(mirror).run(words[1:])
+    except BucketError as error:
+        _say(error.title, error.hint)
+        return error.code
+    except OSError as error:
+        _say(f"cannot write to the run folder of this node: {error}", FOLDER_HINT)
+        return exit_codes.CRASHED
+
+
+def bucket_run(folder: str) -> BucketRun:
+    """Return the run JOB/RUN_ID in the bucket of the environment."""
+    region = os.environ["JOBC_STORE_REGION"]
+    bucket = Bucket(os.environ["JOBC_STORE"], os.environ.get("JOBC_STORE_ENDPOINT", ""), region, wallet(region))
+    return BucketRun(bucket, folder)
+
+
+def join(run: BucketRun, member: Submission, fork_of: str, local: Path) -> int:
+    """Join an attempt, wait until all nodes have joined it, and return its number. Creates the run folder of this node.
+
+    fork_of: ID of the run whose checkpoint a new run begins with, or "". Raises Leave, BucketError, OSError.
+    """
+    attempt = run.join(member, fork_of, run.folder.split("/")[0])
+    fresh_folder(local)
+    (local / "state/run").write_bytes(run.get("state/run") or b"")
+    return attempt
+
+
+def restore(run: BucketRun, local: RunFolder, node: int, init_from: str) -> None:
+    """Download the newest checkpoint; without one, that of the run with the ID `init_from`, if any.
+
+    A thread sends heartbeats meanwhile, because many gigabytes take a while. Raises BucketError, OSError.
+    """
+    mirror = Mirror(run, local, node)
+    beat = Beat(mirror)
+    beat.start()
+    try:
+        if node == 0:
+            mirror.bring_progress()
+        newest = mirror.restore(run, local.path, node == 0)
+        if newest is None and init_from:
+            source = BucketRun(run.bucket, f"{run.folder.rpartition('/')[0]}/{init_from}")
+            mirror.restore(source, local.path.with_name(init_from), node == 0)
+    finally:
+        beat.has_ended.set()
+
+
+def look(run: BucketRun, verb: str, words: list[str]) -> int:
+    if verb == "stop":
+        run.put(STOP, b"")
+    elif verb == "remove":
+        run.bucket.delete([run.key(name) for name in run.ages("")])
+    elif verb == "ends":
+        return bring_ends(run, Path(words[0]))
+    elif verb == "ls":
+        for listed in run.bucket.list(run.key("")):
+            print(f"{listed.size:>14,}  {listed.key[len(run.folder) + 1 :]}")
+    else:
+        content = read_log(run, words[0]) or run.get(words[0])
+        if content is None:
+            return exit_codes.CRASHED
+        sys.stdout.buffer.write(content)
+    return exit_codes.DONE
+
+
+def bring_ends(run: BucketRun, to: Path) -> int:
+    """Download the exit codes of the nodes in the newest attempt, and print its number."""
+    attempt = run.newest_attempt()
+    if attempt is None:
+        return exit_codes.CRASHED
+    for name in run.ages(f"exit/{attempt}/"):
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
+        (to / name).write_bytes(run.get(name) or b"")
+    print(attempt)
+    return exit_codes.DONE
+
+
+class Beat(threading.Thread):
+    """Thread that sends heartbeats until `has_ended` is set."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        super().__init__(daemon=True, name="beat")
+        self.mirror, self.has_ended = mirror, threading.Event()
+
+    def run(self) -> None:
+        while not self.has_ended.wait(BEAT_S):
+            with contextlib.suppress(BucketError):  # the main thread reports it
+                self.mirror.beat()
+
+
+class Node:
+    """Runs the node; two threads keep the bucket up to date, because the main thread must handle signals."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self.mirror = mirror
+        self.has_ended = threading.Event()
+        self.is_told_all = False  # whether the rendezvous endpoint was exchanged
+        self.warned: set[str] = set()
+
+    def run(self, command: list[str]) -> int:
+        signals = SignalQueue((*PASSED_ON, signal.SIGCHLD))
+        processes.become_subreaper()
+        child = processes.start(command)
+        threads = [threading.Thread(target=work, daemon=True) for work in (self._exchange, self._push)]
+        for thread in threads:
+            thread.start()
+        code = self._attend(child, signals)
+        self.has_ended.set()
+        while any(thread.is_alive() for thread in threads):
+            if signal.SIGQUIT in signals.wait(0.2)[0]:
+                _say("asked to exit at once: the bucket does not have all files of this attempt", "")
+                return code
+        return self._last_words(code)
+
+    def _attend(self, child: int, signals: SignalQueue) -> int:
+        while True:
+            arrived, _ = signals.wait(60)
+            for pid, status in processes.reap():
+                if pid == child:
+                    return status if status >= 0 else 128 - status
+            for number in arrived:
+                if number in PASSED_ON:
+                    os.kill(child, number)  # our own child, not reaped yet
+
+    def _last_words(self, code: int) -> int:
+        """Upload the remaining files and the node's end; return an exit code other than 0 if that fails."""
+        try:
+            self.mirror.push(logs=True, last=True)
+        except (BucketError, OSError) as error:
+            _say(f"cannot write the result of this attempt to the bucket: {error}", getattr(error, "hint", ""))
+            return code or getattr(error, "code", exit_codes.PEER_LOST)
+        return code
+
+    def _exchange(self) -> None:
+        """Download marks and upload heartbeats until the node has ended."""
+        beat_at = 0.0
+        while not self.has_ended.wait(LOOK_S if self.is_told_all else LOOK_FOR_HEAD_S):
+            if not self.is_told_all:
+                self._try(self._meet)
+                if time.monotonic() < beat_at:
+                    continue
+            self._try(self.mirror.pull)
+            if time.monotonic() >= beat_at:
+                self._try(self.mirror.beat)
+                beat_at = time.monotonic() + (BEAT_S if self.is_told_all else LOOK_S)
+
+    def _meet(self) -> None:
+        nodes = int(os.environ["JOBC_NODES"])
+        self.is_told_all = nodes == 1 or (self.mirror.push_head() if self.mirror.node == 0 else self.mirror.pull_head())
+
+    def _push(self) -> None:
+        logs_at = 0.0
+        while not self.has_ended.wait(LOOK_S):
+            logs = time.monotonic() >= logs_at
+            self._try(partial(self.mirror.push, logs, last=False))
+            if logs:
+                logs_at = time.monotonic() + LOGS_S
+
+    def _try(self, work: Callable[[], None]) -> None:
+        """Do `work`; report a failure once and retry at the next scan, so that an outage does not end the training."""
+        try:
+            work()
+            self.warned.clear()
+        except (BucketError, OSError) as error:
+            if str(error) not in self.warned:
+                self.warned.add(str(error))
+                _say(f"warning: {error}; trying again", getattr(error, "hint", ""))
+
+
+def _say(title: str, hint: str) -> None:
+    print(f"jobc: {title}" if title.startswith("warning") else f"error: {title}", file=sys.stderr)
+    if hint:
+        print(f"  hint: {hint}", file=sys.stderr)
+    sys.stderr.flush()

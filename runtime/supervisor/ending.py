@@ -1,0 +1,199 @@
+"""End a node: report the verdict on its ranks to the user, the peers and the run folder, or restart the ranks."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from .. import exit_codes
+from ..run_folder.run_folder import RunFolder, read_small, release_small, write_small
+from ..run_folder.written_files import WrittenFiles
+from ..system.signal_queue import SignalQueue
+from .links import GOODBYE_S
+from .node_output import NodeOutput
+from .peers import Peers
+from .restarts import CAN_RESTART, Restarts
+from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge, log_tail, said_in
+
+WATCHFUL_S = 0.1  # pause between two checks while something is about to happen
+CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # can be resumed, like a crash with a checkpoint
+# A word as bash's printf %q writes it. Nothing else is printed, because people paste the command.
+_WORD = r"(?:(?:[\w@%+=:,./~-]|\\[^\n])+|\$'(?:[^'\\]|\\[^\n])*')"
+RESUME_COMMAND = re.compile(rf"(?=.*jobctl'? submit --resume ){_WORD} submit --resume {_WORD}")
+
+
+class Told(NamedTuple):
+    """External events before the ranks ended.
+
+    asked:       the ranks were sent a signal; killed: the supervisor killed them; interrupted: Ctrl-C
+    by_somebody: asked to end, not because a peer failed; at_once: SIGQUIT
+    """
+
+    asked: bool
+    killed: bool
+    interrupted: bool
+    by_somebody: bool
+    at_once: bool
+
+
+def _exit_code(verdict: Verdict, stop_state: Told) -> int:
+    return exit_codes.INTERRUPTED if stop_state.interrupted else verdict.code
+
+
+def mark_stopped(run_folder: RunFolder, output: NodeOutput) -> None:
+    try:
+        run_folder.stop_mark.parent.mkdir(exist_ok=True)
+        run_folder.stop_mark.touch()
+    except OSError as error:
+        output.say(f"cannot write the stop marker: {error}")
+
+
+class Ending:
+    """End of one start of a node's ranks.
+
+    state: contents of the node's state file; grace_s: seconds that the peers have to agree on a restart
+    """
+
+    def __init__(
+        self,
+        run_folder: RunFolder,
+        node: int,
+        ranks: range,
+        peers: Peers,
+        restarts: Restarts,
+        written: WrittenFiles,
+        output: NodeOutput,
+        state: Mapping[str, object],
+        grace_s: int,
+    ) -> None:
+        self.run_folder, self.node, self.ranks = run_folder, node, ranks
+        self.peers, self.restarts, self.written, self.output = peers, restarts, written, output
+        self.state, self.grace_s = state, grace_s
+        self.recorded = dict(state)
+
+    def conclude(self, status: int, told: Told, signals: SignalQueue) -> int | None:
+        """Judge, report and record the end; return the exit code, or None to restart all ranks in place.
+
+        Everything known is on disk before the first wait, because this process may be killed in any of them.
+        status: exit status of the launcher
+        """
+        stop_requested = told.asked or told.killed
+        launcher_output = said_in(self.run_folder, self.run_folder.launcher_log(self.node))
+        verdict = judge(self.run_folder, self.node, self.ranks, status, launcher_output, stop_requested, told.killed)
+        restarts = self._may_restart(verdict, told)
+        self._record(verdict, told, is_final=not restarts)
+        lost = self.peers.unreachable() if verdict.code == exit_codes.PEER_LOST and not stop_requested else ""
+        verdict = verdict._replace(reason=lost or verdict.reason)
+        self._report(verdict, launcher_output)
+        blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
+        self.peers.tell(verdict.code, verdict.reason, *blame)
+        if restarts and self._restart():
+            return None
+        if restarts or lost:
+            self._record(verdict, told, is_final=True)
+        code = _exit_code(verdict, told)
+        if self.node == 0 and not told.at_once and (line := self.written.line()):
+            self.output.say(line)
+        why = lost or (verdict.reason if verdict.reason.endswith(LATE) else "")
+        self.output.say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {why}" if why else ""))
+        if command := self._resume_command(code):
+            self.output.say(f"resume with: {command}")
+        self._wait_for_peers(signals, GOODBYE_S if told.at_once else float("inf"))
+        self._stop_lingering()
+        for file in (self.run_folder.node_state(self.node), self.run_folder.node_exit(self.node)):
+            release_small(file)
+        self.output.flush()
+        return code
+
+    def _record(self, verdict: Verdict, stop_state: Told, is_final: bool) -> None:
+        """Write how the node ended. Before a restart only exit and reason, in case this process is killed during it."""
+        end: dict[str, object] = {"exit": _exit_code(verdict, stop_state), "reason": verdict.reason}
+        if verdict.first:
+            end["failed_rank"] = verdict.first.rank
+        if is_final:
+            end["ended"] = int(time.time())
+            if self.peers.are_linked:
+                end["lingers"] = "yes"
+            self._write(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
+        self.recorded = {**self.state, **end}
+        self._write(self.run_folder.node_state(self.node), "", self.recorded)
+
+    def _stop_lingering(self) -> None:
+        """Remove `lingers` from the state file, because all peers know that this node has ended.
+
+        Does not change the state file of a later supervisor, or a run that was removed.
+        """
+        state = read_small(self.run_folder.node_state(self.node))
+        if state and state[1].get("pid") == str(self.state["pid"]) and self.recorded.pop("lingers", ""):
+            self._write(self.run_folder.node_state(self.node), "", self.recorded)
+
+    def _report(self, verdict: Verdict, launcher_output: bytes) -> None:
+        """Print what failed."""
+        if verdict.first:
+            self._show(verdict.first)
+        elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
+            self.output.print(b"".join(launcher_output.splitlines(keepends=True)[-MOST_LINES:]))
+            if verdict.reason.encode() not in launcher_output:
+                self.output.say(verdict.reason)
+
+    def _show(self, first: RankEnd) -> None:
+        """Print which rank failed first, and the end of its log unless the console has just shown it (rank 0's)."""
+        detail = "" if first.reason == f"exit status {first.code}" else f": {first.reason}"
+        head = f"rank {first.rank} failed first (exit {first.code}{detail})"
+        log = self.run_folder.rank_log(first.rank)
+        tail = log_tail(self.run_folder, log)
+        if tail and self.output.has_just_shown(tail):
+            self.output.say(f"{head}, see the end of logs/{log.name}")
+        else:
+            self.output.say(f"{head}; the end of logs/{log.name}:")
+            self.output.print(tail or b"(it printed nothing)\n")
+
+    def _write(self, path: Path, first_line: str, keys: Mapping[str, object]) -> None:
+        try:
+            write_small(path, first_line, keys)
+        except OSError as error:
+            self.output.say(f"cannot write to the run folder: {error}")
+
+    def _wait_for_peers(self, signals: SignalQueue, most_s: float) -> None:
+        """Wait until the links are closed. SIGQUIT ends the wait, and so does Ctrl-C, because it stops the other
+        nodes.
+        """
+        deadline = time.monotonic() + most_s
+        self.peers.leave()
+        while self.peers.are_linked and time.monotonic() < deadline:
+            self.peers.beat()
+            self.output.go_on()
+            arrived, _ = signals.wait(WATCHFUL_S)
+            if signal.SIGINT in arrived:
+                mark_stopped(self.run_folder, self.output)
+            if signal.SIGQUIT in arrived:
+                return
+
+    def _may_restart(self, verdict: Verdict, stop_state: Told) -> bool:
+        """Return whether this node may restart: after a crash, a lost peer, or a stop because a peer failed."""
+        for_peer = stop_state.asked and self.run_folder.first_failure.exists()
+        stopped = stop_state.by_somebody or self.run_folder.first_stop.exists() or self.run_folder.stop_mark.exists()
+        can = verdict.code in CAN_RESTART or for_peer
+        return can and not stopped and self.restarts.made < self.restarts.most
+
+    def _restart(self) -> bool:
+        """Agree on a restart with the other nodes; return whether all of them start their ranks again."""
+        self.peers.close()  # the next start opens new links; until then the nodes communicate through the run folder
+        number = self.restarts.made + 1
+        if not self.restarts.agree(self.grace_s):
+            return False
+        self.output.say(f"restart {number} of {self.restarts.most}: all ranks continue from the newest checkpoint")
+        self.output.flush()
+        return True
+
+    def _resume_command(self, code: int) -> str:
+        """Return the resume command on node 0, so that it is printed once; "" if nothing can be resumed."""
+        saved = code == exit_codes.CRASHED and any(self.run_folder.checkpoints.glob("step_*"))
+        content = read_small(self.run_folder.resume_command)
+        command = content[1].get("command", "") if content else ""
+        is_wanted = self.node == 0 and (saved or code in CAN_GO_ON)
+        return command if is_wanted and RESUME_COMMAND.fullmatch(command) else ""

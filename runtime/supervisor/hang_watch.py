@@ -1,0 +1,106 @@
+"""Detect that the ranks of a node may hang: no running rank has printed anything or used CPU time for minutes.
+
+In   twice a minute, for each running rank: its CPU time with that of its children, and the size of its log
+Out  Hang: which ranks, for how long, and which exited with 0 before; no process is killed
+
+While one rank works the others may wait for it, so the ranks of a node are judged together. A rank that polls, as most
+ranks do that wait for a GPU, uses CPU time and is never reported.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from .. import exit_codes
+from ..run_folder.run_folder import RunFolder, count_of, read_small
+from ..system import processes
+from ..system.text import named_ranks
+from .verdict import left_by
+
+LOOK_S = 30.0  # between two checks, each of which reads /proc once
+HANG_S = 300.0  # a slow download, or a compilation on another machine, may take nearly as long
+LEAST_CPU = 0.01  # fraction of one core; threads that only wake up now and then use less (tqdm, heartbeats)
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Activity(NamedTuple):
+    """Work of a rank since its start. cpu_ticks: user and system time in clock ticks."""
+
+    cpu_ticks: int
+    log_bytes: int
+
+
+class Hang(NamedTuple):
+    """A suspected hang. idle_s: seconds without activity; ranks: running ranks; left: ranks that exited with 0."""
+
+    idle_s: float
+    ranks: tuple[int, ...]
+    left: tuple[int, ...]
+
+    def __str__(self) -> str:
+        line = f"{named_ranks(self.ranks)} may hang: no output and no CPU time for {self.idle_s:.0f} s"
+        return (
+            f"{line}; {named_ranks(self.left)} exited with 0: the others may be waiting for it" if self.left else line
+        )
+
+    def keys(self) -> dict[str, object]:
+        """Return the keys for the state file of the node."""
+        since = int(time.time() - self.idle_s)
+        ranks, left = (" ".join(map(str, numbers)) for numbers in (self.ranks, self.left))
+        return {"idle_since": since, "idle_ranks": ranks, "left_ranks": left}
+
+
+class HangWatch:
+    """Watches the planned ranks of one node. hang: the suspected hang, if any. Times are monotonic seconds."""
+
+    def __init__(self, run: RunFolder, ranks: range, now: float) -> None:
+        self.hang: Hang | None = None
+        self._run, self._ranks = run, ranks
+        self._looked = now
+        self._last: dict[int, Activity] = {}
+        self._active: dict[int, float] = {}  # rank -> when it was last active
+
+    def look(self, now: float) -> bool:
+        """Check the ranks, at most twice a minute; return whether a suspected hang has begun or ended."""
+        if now - self._looked < LOOK_S:
+            return False
+        running, left = self._activities()
+        since = self._idle_since(running, now)
+        before, self.hang = self.hang, None
+        if now - since >= HANG_S:
+            self.hang = Hang(now - since, tuple(running), left)
+        return (before is None) != (self.hang is None)
+
+    def _activities(self) -> tuple[dict[int, Activity], tuple[int, ...]]:
+        """Return the activity of each running rank, and the ranks that exited with 0."""
+        states = {rank: state[1] for rank in self._ranks if (state := read_small(self._run.rank_state(rank)))}
+        pids = {
+            rank: count_of(state.get("pid"))
+            for rank, state in states.items()
+            if state.get("attempt") == str(self._run.attempt)
+        }
+        ends = {rank: end for rank in pids if (end := left_by(self._run, rank))}
+        left = tuple(rank for rank, end in ends.items() if end.code == exit_codes.DONE)
+        used = processes.cpu_ticks([pid for rank, pid in pids.items() if rank not in ends])
+        running = {rank: Activity(used[pid], self._log_bytes(rank)) for rank, pid in pids.items() if rank not in ends}
+        return running, left
+
+    def _log_bytes(self, rank: int) -> int:
+        try:
+            return self._run.rank_log(rank).stat().st_size
+        except OSError:
+            return 0
+
+    def _idle_since(self, ranks: Mapping[int, Activity], now: float) -> float:
+        """Return when a running rank was last active; `now` without ranks."""
+        least_ticks = LEAST_CPU * TICKS_PER_S * (now - self._looked)
+        for rank, activity in ranks.items():
+            before = self._last.get(rank)
+            ticks = abs(activity.cpu_ticks - before.cpu_ticks) if before else 0  # < 0: a child's time was lost
+            if before is None or before.log_bytes != activity.log_bytes or ticks > least_ticks:
+                self._active[rank] = now
+        self._last, self._looked = dict(ranks), now
+        return max((self._active[rank] for rank in ranks), default=now)

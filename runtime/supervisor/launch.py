@@ -1,0 +1,178 @@
+"""Start the ranks of a node from the launch line of launch.sh, and supervise them; or run another payload there.
+
+Usage  jobctl launch N WORD1 … WORDN RANK PAYLOAD [COMMAND…]     the N words are the launch line
+In     the environment that launch.sh has prepared; the working directory is the code
+Out    the exit code of the node; of payload shell, this program becomes the command
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from ..exit_codes import CRASHED, DATA_BROKEN
+from ..network import head_port, network
+from ..node.job_python import missing_modules, require_mpirun, require_version
+from ..node.node_failure import NodeFailure, print_check, report
+from ..node.node_folders import planted_cache_variables
+from ..node.node_settings import NodeSettings
+from ..node.node_start import become
+from ..ranks import launchers
+from ..run_folder.run_folder import RunFolder
+from ..system import gpus
+from ..system.private_folder import private_folder
+from ..system.values import number
+from . import supervise
+
+SMOKE = ("python3", "-m", "jobc_trainer.smoke")
+_OF_LAUNCHERS = ("PET_", "TORCHELASTIC_")  # variables that an outer torchrun may have left
+SHELL = ("bash", "--norc", "-i")
+NOT_FOUND = 127  # exit code of a shell for a command that cannot be run
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code of the node, unless this process becomes another program."""
+    most = int(argv[0])
+    line, words = argv[1 : most + 1], argv[most + 1 :]
+    payload = words[1] if len(words) > 1 else "train"
+    for name in [name for name in os.environ if name.startswith(_OF_LAUNCHERS)]:
+        del os.environ[name]
+    try:
+        read = NodeSettings.read(Path(sys.argv[0]).resolve().parent).of_payload(payload)
+        return _Node(read, payload).run(line, words[2:])
+    except NodeFailure as failure:
+        code = report(os.environ, payload, failure)
+        return CRASHED if payload == "preflight" else code
+
+
+class _Node:
+    def __init__(self, read: NodeSettings, payload: str) -> None:
+        self.read, self.payload = read, payload
+        self.lacks = os.environ.pop("JOBC_LACKS", "0") != "0"
+        os.environ.pop("JOBC_INSIDE", None)  # a job that a rank starts enters its own container
+
+    def run(self, line: Sequence[str], words: Sequence[str]) -> int:
+        read, payload = self.read, self.payload
+        launcher, command = launchers.split(line)
+        if payload == "smoke":
+            launcher, command = ["spawn"], list(SMOKE)
+        self._check_environment()
+        if payload == "smoke" or (payload == "train" and read.code_kind == "lib"):
+            os.environ["PYTHONSAFEPATH"] = "1"  # commands without code of the user import nothing from this folder
+        if read.nodes > 1 and payload != "preflight":
+            self._set_network()
+        if payload == "shell":
+            _become_shell([*(words or SHELL)])
+        wanted = os.environ.get("JOBC_GPU_TYPE", "")
+        if wanted and payload in ("train", "check"):
+            is_good, message = gpus.compare(gpus.listed(os.environ), wanted)
+            if not is_good:
+                raise NodeFailure(DATA_BROKEN, message, "use other hosts, or gpu_type=null for any type")
+        if payload == "preflight":
+            return self._preflight(command)
+        task = _task(read)
+        if task > 0:
+            timeout_s = str(read.rendezvous_timeout_s)
+            become(
+                launchers.program("spawn", "--task", str(task), timeout_s, "--", *launchers.rank_words(command)),
+                os.environ,
+            )
+        os.environ.update(planted_cache_variables(os.environ))
+        os.environ["JOBC_HEAD_PORT"] = str(_head_port(read))
+        if payload == "check":
+            return 0
+        environ = dict(os.environ)
+        start = launchers.launcher_words(launcher, command, read, environ)
+        os.environ.clear()
+        os.environ.update(environ)
+        return supervise.main([f"--max-restarts={read.max_restarts}", "--", *start])
+
+    def _check_environment(self) -> None:
+        require_version()
+        for failure in missing_modules(self.read):
+            self._lack(failure)
+        if self.read.launcher == "mpirun":
+            try:
+                require_mpirun()
+            except NodeFailure as failure:
+                self._lack(failure)
+
+    def _lack(self, failure: NodeFailure) -> None:
+        """Raise the failure; preflight prints it as a failed check and continues."""
+        if self.payload != "preflight":
+            raise failure
+        print_check(failure)
+        self.lacks = True
+
+    def _set_network(self) -> None:
+        """Set the variables of NCCL and Gloo for this node. Raises NodeFailure if the network is not there."""
+        read = self.read
+        asked = argparse.Namespace(profile=read.network_profile, interface=read.interface, gpus=read.gpus)
+        head, timeout_s = os.environ["JOBC_HEAD_ADDR"], read.rendezvous_timeout_s
+        try:
+            os.environ.update(network.variables(asked, head, timeout_s))
+        except network.Lacking as lacking:
+            title = lacking.title.replace("this node", os.uname().nodename)
+            if self.payload != "shell":
+                raise NodeFailure(lacking.code, title, lacking.hint) from None
+            print(f"warning: {title}", file=sys.stderr)  # the shell may be there to find out why
+
+    def _preflight(self, command: Sequence[str]) -> int:
+        read, environ = self.read, os.environ
+        run = environ.get("JOBC_RUN_DIR", "")
+        run_root = environ.get("JOBC_RUN_ROOT") or str(Path(run).parent.parent)
+        options = [
+            f"--procs={read.procs}",
+            f"--gpus={read.gpus}",
+            f"--gpu-type={environ.get('JOBC_GPU_TYPE', '')}",
+            f"--port={environ['JOBC_HEAD_PORT']}",
+            f"--run-root={run_root}",
+            f"--profile={read.network_profile}",
+            f"--interface={read.interface}",
+        ]
+        options += ["--apart"] if read.storage != "shared" else []
+        options += [f"--code={os.getcwd()}"] if read.code_kind == "shared" else []
+        options += ["--torch"] if read.needs_torch else []
+        python = [sys.executable] if command[0] == "python3" else [command[0]]
+        words = [sys.executable, "-B", str(Path(sys.argv[0]).resolve()), "node_checks", *options]
+        done = subprocess.run([*words, "--", *python, *command[1:]], check=False)
+        return 1 if self.lacks or done.returncode else 0
+
+
+def _become_shell(words: list[str]) -> NoReturn:
+    try:
+        become(words, os.environ)
+    except OSError as error:
+        raise NodeFailure(NOT_FOUND, f"cannot run {words[0]}: {error.strerror}") from None
+
+
+def _task(read: NodeSettings) -> int:
+    """Return the number of this task of srun on the node; 0 with other launchers."""
+    return (number(os.environ.get("LOCAL_RANK", "")) or 0) if read.launcher == "srun" else 0
+
+
+def _head_port(read: NodeSettings) -> int:
+    """Return the port where the ranks meet. Raises NodeFailure.
+
+    The lock on a port that was chosen lasts as long as this process, which becomes the supervisor.
+    """
+    host, temporary = os.uname().nodename, os.environ.get("TMPDIR") or "/tmp"
+    try:
+        folder = private_folder("ports")
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        hint = "set TMPDIR to a folder that can be written"
+        raise NodeFailure(CRASHED, f"cannot write to {temporary}", hint) from None
+    try:
+        run, wanted = RunFolder.from_environment(), number(os.environ["JOBC_HEAD_PORT"]) or 0
+        return head_port.head_port(run, wanted, lock, read.rendezvous_timeout_s)
+    except head_port.NoPort as error:
+        raise NodeFailure(error.code, error.why, error.hint) from None
+    except OSError as error:
+        title = f"no rendezvous port on {host}: {error.strerror}"
+        raise NodeFailure(CRASHED, title, "set rendezvous.port to a free port") from None

@@ -1,0 +1,326 @@
+"""Link the supervisors of one attempt: a TCP connection from every node to node 0.
+
+The links detect within seconds that a node lost its power or its cable, regardless of what the ranks do. They
+also carry the marks of the run folder (stop mark, first failure, first node that was asked to stop) and the command of
+mpirun's daemons (mpi.py) to nodes that do not see the folder where these were written.
+
+In   state/link, in which node 0 writes its port and the token that proves that a peer belongs to this run
+Out  the marks, in the run folder of every node; `lost`, the nodes that were heard once and then went silent
+A node that never connects is not counted as lost, and the job continues.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import resource
+import secrets
+import selectors
+import socket
+import threading
+import time
+
+from ..network.link import Link, Message, proof
+from ..run_folder.first_failure import is_earlier, keep_earliest
+from ..run_folder.run_folder import RunFolder, read_small, write_small
+
+BEAT_S = 2.0
+DOUBT_S = 6.0  # after this silence reconnect, because TCP retransmits more and more slowly
+LOST_S = 20.0  # a cable that was out for 5 s or 10 s does no harm
+HEAD_LOST_S = 23.0  # later than LOST_S: node 0, which hears the other nodes, decides first who is cut off
+TICK_S = 0.3
+CONNECT_S = 3.0
+MOST_PAUSE_S = 5.0  # between two tries to connect
+GOODBYE_S = 5.0  # time for the peer to read the last messages
+JOIN_S = 30.0  # a node that fails at once waits this long for the others to start and to receive the failure
+
+
+class Links(threading.Thread):
+    """Common part of both sides: a thread, which may block and uses only its links and marks."""
+
+    lost_s = LOST_S
+
+    def __init__(self, run: RunFolder, node: int) -> None:
+        super().__init__(daemon=True, name="links")
+        self.run_folder, self.node = run, node
+        self.lost: dict[int, str] = {}  # node -> its host
+        self.met: set[int] = set()  # nodes that were heard once
+        self._hosts: dict[int, str] = {}  # hosts of these nodes
+        self._heard: dict[int, float] = {}  # node -> when last heard, monotonic seconds; without nodes that have ended
+        self._done: set[int] = set()  # nodes that have ended
+        self._marks: dict[str, Message] = {}
+        self._links: list[Link] = []
+        self._selector = selectors.DefaultSelector()
+        self._ending, self._closed = threading.Event(), threading.Event()
+        self._next_beat = 0.0
+
+    def end(self) -> None:
+        """Let the thread announce that this node has ended. It runs until that is received; on node 0 until all end."""
+        self._ending.set()
+
+    def close(self) -> None:
+        """Close at once, without notifying the peer."""
+        self._closed.set()
+        self.join()
+
+    def run(self) -> None:
+        deadline = float("inf")
+        while not self._closed.is_set():
+            if self._ending.is_set() and deadline == float("inf"):
+                deadline = time.monotonic() + GOODBYE_S
+                self._look_at_marks()
+                self._tell_marks()
+                for link in self._links:
+                    link.send(ended=True)
+            self._exchange()
+            self._judge()
+            if deadline < float("inf") and self._may_leave(deadline):
+                break
+        for link in list(self._links):
+            self._drop(link)
+        self._selector.close()
+
+    def _exchange(self) -> None:
+        """Run one round: connections, received messages, messages to send."""
+        for key, _ in self._selector.select(TICK_S):
+            if isinstance(key.data, Link):
+                for message in key.data.receive():
+                    self._on_message(key.data, message)
+            else:
+                self._accept()
+        self._look_at_marks()
+        self._tell_marks()
+        if time.monotonic() >= self._next_beat:
+            self._next_beat = time.monotonic() + BEAT_S
+            for link in self._links:
+                if link.node >= 0:
+                    link.send()
+        for link in list(self._links):
+            link.flush()
+            if not link.is_open or time.monotonic() - link.heard > DOUBT_S:
+                self._drop(link)
+        self._connect()
+
+    def _on_message(self, link: Link, message: Message) -> None:
+        if link.node < 0:
+            self._on_greeting(link, message)
+            return
+        if link.node not in self._done:
+            self._heard[link.node] = link.heard
+        if message.get("ended"):
+            self._on_end(link)
+        for kind in ("stop", "told", "first", "mpi"):
+            if isinstance(mark := message.get(kind), dict):
+                if self._learn(kind, mark):
+                    self._leave_here(kind, mark)
+                if mark == self._marks[kind]:  # else the peer must get ours, which is earlier
+                    link.told.add(kind)
+
+    def _learn(self, kind: str, mark: Message) -> bool:
+        """Store a mark, to be sent to all peers; return whether it is new. An earlier first failure counts as new."""
+        current = self._marks.get(kind)
+        if current is not None and not (kind == "first" and _is_earlier(mark, current)):
+            return False
+        self._marks[kind] = mark
+        for link in self._links:
+            link.told.discard(kind)
+        return True
+
+    def _leave_here(self, kind: str, mark: Message) -> None:
+        """Write a mark from another node to this run folder, for the supervisor and for people."""
+        if not self.run_folder.path.is_dir():  # removed since this node has ended
+            return
+        with contextlib.suppress(OSError):  # a full disk: the mark is still passed on
+            if kind == "stop":
+                self.run_folder.stop_mark.parent.mkdir(exist_ok=True)
+                self.run_folder.stop_mark.touch()
+            elif kind == "told":
+                write_small(self.run_folder.first_stop, keys=mark)
+            elif kind == "mpi":
+                write_small(self.run_folder.mpi_daemon, keys=mark, private=True)
+            else:
+                keep_earliest(self.run_folder, mark["code"], mark["keys"])
+
+    def _look_at_marks(self) -> None:
+        """Read the marks in this node's own run folder."""
+        if "stop" not in self._marks and self.run_folder.stop_mark.exists():
+            self._learn("stop", {})
+        if "told" not in self._marks and (stop := read_small(self.run_folder.first_stop)):
+            self._learn("told", stop[1])
+        if "mpi" not in self._marks and (daemon := read_small(self.run_folder.mpi_daemon)):
+            self._learn("mpi", daemon[1])
+        if first := read_small(self.run_folder.first_failure):
+            self._learn("first", {"code": first[0], "keys": first[1]})
+
+    def _tell_marks(self) -> None:
+        for link in self._links:
+            for kind in self._marks.keys() - link.told:
+                if link.node >= 0:
+                    link.told.add(kind)
+                    link.send(**{kind: self._marks[kind]})
+
+    def _judge(self) -> None:
+        """Find the lost nodes, after all messages were read: a pause of this process must not look like silence."""
+        now = time.monotonic()
+        self.lost = {n: self._hosts.get(n, "") for n, heard_at in self._heard.items() if now - heard_at > self.lost_s}
+
+    def _add(self, connection: socket.socket, node: int = -1) -> Link:
+        link = Link(connection, node)
+        self._links.append(link)
+        self._selector.register(connection, selectors.EVENT_READ, link)
+        return link
+
+    def _drop(self, link: Link) -> None:
+        self._links.remove(link)
+        self._selector.unregister(link.connection)
+        link.connection.close()
+
+    @property
+    def _news(self) -> bool:
+        """True if the peer must receive a mark before this node leaves."""
+        return bool(self._marks.keys() - {"mpi"})
+
+    def _has_ended(self, node: int) -> bool:
+        """Return whether the node's state file in this run folder records its end; then its marks are here too."""
+        state = read_small(self.run_folder.node_state(node))
+        return state is not None and state[1].get("attempt") == str(self.run_folder.attempt) and "ended" in state[1]
+
+    # ---- differences between the two sides
+
+    def _accept(self) -> None:
+        """Accept a connection."""
+
+    def _connect(self) -> None:
+        """Connect, if there is no connection."""
+
+    def _on_greeting(self, link: Link, message: Message) -> None:
+        """Handle a message of a peer that has not proved who it is."""
+
+    def _on_end(self, link: Link) -> None:
+        """Stop watching a peer that has ended, with any exit code."""
+        self._done.add(link.node)  # it may still send a mark
+        self._heard.pop(link.node, None)
+
+    def _may_leave(self, deadline: float) -> bool:
+        """Return whether the thread may end, after the end of this node. deadline: monotonic seconds."""
+        raise NotImplementedError
+
+
+def _is_earlier(mark: Message, current: Message) -> bool:
+    return is_earlier(mark["code"], mark["keys"], current["code"], current["keys"])
+
+
+class Hub(Links):
+    """The side of node 0. Listens as soon as it is created; raises OSError if it cannot."""
+
+    def __init__(self, run: RunFolder, node: int, nodes: int) -> None:
+        super().__init__(run, node)
+        self._nodes = nodes
+        self._token = secrets.token_hex(16)
+        has_dual_stack = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if has_dual_stack else socket.AF_INET
+        self._listener = socket.create_server(("", 0), family=family, backlog=1024, dualstack_ipv6=has_dual_stack)
+        self._listener.setblocking(False)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        port = self._listener.getsockname()[1]
+        keys = {"attempt": run.attempt, "host": os.uname().nodename, "port": port, "token": self._token}
+        write_small(run.link_state, keys=keys, private=True)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # the peer is gone, or there are no file descriptors left
+            connection, _ = self._listener.accept()
+            link = self._add(connection)
+            link.send(nonce=link.nonce)
+
+    def _on_greeting(self, link: Link, message: Message) -> None:
+        node = message.get("node")
+        expected, received = proof(self._token, link.nonce), str(message.get("proof"))
+        if not isinstance(node, int) or not hmac.compare_digest(received.encode(errors="replace"), expected.encode()):
+            link.is_open = False
+            return
+        for earlier in self._links:
+            if earlier.node == node:
+                earlier.is_open = False
+        link.node = node
+        self.met.add(node)
+        self._hosts[node] = str(message.get("host"))
+        if node not in self._done:
+            self._heard[node] = link.heard
+        link.send(welcome=True)
+        if self._ending.is_set():
+            link.send(ended=True)
+
+    def run(self) -> None:
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one connection a node; the ranks were started before
+        super().run()
+        self._listener.close()
+
+    def _may_leave(self, deadline: float) -> bool:
+        if self._news and time.monotonic() < deadline + JOIN_S and self._some_are_to_come():
+            return False
+        return not (self._heard.keys() - self.lost.keys())
+
+    def _some_are_to_come(self) -> bool:
+        """Return whether a node was never heard and has not ended. A node without a supervisor has already ended."""
+        return any(node not in self.met and not self._has_ended(node) for node in range(1, self._nodes))
+
+
+class Spoke(Links):
+    """The side of every node except node 0. head: the address of node 0."""
+
+    lost_s = HEAD_LOST_S
+
+    def __init__(self, run: RunFolder, node: int, head: str) -> None:
+        super().__init__(run, node)
+        self._head = head
+        self._token = ""
+        self._head_has_ended = False
+        self._told: dict[str, Message] = {}  # the marks that node 0 had when this side sent its last message
+        self._next_try, self._pause_s = 0.0, TICK_S
+
+    def _connect(self) -> None:
+        is_done = self._head_has_ended or (self._ending.is_set() and (not self._news or self._told == self._marks))
+        if self._links or is_done or time.monotonic() < self._next_try:
+            return
+        self._pause_s = min(2 * self._pause_s, MOST_PAUSE_S)
+        with contextlib.suppress(OSError, KeyError, ValueError):
+            os.listdir(self.run_folder.link_state.parent)  # makes a network file system look again
+            state = read_small(self.run_folder.link_state)
+            if state and state[1].get("attempt") == str(self.run_folder.attempt):
+                self._token, self._hosts[0] = state[1]["token"], state[1]["host"]
+                self._add(socket.create_connection((self._head, int(state[1]["port"])), timeout=CONNECT_S))
+        self._next_try = time.monotonic() + self._pause_s
+
+    def _on_greeting(self, link: Link, message: Message) -> None:
+        if "nonce" in message:
+            answer = proof(self._token, str(message["nonce"]))
+            link.send(node=self.node, host=os.uname().nodename, proof=answer)
+        elif message.get("welcome"):
+            link.node = 0
+            self.met.add(0)
+            self._heard[0] = link.heard
+            self._pause_s = TICK_S
+            self._tell_marks()
+            if self._ending.is_set():
+                link.send(ended=True)
+
+    def _on_end(self, link: Link) -> None:
+        super()._on_end(link)
+        self._head_has_ended = True
+
+    def _may_leave(self, deadline: float) -> bool:
+        if any(link.node == 0 and self._marks.keys() <= link.told for link in self._links):
+            self._told = dict(self._marks)  # node 0 then closes the connection: do not reconnect
+        if not self._links and self._has_ended(0):
+            self._head_has_ended = True
+        nobody_waits = self._told == self._marks or self._head_has_ended or 0 in self.lost
+        if self._news and not nobody_waits and time.monotonic() < deadline + JOIN_S:
+            return False
+        self._next_beat = float("inf")
+        for link in self._links:
+            with contextlib.suppress(OSError):
+                if link.flush():
+                    link.connection.shutdown(socket.SHUT_WR)  # node 0 closes when it has read everything
+        return not self._links or time.monotonic() > deadline

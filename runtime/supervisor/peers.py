@@ -1,0 +1,157 @@
+"""Watch the other nodes of an attempt: was the run stopped, which node failed first, was asked to stop, or is lost?
+
+A failed node writes exit/ATTEMPT/first, where the earliest failure is kept; the first node that is asked to stop writes
+exit/ATTEMPT/stop; a user writes the stop mark; then all others exit. These are files in the run folder, which links.py
+copies to nodes that do not share it. Node 0 detects through its link that a node lost power or network, and the other
+nodes detect the loss of node 0. Without a link, a lost node is detected by its missing heartbeat in a shared run
+folder. Messages name the host that does not answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from .. import exit_codes
+from ..run_folder import first_failure
+from ..run_folder.run_folder import RunFolder, read_small, write_small
+from .links import Hub, Links, Spoke
+
+BEAT_S = 5.0  # between two heartbeats: touches of this node's state file
+SILENT_S = 60.0  # network file systems cache attributes for up to 60 s (nfs(5)), so a heartbeat may arrive late
+MARK_S = 2.0  # time for jobctl stop to send a signal, if it can, after it wrote the stop mark
+ANSWER_S, MOST_ASKED = 3.0, 64  # timeout for a host to answer, and number of hosts asked at the same time
+
+
+class Peers:
+    """The other nodes of one attempt. Node 0 listens as soon as this is created."""
+
+    def __init__(self, run: RunFolder, node: int, nodes: int, head: str) -> None:
+        self.run, self.node = run, node
+        self.others = [number for number in range(nodes) if number != node]
+        self.links: Links | None = None
+        if self.others:
+            self.links = Hub(run, node, nodes) if node == 0 else Spoke(run, node, head)
+        self.watched = range(1, nodes) if node == 0 else (0,)
+        self.next_beat = 0.0
+        self.silent = ""
+        self.marked = False
+
+    def start(self) -> None:
+        """Start the thread of the links. Call this after the last fork of this process."""
+        if self.links:
+            self.links.start()
+
+    def beat(self) -> None:
+        """Touch the state file of this node every few seconds, even while it stops, because saving may take long."""
+        if time.monotonic() >= self.next_beat:
+            self.next_beat = time.monotonic() + BEAT_S
+            with contextlib.suppress(OSError):  # a full disk or an unavailable file server must not end the training
+                os.utime(self.run.node_state(self.node))
+                self.marked = self._was_marked()
+                self.silent = self._silent()
+
+    def trouble(self) -> str:
+        """Return why this node should end too, or ""."""
+        if not self.links:
+            return "jobctl stop" if self.marked else ""
+        if self.run.stop_mark.exists():
+            return "jobctl stop"
+        first = read_small(self.run.first_failure)
+        if first and first[1].get("node") != str(self.node):
+            return f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"
+        stop = read_small(self.run.first_stop)
+        if stop and stop[1].get("node") != str(self.node):
+            return f"node {stop[1].get('node')} was asked to stop ({stop[1].get('reason')})"
+        for node, host in self.links.lost.items():
+            reason = f"node {node} ({host}) does not answer: it lost power, its network link or its supervisor"
+            self.tell(exit_codes.PEER_LOST, reason)
+            return reason
+        if self.silent:
+            self.tell(exit_codes.PEER_LOST, self.silent)
+        return self.silent
+
+    def _was_marked(self) -> bool:
+        """Return whether the stop mark is older than MARK_S: then its writer cannot signal this process."""
+        with contextlib.suppress(FileNotFoundError):
+            now = self.run.node_state(self.node).stat().st_mtime
+            return now - self.run.stop_mark.stat().st_mtime > MARK_S
+        return False
+
+    def _silent(self) -> str:
+        """Return which watched node without a link has stopped its heartbeat, in words, or "".
+
+        Compares file times with each other, because the clocks of two machines may differ.
+        """
+        now = self.run.node_state(self.node).stat().st_mtime
+        for node in self.watched:
+            if self.links and node in self.links.met:
+                continue  # the link detects it sooner
+            state = read_small(self.run.node_state(node))
+            if not state or state[1].get("attempt") != str(self.run.attempt) or "ended" in state[1]:
+                continue  # not started yet: the rendezvous has its own timeout
+            silent_s = now - self.run.node_state(node).stat().st_mtime
+            if silent_s > SILENT_S:
+                return f"node {node} ({state[1].get('host')}) has not responded for {silent_s:.0f} s"
+        return ""
+
+    def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:
+        """Announce that this node, or a rank on it, failed. time_ns: when, in ns since 1970; None = now"""
+        if not self.others or code in (exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.INTERRUPTED):
+            return
+        keys: dict[str, object] = {"node": self.node, "time_ns": time_ns or time.time_ns()}
+        if rank is not None:
+            keys["rank"] = rank
+        first_failure.keep_earliest(self.run, str(code), {**keys, "reason": reason})
+
+    def share_stop(self, reason: str) -> None:
+        """Announce that this node stops early, so that the others save too: a program may not notice it."""
+        if self.others and not self.run.first_stop.exists():
+            with contextlib.suppress(OSError):
+                write_small(self.run.first_stop, keys={"node": self.node, "reason": reason})
+
+    def leave(self) -> None:
+        """Record that nothing runs on this node any more."""
+        if self.links:
+            self.links.end()
+
+    def close(self) -> None:
+        """Close at once, without a last message."""
+        if self.links:
+            self.links.close()
+
+    @property
+    def are_linked(self) -> bool:
+        """True while the links run: the last message is not sent yet, or this is node 0 and other nodes need it."""
+        return self.links is not None and self.links.is_alive()
+
+    def unreachable(self) -> str:
+        """Return which nodes do not answer, in words, or "". A refused connection is an answer, so any port will do."""
+        with ThreadPoolExecutor(MOST_ASKED) as threads:
+            hosts = zip(self.others, threads.map(self._silent_host, self.others), strict=True)
+        names = [f"node {node} ({host})" for node, host in hosts if host]
+        myself = f"node {self.node} ({os.uname().nodename})"
+        if not names or len(names) < len(self.others):
+            return f"{', '.join(names[:10])} {'does' if len(names) == 1 else 'do'} not answer" if names else ""
+        return (
+            f"{myself} and {names[0]} do not reach each other" if len(names) == 1 else f"{myself} reaches no other node"
+        )
+
+    def _silent_host(self, node: int) -> str:
+        """Return the name of the node's host if it does not answer, else ""."""
+        state = read_small(self.run.node_state(node))
+        host = state[1].get("host", "") if state else ""
+        return host if host and not _answers(host) else ""
+
+
+def _answers(host: str) -> bool:
+    try:
+        socket.create_connection((host, 1), ANSWER_S).close()
+    except (ConnectionRefusedError, socket.gaierror):  # a name that does not resolve here proves nothing
+        return True
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,312 @@
+"""Supervise one node: start the launcher, forward stop signals to the ranks, end all processes, report why they ended.
+
+Usage  jobctl supervise [--max-restarts=N] -- LAUNCHER ARGUMENTS…
+In     the JOBC_ variables of node.py; JOBC_TIME_LIMIT_S if no scheduler enforces the time limit;
+       JOBC_STARTER, `PID START_TICKS`: in a container, the process outside that started it (container.py)
+Out    state/node_NN, logs/node_NN.log, exit/ATTEMPT/node_NN, and the node's exit code (exit_codes.py)
+
+Signals  SIGTERM SIGHUP  the ranks save and exit within JOBC_GRACE_S, or they are killed
+         SIGINT          the same, but the run is not requeued: writes the stop mark, and exits with 130
+         SIGUSR1 SIGUSR2 forwarded
+         SIGQUIT         everything is killed at once
+Repeats within five seconds count as one; a later SIGTERM, SIGHUP or SIGINT kills. Signals are sent to the rank
+wrappers, never to the launcher, because torchrun mishandles repeats.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable
+
+from .. import exit_codes
+from ..run_folder.header import few_cores, header
+from ..run_folder.node_log import NodeLog
+from ..run_folder.run_folder import RunFolder, count_of, read_small, reserve_small, write_small
+from ..run_folder.written_files import WrittenFiles
+from ..system import machine, processes
+from ..system.signal_queue import SignalQueue
+from .claim import Refused, claim
+from .console import Console
+from .enclosure import start_enclosed
+from .ending import WATCHFUL_S, Ending, Told, mark_stopped
+from .hang_watch import HangWatch
+from .node_output import NodeOutput
+from .peers import Peers
+from .restarts import Restarts
+from .verdict import RankEnd, RankLook, described, left_by, look_at, unplanned, was_stopped, with_cause
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+STOPPING = {*STOP_SIGNALS, signal.SIGQUIT}
+NOTICES = (
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)  # the program gives them a meaning: they never lead to a kill
+REPEAT_S = 5.0
+CALM_S = 1.0  # between two checks of the run folder; WATCHFUL_S while ranks start or stop
+LAUNCHER_GRACE_S = 5.0  # for the launcher to exit after all its ranks
+
+
+def main(argv: list[str]) -> int:
+    """Supervise the node until its ranks have ended for good, and return the exit code."""
+    options, launcher = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
+    most = int(options[0].partition("=")[2]) if options else 0
+    began = time.monotonic()
+    hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # nohup
+    caught = {*STOP_SIGNALS, *NOTICES, signal.SIGQUIT, signal.SIGCHLD}
+    signals = SignalQueue(caught - {signal.SIGHUP} if hangup_ignored else caught)
+    try:
+        run_folder = RunFolder.from_environment()
+        node, nodes = int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"])
+        restarts = Restarts(run_folder, node, nodes, most, lambda s: STOPPING.isdisjoint(signals.wait(s)[0]))
+        written = WrittenFiles(run_folder.code)
+        starter = [int(word) for word in os.environ.pop("JOBC_STARTER", "").split()]
+        while (code := Supervisor(run_folder, restarts, written, starter, began).run(launcher, signals)) is None:
+            pass
+        return code
+    except Refused as refusal:
+        print(f"error: {refusal}", file=sys.stderr)
+    except OSError as error:
+        print(f"error: cannot write to the run folder: {error}", file=sys.stderr)
+    return exit_codes.CRASHED
+
+
+class Supervisor:
+    """One node of one attempt, from a start of its ranks to their end.
+
+    starter: pid and start ticks of the process that started the container, [] without one; began: monotonic seconds
+    """
+
+    def __init__(
+        self, run_folder: RunFolder, restarts: Restarts, written: WrittenFiles, starter: list[int], began: float
+    ) -> None:
+        self.run_folder, self.restarts, self.written, self.starter = run_folder, restarts, written, starter
+        self.node = int(os.environ["JOBC_NODE_RANK"])
+        procs = int(os.environ["JOBC_PROCS"])
+        self.ranks = range(self.node * procs, (self.node + 1) * procs)
+        self.all_ranks = list(self.ranks)  # including unplanned ranks
+        self.grace_s = int(os.environ["JOBC_GRACE_S"])
+        self.time_limit_s = int(os.environ.get("JOBC_TIME_LIMIT_S") or 0)
+
+        self.lock = claim(run_folder, self.node, self.ranks)  # held until this process and the keeper have ended
+        self.peers = Peers(run_folder, self.node, int(os.environ["JOBC_NODES"]), os.environ.get("JOBC_HEAD_ADDR", ""))
+        log = NodeLog(run_folder, self.node, timed=int(os.environ["JOBC_NODES"]) > 1)
+        self.output = NodeOutput(log, Console(sys.stdout.fileno()))
+        self.state: dict[str, object] = {
+            "pid": os.getpid(),
+            "start_ticks": processes.start_ticks(os.getpid()),
+            **machine.identity(),
+            "attempt": run_folder.attempt,
+            "first_rank": self.ranks[0],
+            "started": int(time.time()),
+        }
+        write_small(run_folder.node_state(self.node), keys=self.state)
+        written.begin(run_folder.node_state(self.node).stat().st_ctime)
+        for file in (run_folder.node_state(self.node), run_folder.node_exit(self.node)):
+            reserve_small(file)
+
+        self.keeper = 0
+        self.asked: dict[int, float] = {}  # signal for the ranks -> when, monotonic seconds
+        self.sent: set[tuple[int, int]] = set()  # (signal, pid of a rank wrapper)
+        self.interrupted = self.killed = False
+        self.failures: dict[int, RankEnd] = {}  # ranks that have ended, with the reason in words
+        self.hang_watch = HangWatch(run_folder, self.ranks, time.monotonic())
+        self.told = False  # asked to end, not because a peer failed
+        self.at_once = False  # asked to end by SIGQUIT
+        self.stop_signal_at = float("inf")
+        self.kill_at = float("inf")
+        self.limit_at = began + self.time_limit_s if self.time_limit_s else float("inf")
+
+    def run(self, launcher: list[str], signals: SignalQueue) -> int | None:
+        """Run the launcher to its end; return the exit code of the node, or None to start the ranks again."""
+        if self.node == 0:
+            alone = "--tasks" in launcher[: [*launcher, "--"].index("--")]  # srun gives each rank its cores
+            warning = few_cores(os.environ, 1 if alone else len(self.ranks), len(os.sched_getaffinity(0)))
+            for line in (*header(os.environ), *filter(None, [warning])):
+                self.output.say(line)
+        output, write_end = os.pipe()
+        # a launcher reports every failed rank at length, so its stderr goes to a log; the supervisor reports the cause
+        errors = self.run_folder.open_log(self.run_folder.launcher_log(self.node), "launcher")
+        processes.become_subreaper()
+        self.keeper = start_enclosed(launcher, write_end, errors)
+        os.close(write_end)
+        os.close(errors)
+        self.peers.start()
+        status = self._attend(output, signals)
+        if not self.asked and self._some_were_preempted():  # and ended between two checks: the other nodes still run
+            self.told = True
+            self.peers.share_stop("a rank was stopped")
+        processes.kill_descendants(os.getpid())  # left over if the keeper was killed
+        self.output.drain(output)
+        stop_state = Told(bool(self.asked), self.killed, self.interrupted, self.told, self.at_once)
+        ending = Ending(
+            self.run_folder, self.node, self.ranks, self.peers, self.restarts, self.written, self.output, self.state,
+            self.grace_s,
+        )  # fmt: skip
+        code = ending.conclude(status, stop_state, signals)
+        if code is None:  # the next start opens new ones
+            self.output.close()
+            os.close(self.lock)
+        return code
+
+    def _attend(self, output: int, signals: SignalQueue) -> int:
+        """Handle signals, output and deadlines until the launcher and its descendants have ended; return its status."""
+        descriptors = [output]
+        while True:
+            arrived, readable = signals.wait(self._pause_s(), *descriptors)
+            if readable and not self.output.copy(output):
+                descriptors.clear()
+            for number in arrived:
+                self._on_signal(number)
+            for pid, status in processes.reap():
+                if pid == self.keeper:
+                    return status
+            self._look_at_ranks()
+            self._look_at_peers()
+            self._look_at_starter()
+            self._check_deadlines()
+            self._look_for_hang()
+            self.output.go_on()
+
+    def _on_signal(self, number: int) -> None:
+        now = time.monotonic()
+        if number == signal.SIGQUIT:
+            self.told = self.at_once = True
+            self._kill("SIGQUIT")
+        elif number in NOTICES:
+            if now - self.asked.get(number, -REPEAT_S) >= REPEAT_S:
+                self.sent = {(sent, pid) for sent, pid in self.sent if sent != number}
+                self.asked[number] = now
+        elif number in STOP_SIGNALS:
+            self.told = True
+            if number == signal.SIGINT:
+                self.interrupted = True
+                mark_stopped(self.run_folder, self.output)
+            if now - self.stop_signal_at > REPEAT_S:
+                self._kill(f"a second {_name(number)}")
+            elif not self._is_stopping():
+                self._ask_to_stop(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM, _name(number))
+                self.peers.share_stop(_name(number))
+            self.stop_signal_at = min(self.stop_signal_at, now)
+
+    def _ask_to_stop(self, number: int, why: str) -> None:
+        """Ask the ranks to save and exit. `number` is SIGTERM for a SIGHUP too, because few programs save on SIGHUP."""
+        self.output.say(f"{why}: asking the ranks to save and exit within {self.grace_s} s")
+        self._find_ranks()
+        self.asked[number] = time.monotonic()
+        self.kill_at = self.asked[number] + self.grace_s
+
+    def _is_stopping(self) -> bool:
+        return any(number in STOP_SIGNALS for number in self.asked)
+
+    def _look_at_ranks(self) -> None:
+        """Send each requested signal once to every rank wrapper, also to one that starts later."""
+        if self.asked:
+            for rank in self.all_ranks:
+                state = self._rank_state(rank)
+                if state is None:
+                    continue
+                pid, ticks = count_of(state.get("pid")), count_of(state.get("start_ticks"))
+                for number in self.asked:
+                    if (number, pid) not in self.sent:
+                        self.sent.add((number, pid))
+                        processes.signal_process(pid, ticks, number)
+        elif self._some_were_preempted():
+            self.told = True
+            self._ask_to_stop(signal.SIGTERM, "a rank was stopped")
+            self.peers.share_stop("a rank was stopped")
+
+    def _rank_state(self, rank: int) -> dict[str, str] | None:
+        """Return the state that a rank's wrapper wrote in this attempt; None if the rank has not started."""
+        state = read_small(self.run_folder.rank_state(rank))
+        if state and state[1].get("attempt") == str(self.run_folder.attempt):
+            return state[1]
+        return None
+
+    def _some_were_preempted(self) -> bool:
+        return was_stopped(lambda: self._look(self.ranks), lambda: self._look(self._find_ranks()))
+
+    def _look(self, ranks: Iterable[int]) -> list[RankLook]:
+        return [look_at(self.run_folder, rank) for rank in ranks]
+
+    def _find_ranks(self) -> list[int]:
+        """Return the ranks of this node, including unplanned ones that its launcher has started."""
+        self.all_ranks = [*self.ranks, *unplanned(self.run_folder, self.node, self.ranks)]
+        return self.all_ranks
+
+    def _look_at_peers(self) -> None:
+        self.peers.beat()
+        self._tell_failure()
+        if not self._is_stopping() and (trouble := self.peers.trouble()):
+            self._ask_to_stop(signal.SIGTERM, trouble)
+            if not self.run_folder.stop_mark.exists() and not self._some_rank_began():
+                self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # it waits for that node; nothing is to be saved
+
+    def _look_at_starter(self) -> None:
+        """Stop if the process that started the container is gone: a container outlives a killed `docker run`."""
+        if self.starter and not self._is_stopping() and not processes.is_running(*self.starter):
+            reason = "the process that started the container has exited"
+            self.peers.tell(exit_codes.PEER_LOST, reason)
+            self._ask_to_stop(signal.SIGTERM, reason)
+
+    def _tell_failure(self) -> None:
+        """Announce failed ranks to the peers at once, before the launcher has ended the other ranks of this node."""
+        if not self.peers.others:
+            return
+        for end in filter(None, (left_by(self.run_folder, rank) for rank in self.ranks)):
+            if end.rank not in self.failures:
+                cause = with_cause(self.run_folder, end)
+                self.failures[end.rank] = cause._replace(reason=described(self.run_folder, cause))
+            cause = self.failures[end.rank]
+            self.peers.tell(cause.code, cause.reason, cause.rank, cause.time_ns)
+
+    def _check_deadlines(self) -> None:
+        now = time.monotonic()
+        if now > self.limit_at:
+            self.limit_at = float("inf")
+            self.told = True
+            if not self._is_stopping():
+                self._ask_to_stop(signal.SIGTERM, f"time limit of {self.time_limit_s} s reached")
+        if now > self.kill_at:
+            runs = self._some_rank_began() and not self._all_ranks_ended()
+            self._kill(f"not exited after {self.grace_s} s" if runs else "the launcher did not exit")
+        elif self._is_stopping() and now + LAUNCHER_GRACE_S < self.kill_at and self._all_ranks_ended():
+            self.kill_at = now + LAUNCHER_GRACE_S  # torchrun waits for the agents of other nodes, 300 s
+
+    def _look_for_hang(self) -> None:
+        """Report a suspected hang once, on the console and in the state file, where status finds it."""
+        if self.hang_watch.look(time.monotonic()):
+            hang = self.hang_watch.hang
+            if hang:
+                self.output.say(str(hang))
+            with contextlib.suppress(OSError):
+                write_small(self.run_folder.node_state(self.node), keys={**self.state, **(hang.keys() if hang else {})})
+
+    def _some_rank_began(self) -> bool:
+        return any(self._rank_state(rank) for rank in self.ranks)
+
+    def _all_ranks_ended(self) -> bool:
+        return all(read_small(self.run_folder.rank_exit(rank)) for rank in self.all_ranks)
+
+    def _kill(self, why: str) -> None:
+        self.kill_at = float("inf")
+        self.killed = True
+        lost = "; work since the last checkpoint is lost" if self._some_rank_began() else ""
+        self.output.say(f"{why}: killing all processes of this node{lost}")
+        for pid in processes.kill_descendants(self.keeper):
+            self.output.say(f"cannot kill process {pid}: it hangs in the kernel")
+
+    def _pause_s(self) -> float:
+        """Return how long the supervisor may sleep, in seconds."""
+        if self.output.is_behind:
+            return 0.05
+        changing = self._is_stopping() or time.time() - float(str(self.state["started"])) < 10
+        deadlines = min(self.kill_at, self.limit_at) - time.monotonic()
+        return max(0, min(WATCHFUL_S if changing else CALM_S, deadlines))
+
+
+def _name(number: int) -> str:
+    return "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name

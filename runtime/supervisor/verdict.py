@@ -1,0 +1,248 @@
+"""Judge how a node ended, from the exit file of each rank: the exit code that wins, and the rank to blame.
+
+In   the run folder after all processes of the node have ended
+Out  Verdict
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from .. import exit_codes
+from ..run_folder.run_folder import RunFolder, count_of, read_small
+from ..system import processes
+from ..system.untrusted_files import Unreadable, open_regular
+from .exception_line import exception_line
+
+RANK_FILE = re.compile(r"rank_[0-9]{2,9}")
+TRACEBACK = b"Traceback (most recent call last)"
+MOST_LINES, USUAL_LINES = 100, 20  # limits of the shown end of a failed rank's log, with a traceback and without
+LOG_TAIL_BYTES = 256 * 1024
+MOST_EXITS_READ = 16  # the oldest exit files, which include that of a rank that the others lost
+LATE = "killed, because it did not exit in time"
+GONE = "killed by SIGKILL, not sent by jobc: probably out of memory (check dmesg) or disk full (check df)"
+
+# Output of torch 2.4 to 2.13 when the rendezvous of the agents fails (torch/distributed/elastic/rendezvous, TCPStore).
+RENDEZVOUS_WORDS = re.compile(
+    rb"DistNetworkError|DistStoreError|Rendezvous\w*Error|client socket has (timed out|failed to connect)"
+    rb"|server socket has failed to (bind|listen)|EADDRINUSE"
+)
+
+
+# Output of torch 2.4 to 2.13 when another rank is gone, from Gloo, NCCL, its watchdog and TCPStore; and the message of
+# the trainer (exit_rank.py).
+LOST_PEER_WORDS = re.compile(
+    r"rank [0-9]+ lost a peer: |gloo/transport|ncclRemoteError|ncclSystemError"
+    r"|Watchdog caught collective operation timeout|Dist(Backend|Network|Store)Error"
+)
+
+
+class RankEnd(NamedTuple):
+    """The end of one rank. time_ns: wall clock time in ns; None = unknown, because no exit file was written."""
+
+    rank: int
+    code: int
+    reason: str
+    time_ns: int | None
+
+
+class Verdict(NamedTuple):
+    """The end of a node. first: the earliest failed rank with the winning code; None = none failed or none started."""
+
+    code: int
+    first: RankEnd | None
+    reason: str
+
+
+class RankLook(NamedTuple):
+    """State of a rank at one moment. code: None = not recorded; is_gone: it began, but its wrapper no longer runs."""
+
+    code: int | None
+    is_gone: bool
+
+
+def judge(
+    run: RunFolder, node: int, planned: Sequence[int], status: int, said: bytes, asked: bool, killed: bool
+) -> Verdict:
+    """Return the verdict on the planned ranks of a node and on unplanned ones that its launcher started.
+
+    status: exit status of the launcher, torchrun or spawn
+    said:   the launcher's own output; used only if no rank has started
+    asked:  whether this node was asked to stop
+    killed: whether the supervisor killed processes that had not ended in time
+    """
+    stop = exit_codes.DONE if run.stop_mark.exists() else exit_codes.PREEMPTED
+    ranks = [*planned, *unplanned(run, node, planned)]
+    ends = [rank_end(run, rank, stop, killed) for rank in ranks]
+    recorded = [end for end in ends if end]
+    if len(recorded) < len(ends) and asked:
+        recorded.append(RankEnd(-1, stop, "stopped before all ranks had started", None))
+    elif not recorded:
+        return _no_rank_started(status, said)
+    elif len(recorded) < len(ends) and all(end.code in (exit_codes.DONE, exit_codes.PREEMPTED) for end in recorded):
+        # a missing rank counts only if no other rank failed: otherwise that failure ended it
+        missing = [str(rank) for rank, end in zip(ranks, ends, strict=True) if not end]
+        recorded.append(RankEnd(-1, exit_codes.CRASHED, f"rank {' '.join(missing)} never started", None))
+    code = exit_codes.worst(end.code for end in recorded)
+    first = min((end for end in recorded if end.code == code), key=lambda end: end.time_ns or sys.maxsize)
+    if code in (exit_codes.DONE, exit_codes.PREEMPTED):  # report a rank that was killed and lost its work
+        first = next((end for end in recorded if end.reason == LATE), first)
+    if first.rank < 0 or code in (exit_codes.DONE, exit_codes.PREEMPTED):
+        return Verdict(code, None, _of_rank(first, first.reason))
+    blame = with_cause(run, first)
+    return Verdict(blame.code, blame, described(run, blame))
+
+
+def described(run: RunFolder, end: RankEnd) -> str:
+    """Return why a rank failed: the exception at the end of its log if Python returned 1, else the recorded reason."""
+    return _of_rank(end, _exception(run, end) or end.reason)
+
+
+def with_cause(run: RunFolder, end: RankEnd) -> RankEnd:
+    """Return the end of a failed rank, as a crash if it lost a rank that had exited with 0.
+
+    That is a bug in the program, whose ranks must all call the same collectives. No machine was lost, so the run must
+    not be restarted as if one were.
+    """
+    if not _lost_a_peer(run, end) or (left := _left_before(run, end)) is None:
+        return end
+    reason = f"lost rank {left}, which exited with 0 before the others finished"
+    return end._replace(code=exit_codes.CRASHED, reason=reason)
+
+
+def _exception(run: RunFolder, end: RankEnd) -> str:
+    if end.reason != "exit status 1":  # what Python returns for an exception
+        return ""
+    return exception_line(_printed(run, end), os.getcwd())
+
+
+def _printed(run: RunFolder, end: RankEnd) -> str:
+    return said_in(run, run.rank_log(end.rank)).decode(errors="replace")
+
+
+def _lost_a_peer(run: RunFolder, end: RankEnd) -> bool:
+    """Return whether the rank failed because another rank was gone, judging by its exit code and its log."""
+    aborted = end.code == exit_codes.PEER_LOST or "SIGABRT" in end.reason
+    return LOST_PEER_WORDS.search(_printed(run, end) if aborted else _exception(run, end)) is not None
+
+
+def _of_rank(end: RankEnd, reason: str) -> str:
+    return f"rank {end.rank}: {reason}" if end.rank >= 0 else reason
+
+
+def _left_before(run: RunFolder, end: RankEnd) -> int | None:
+    """Return a rank that exited with 0 before this one failed; None if no exit file here records one."""
+    with contextlib.suppress(OSError), os.scandir(run.rank_exit(0).parent) as entries:
+        files = [(entry.stat().st_mtime_ns, entry.name) for entry in entries if RANK_FILE.fullmatch(entry.name)]
+        ranks = [int(name[5:]) for _, name in sorted(files)]
+        for other in filter(None, (left_by(run, rank) for rank in ranks[:MOST_EXITS_READ])):
+            if other.code == exit_codes.DONE and (other.time_ns or 0) < (end.time_ns or 0):
+                return other.rank
+    return None
+
+
+def unplanned(run: RunFolder, node: int, planned: Sequence[int]) -> list[int]:
+    """Return the ranks of `node` in this attempt beyond the planned world size: a launcher file was edited (such as
+    accelerate.yaml).
+
+    Lists two folders, and reads only the files of such ranks.
+    """
+    world = len(planned) * int(os.environ.get("JOBC_NODES") or node + 1)
+    names = {name for folder in (run.rank_exit(0).parent, run.rank_state(0).parent) for name in _names(folder)}
+    numbers = sorted(int(name[5:]) for name in names if RANK_FILE.fullmatch(name))
+    return [rank for rank in numbers if rank >= world and _is_of(run, node, rank)]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _is_of(run: RunFolder, node: int, rank: int) -> bool:
+    exit_file, state = read_small(run.rank_exit(rank)), read_small(run.rank_state(rank))
+    return any(file[1].get("node") == str(node) for file in (exit_file, state) if file) and (
+        exit_file is not None or (state is not None and state[1].get("attempt") == str(run.attempt))
+    )
+
+
+def look_at(run: RunFolder, rank: int) -> RankLook:
+    if exit_file := read_small(run.rank_exit(rank)):
+        return RankLook(count_of(exit_file[0], exit_codes.CRASHED), False)
+    state = read_small(run.rank_state(rank))
+    if not state or state[1].get("attempt") != str(run.attempt):
+        return RankLook(None, False)
+    return RankLook(
+        None, not processes.is_running(count_of(state[1].get("pid")), count_of(state[1].get("start_ticks")))
+    )
+
+
+def was_stopped(first: Callable[[], Iterable[RankLook]], second: Callable[[], Iterable[RankLook]]) -> bool:
+    """Return whether a rank ended early by itself, and not because its launcher ended it after another rank failed.
+
+    first: reads the planned ranks; second: reads all ranks of the node
+    Reads twice, because the ranks are read one after the other. A launcher signals the others only after the code of
+    the failed rank was recorded or its wrapper was gone, so the second reading after an early end shows the failure.
+    """
+    return _shows_stop(tuple(first())) and _shows_stop(tuple(second()))
+
+
+def _shows_stop(ranks: Sequence[RankLook]) -> bool:
+    codes = {rank.code for rank in ranks}
+    failed = codes - {None, exit_codes.DONE, exit_codes.PREEMPTED}
+    return exit_codes.PREEMPTED in codes and not failed and not any(rank.is_gone for rank in ranks)
+
+
+def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | None:
+    """Return the end of a rank; None if it did not start in this attempt. stop: exit code of a stopped rank."""
+    if end := left_by(run, rank):
+        return end
+    state = read_small(run.rank_state(rank))
+    if not state or state[1].get("attempt") != str(run.attempt):
+        return None
+    if killed or "signalled" in state[1]:  # if a launcher signalled it because a peer failed, the peer's code wins
+        return RankEnd(rank, stop, LATE, None)
+    return RankEnd(rank, exit_codes.CRASHED, GONE, None)
+
+
+def left_by(run: RunFolder, rank: int) -> RankEnd | None:
+    """Return the end of a rank from its wrapper's exit file; None if the wrapper is running or was killed."""
+    content = read_small(run.rank_exit(rank))
+    try:
+        return content and RankEnd(rank, int(content[0]), content[1]["reason"], int(content[1]["time_ns"]))
+    except (KeyError, ValueError):  # somebody else wrote it
+        return None
+
+
+def _no_rank_started(status: int, launcher_output: bytes) -> Verdict:
+    if status == exit_codes.RENDEZVOUS_FAILED and launcher_output:  # from reach.py
+        return Verdict(status, None, launcher_output.decode(errors="replace").splitlines()[-1].removeprefix("jobc: "))
+    met = not RENDEZVOUS_WORDS.search(launcher_output)
+    code = exit_codes.CRASHED if met else exit_codes.RENDEZVOUS_FAILED
+    return Verdict(code, None, f"no rank started; the launcher exited with {status}")
+
+
+def said_in(run: RunFolder, path: Path) -> bytes:
+    """Return this attempt's part of a log, at most the last 256 KiB."""
+    try:
+        with open_regular(path, follow=False) as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
+            text = log.read(LOG_TAIL_BYTES)
+    except (OSError, Unreadable):
+        return b""
+    header = text.rfind(f"=== jobc: attempt {run.attempt}, ".encode())
+    return text[max(header, 0) :].partition(b"\n")[2]
+
+
+def log_tail(run: RunFolder, path: Path) -> bytes:
+    """Return the end of this attempt's part of a log: from the first traceback in the last 100 lines, else 20 lines."""
+    lines = said_in(run, path).splitlines(keepends=True)[-MOST_LINES:]
+    tracebacks = [index for index, line in enumerate(lines) if TRACEBACK in line]
+    return b"".join(lines[tracebacks[0] :] if tracebacks else lines[-USUAL_LINES:])

@@ -1,0 +1,84 @@
+"""Parse options and report failures, for all verbs: one error line and a hint."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from .failure import Failure
+from .text import printable
+from .untrusted_files import Unreadable
+
+NO_READER = 1
+INTERRUPTED = 130
+HELP_WIDTH = 100
+
+
+class Parser(argparse.ArgumentParser):
+    """Parser for the options of a verb. Raises Failure with exit code 2 for an invalid option."""
+
+    def __init__(self, verb: str, summary: str = "", end: str = "", program: str = "jobctl") -> None:
+        """end: last paragraph of the help"""
+        super().__init__(
+            prog=f"{program} {verb}",
+            description=summary,
+            epilog=end,
+            allow_abbrev=False,
+            add_help=False,
+            formatter_class=_Help,
+        )
+        self.add_argument("-h", "--help", action="help", help="print this")
+
+    def error(self, message: str) -> NoReturn:
+        unknown, without = (
+            "unrecognized arguments: ",
+            re.match("argument (--[a-z-]+).*: expected one argument", message),
+        )
+        if message.startswith(unknown):
+            message = f"unknown option: {message[len(unknown) :]}"
+        raise Failure(f"{without.group(1)} needs a value" if without else message, f"{self.prog} --help", 2)
+
+
+class _Help(argparse.HelpFormatter):
+    """Options and their text in two columns, regardless of the width of the terminal."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=22, width=HELP_WIDTH)
+
+
+def call(verb: Callable[[list[str]], int], argv: list[str]) -> int:
+    """Run the verb and return its exit code; if it fails, print why."""
+    try:
+        code = verb(argv)
+        sys.stdout.flush()
+        return code
+    except Failure as failure:
+        sys.stdout.flush()
+        print_failure(failure)
+        return failure.code
+    except Unreadable as error:
+        sys.stdout.flush()
+        print_failure(Failure(str(error)))
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads what is still in the buffer
+        return NO_READER
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)  # so that a shell that waits for this program ends too
+        return INTERRUPTED
+    except OSError as error:  # a run or artifact that this user may not read
+        print(f"error: cannot read {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
+        return 1
+
+
+def print_failure(failure: Failure) -> None:
+    """Print an error and its hint."""
+    print(f"error: {printable(failure.title)}", file=sys.stderr)
+    if failure.hint:
+        print(f"  hint: {printable(failure.hint)}", file=sys.stderr)

@@ -1,0 +1,188 @@
+"""Stream the output of an engine's clients, such as `kubectl logs --follow`, to stdout.
+
+Lines are printed as they arrive, lines over 64 KiB in pieces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from .failure import Failure
+from .text import printable
+
+PIECE = 1 << 16
+MOST_KEPT = 1 << 20  # of what output_of() returns: the last bytes
+_STDERR = {"kept": None, "dropped": subprocess.DEVNULL, "merged": subprocess.STDOUT}
+
+if TYPE_CHECKING:
+    Change = Callable[[bytes], "bytes | None"]  # changes a line; None drops it
+
+
+def stream(
+    words: Sequence[str],
+    change: Change | None = None,
+    tail: int | None = None,
+    environment: Mapping[str, str] | None = None,
+    errors: str = "kept",
+) -> int:
+    """Run a client, print its output, and return its exit code.
+
+    change: applied to each line; tail: number of last lines to print, after the client has ended; None = all
+    errors: kept, dropped or merged: what to do with stderr
+    Raises Failure if the client cannot be run.
+    """
+    with ended_with_us(_started(words, environment, _STDERR[errors])) as process:
+        assert process.stdout is not None
+        print_lines(process.stdout, change, tail)
+        return process.wait()
+
+
+def output_of(
+    words: Sequence[str], environment: Mapping[str, str], folder: Path, is_shown: bool = True
+) -> tuple[int, str]:
+    """Run a client in a folder. Return its exit code and all its output.
+
+    is_shown: whether the output is also printed on stderr as it arrives
+    Ends the client if this program is interrupted. Raises Failure if the client cannot be run.
+    """
+    kept = b""
+    with ended_with_us(_started(words, environment, subprocess.STDOUT, folder)) as process:
+        assert process.stdout is not None
+        for piece in iter(partial(os.read, process.stdout.fileno(), PIECE), b""):
+            if is_shown:
+                sys.stderr.buffer.write(piece)
+                sys.stderr.buffer.flush()
+            kept = (kept + piece)[-MOST_KEPT:]
+        return process.wait(), kept.decode(errors="replace")
+
+
+def attached(words: Sequence[str]) -> int:
+    """Run a client with the input and output of this program, and return its exit code; 128 + N after signal N.
+
+    Raises Failure if it cannot be run.
+    """
+    sys.stdout.flush()
+    try:
+        process = subprocess.Popen(list(words))
+    except OSError as error:
+        raise Failure(f"cannot run {words[0]}: {error.strerror}") from None
+    with ended_with_us(process):
+        code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+def printed_lines(
+    words: Sequence[str], environment: Mapping[str, str] | None = None, inherited: Mapping[str, str] = os.environ
+) -> Iterator[str]:
+    """Run a client and yield the lines that it prints, stderr too, without control characters.
+
+    environment: variables that are added to those inherited
+    Raises Failure if the client cannot be run.
+    """
+    with ended_with_us(_started(words, environment, subprocess.STDOUT, inherited=inherited)) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield printable(line.decode(errors="replace")).rstrip("\n")
+
+
+@contextlib.contextmanager
+def ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """End the process, with SIGTERM, if the block ends before it."""
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.wait()
+
+
+def print_lines(file: IO[bytes], change: Change | None = None, tail: int | None = None) -> None:
+    """Print the lines of a file or pipe as they arrive; with `tail`, only the last ones at the end."""
+    out = sys.stdout.buffer
+    if tail is not None:
+        out.writelines(deque(changed_pieces(file, change), maxlen=tail))
+    else:
+        for piece in changed_pieces(file, change) if change else iter(lambda: os.read(file.fileno(), PIECE), b""):
+            out.write(piece)
+            out.flush()
+    out.flush()
+
+
+def changed_pieces(file: IO[bytes], change: Change | None) -> Iterator[bytes]:
+    """Yield the lines that `change` returns. It changes only the first 64 KiB of a line."""
+    is_inside = is_kept = False
+    while True:
+        piece = file.readline(PIECE)
+        if not piece:
+            return
+        if not is_inside:
+            changed = change(piece) if change else piece
+            is_kept = changed is not None
+            if changed is not None:
+                yield changed
+        elif is_kept:
+            yield piece
+        is_inside = not piece.endswith(b"\n")
+
+
+class LineMerger:
+    """Prints the output of several clients at once, line by line. A context manager that ends them on exit."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._clients: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
+
+    def __enter__(self) -> LineMerger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process, _thread in self._clients:
+            if process.poll() is None:
+                process.terminate()
+
+    def start(self, words: Sequence[str], change: Change | None = None) -> None:
+        """Start a client and print its lines, changed by `change`."""
+        process = _started(words)
+        thread = threading.Thread(target=self._print, args=(process, change), daemon=True)
+        self._clients.append((process, thread))
+        thread.start()
+
+    def wait(self) -> None:
+        """Wait until all clients have ended."""
+        for process, thread in self._clients:
+            thread.join()
+            process.wait()
+
+    def _print(self, process: subprocess.Popen[bytes], change: Change | None) -> None:
+        assert process.stdout is not None
+        out = sys.stdout.buffer
+        with contextlib.suppress(OSError, ValueError):  # nobody reads stdout, or it was closed on exit
+            for piece in changed_pieces(process.stdout, change):
+                with self._lock:
+                    out.write(piece if piece.endswith(b"\n") else piece + b"\n")
+                    out.flush()
+
+
+def _started(
+    words: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    errors: int | None = None,
+    folder: Path | None = None,
+    inherited: Mapping[str, str] = os.environ,
+) -> subprocess.Popen[bytes]:
+    environ = {**inherited, **(environment or {})}
+    try:
+        return subprocess.Popen(
+            list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environ, cwd=folder
+        )
+    except OSError as error:
+        raise Failure(f"cannot run {words[0]}: {error.strerror}") from None

@@ -1,0 +1,68 @@
+"""Read values from small untrusted files: `key=value` lines, numbers, JSON. No function here raises."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from .text import printable
+from .untrusted_files import MIB, Unreadable, open_regular, read_json
+
+MOST_BYTES = 65536  # read from a state file
+MOST_JOB_BYTES = 16 * MIB  # of a job.json; the records of an ordinary job have 20 KiB
+
+
+def read_text(path: Path) -> str:
+    """Return the first 64 KiB of a regular file, up to a NUL, without control characters; "" for a symbolic link."""
+    try:
+        with open_regular(path, follow=False) as file:
+            content = file.read(MOST_BYTES)
+    except (Unreadable, OSError):
+        return ""
+    return printable(content.split(b"\0")[0].decode(errors="replace"))
+
+
+def read_keys(path: Path) -> dict[str, str]:
+    """Return the lines KEY=VALUE of a file as a mapping; if a key is repeated, its first line counts."""
+    keys: dict[str, str] = {}
+    for line in read_text(path).split("\n"):
+        name, equals, value = line.partition("=")
+        if equals:
+            keys.setdefault(name, value)
+    return keys
+
+
+def number(text: str) -> int | None:
+    """Return 1 to 18 ASCII digits as an integer; None for any other text."""
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
+
+
+def word(text: str) -> str:
+    """Return the text if no program could take it for an option, a path or a pattern; else ""."""
+    return text if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@:,+-]*", text) else ""
+
+
+def settings(path: Path) -> dict[str, Any]:
+    """Return the mapping in a JSON file of an artifact; {} if there is none."""
+    try:
+        tree = read_json(path, MOST_JOB_BYTES, follow=False)
+    except Unreadable:
+        return {}
+    return tree if isinstance(tree, dict) else {}
+
+
+def numbered(folder: str | os.PathLike[str], prefix: str) -> list[int]:
+    """Return, in ascending order, the numbers N of the files named PREFIX + N without leading zeros."""
+    pattern = re.compile(re.escape(prefix) + "(0|[1-9][0-9]{0,17})")
+    numbers = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                match = pattern.fullmatch(entry.name)
+                if match and entry.is_file(follow_symlinks=False):
+                    numbers.append(int(match.group(1)))
+    except OSError:
+        return []
+    return sorted(numbers)

@@ -1,0 +1,14 @@
+"""The engine of the verbs that test the nodes of a job."""
+
+from __future__ import annotations
+
+from ..engines.checking import CheckingEngine
+from ..engines.engine import Engine
+from ..system.failure import Failure
+
+
+def checking_engine(engine: Engine) -> CheckingEngine:
+    """Return the engine. Raises Failure if it cannot check nodes."""
+    if not isinstance(engine, CheckingEngine):
+        raise Failure(f"backend {engine.job.backend} has no engine that checks its nodes")
+    return engine

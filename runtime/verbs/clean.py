@@ -1,0 +1,258 @@
+"""Remove old runs of a job, or some of their checkpoints. Lists them first, with age and size.
+
+Exit   0; 1 if something could not be removed; 2 for an invalid option
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..engines.engine import Engine
+from ..engines.jobs import RUN_ID, Place
+from ..engines.sweep_engine import watching_engine
+from ..run_folder.removal import erase, original_name
+from ..run_folder.run import Run, is_mine, owner_of, shell_word
+from ..system.command_line import Parser, print_failure
+from ..system.failure import Failure
+from ..system.text import one_line
+from ..system.untrusted_files import Unreadable, open_regular
+from ..system.values import number, read_keys
+from .ending_signals import call_until_ended
+from .old_checkpoints import old_checkpoints
+from .run_list import Size, disk_use, format_size
+
+MOST_STATE_BYTES = 65536  # limit of a file state/run, which names the checkpoint that its run began from
+
+
+class Removal(NamedTuple):
+    """A folder to remove. run: the run to which it belongs; None for a leftover of a killed clean"""
+
+    path: Path
+    run: Run | None
+
+
+class OldRuns(NamedTuple):
+    """Finished runs that may be removed, newest first, and lines that report which runs are kept and why."""
+
+    removable: list[Run]
+    spared: list[str]
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code."""
+    return call_until_ended(clean, argv)
+
+
+def clean(argv: list[str]) -> int:
+    place = Place.of_program()
+    engine = watching_engine(place)
+    options = parser(engine).parse_args(argv)
+    old = find_old_runs(place, engine, _keep(options.keep, place))
+    for line in old.spared:
+        _print(line)
+    removals = _leftovers(place.job.runs)
+    sizes = [disk_use(removal.path, sys.maxsize).bytes for removal in removals]
+    for run in old.removable:
+        folders = _wanted(engine, run, options.keep_checkpoints)
+        if folders:
+            sizes.append(_list(engine, run, folders, options.keep_checkpoints))
+            removals += folders
+    if not removals:
+        _print("nothing to remove")
+        return 0
+    _print(f"total {format_size(Size(sum(sizes), True))}")
+    if not (options.yes or _is_confirmed()):
+        _print("nothing was removed; --yes removes these")
+        return 0
+    with contextlib.closing(engine):
+        return max([_remove(place, engine, removal) for removal in removals])
+
+
+def parser(engine: Engine) -> Parser:
+    words = Parser(
+        "clean", "Remove old runs of a job, or some of their checkpoints. Lists them first, with age and size."
+    )
+    text = (
+        "keep the N newest runs of this user; default: keep_runs of the spec. A run is always kept if it may still be"
+        " running, or if another run began from its checkpoint"
+    )
+    words.add_argument("--keep", metavar="N", default="", help=text)
+    words.set_defaults(keep_checkpoints=False)
+    if engine.has_files_here:
+        text = "keep the older runs too, with their last intact and their best checkpoint"
+        words.add_argument("--keep-checkpoints", action="store_true", help=text)
+    text = "remove without asking; without it, ask in a terminal, otherwise only list"
+    words.add_argument("--yes", action="store_true", help=text)
+    return words
+
+
+def _keep(text: str, place: Place) -> int:
+    """Return how many runs to keep. keep_runs=0 in the spec means that no number is set. Raises Failure."""
+    chosen = place.settings.get("keep_runs")
+    keep = text or (str(chosen) if chosen else "")
+    if not keep:
+        raise Failure("how many runs should be kept?", "--keep 5, or keep_runs=5 in the spec", 2)
+    if not re.fullmatch("[0-9]{1,9}", keep):
+        raise Failure(f"--keep takes a number, not {keep}", "", 2)
+    return int(keep)
+
+
+def _print(line: str) -> None:
+    print(one_line(line), flush=True)  # flushed, to stay in order with the output of engine clients
+
+
+# ---- which runs may be removed
+
+
+def find_old_runs(place: Place, engine: Engine, keep: int) -> OldRuns:
+    """Return this user's ended runs of this job, without the `keep` newest. Incomplete runs are in neither list."""
+    runs, spared, finished = [], [], []
+    for run in place.list_runs():
+        if not run.is_mine:  # it does not count as one of the newest
+            spared.append(f"run {run.id} is kept: it belongs to {owner_of(run.path)}")
+        elif keep > 0:
+            keep -= 1
+        elif read_keys(run.path / "state/run").get("job", "") == place.job.name:
+            runs.append(run)
+    folders = [folder for run in runs for folder in engine.folders(run)]
+    engine.fetch("state", folders)
+    engine.prepare(folders)
+    for run in runs:
+        is_own = place.own_run is not None and place.own_run.path == run.path
+        why = "this jobctl is in it" if is_own else _why_it_stays(engine, run)
+        if why:
+            spared.append(f"run {run.id} is kept: {why}")
+        else:
+            finished.append(run)
+    return _without_origins(engine, finished, spared)
+
+
+def _why_it_stays(engine: Engine, run: Run) -> str:
+    try:
+        return next(filter(None, map(engine.why_it_stays, engine.folders(run))), "")
+    except Failure as failure:
+        print_failure(failure)
+        return "its state cannot be read"
+
+
+def _without_origins(engine: Engine, finished: list[Run], spared: list[str]) -> OldRuns:
+    """Return the finished runs, except those whose checkpoint is the origin of a run that is kept."""
+    going = {run.path for run in finished}
+    origins: dict[Path, set[bytes]] = {}  # folder of runs -> origins of the runs in it that stay
+    removable = []
+    for run in finished:
+        is_origin = False
+        for folder in engine.folders(run):
+            beside = folder.path.parent
+            if beside not in origins:
+                origins[beside] = set(_origins(beside, going))
+            is_origin = is_origin or os.fsencode(folder.path) in origins[beside]
+        if is_origin:
+            spared.append(f"run {run.id} is kept: another run began from its checkpoint")
+        else:
+            removable.append(run)
+    return OldRuns(removable, spared)
+
+
+def _origins(runs: Path, going: set[Path]) -> Iterator[bytes]:
+    with contextlib.suppress(OSError), os.scandir(runs) as entries:
+        others = [entry.path for entry in entries if not entry.name.startswith(".") and Path(entry.path) not in going]
+        for path in others:
+            with contextlib.suppress(Unreadable, OSError), open_regular(f"{path}/state/run", follow=False) as file:
+                lines = file.read(MOST_STATE_BYTES).split(b"\n")
+                yield from (line[len(b"init_from=") :] for line in lines if line.startswith(b"init_from="))
+
+
+# ---- what is removed
+
+
+def _wanted(engine: Engine, run: Run, only_checkpoints: bool) -> list[Removal]:
+    """Return the folders of a run to remove: the run folders, or only old checkpoints."""
+    folders = engine.folders(run)
+    if not only_checkpoints:
+        return [Removal(folder.path, folder) for folder in folders]
+    wanted = []
+    for folder in folders:
+        checkpoints = old_checkpoints(folder.path)
+        for path in checkpoints.unread:
+            print(f"warning: {shell_word(str(path))} cannot be read, so it is kept", file=sys.stderr)
+        wanted += [Removal(path, folder) for path in checkpoints.removable]
+    return wanted
+
+
+def _list(engine: Engine, run: Run, folders: Sequence[Removal], only_checkpoints: bool) -> int:
+    """Print the line of a run; return the bytes that its removal frees."""
+    size = sum(disk_use(removal.path, sys.maxsize).bytes for removal in folders)
+    created = number(read_keys(run.path / "state/run").get("created", ""))
+    names = f": {' '.join(removal.path.name for removal in folders)}" if only_checkpoints else ""
+    printed_size = format_size(Size(size, True))
+    _print(f"{run.id:<22}  {_age(created):>6} old  {printed_size:>6}  {engine.outcome(run)}{names}")
+    return size
+
+
+def _age(created: int | None) -> str:
+    """Return the age in its largest unit, such as `3 d`. created: seconds since 1970"""
+    if created is None:
+        return "?"
+    ago = int(time.time()) - created
+    for unit, length in (("d", 86400), ("h", 3600)):
+        if ago >= length:
+            return f"{ago // length} {unit}"
+    return f"{int(ago / 60)} min"
+
+
+def _leftovers(runs: Path) -> list[Removal]:
+    """Return hidden run folders that a killed clean has left."""
+    try:
+        with os.scandir(runs) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+    hidden = [runs / name for name in names if RUN_ID.fullmatch(original_name(name))]
+    return [Removal(path, None) for path in hidden if is_mine(path)]
+
+
+# ---- removing it
+
+
+def _is_confirmed() -> bool:
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    print("remove these permanently? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.buffer.readline()[:1] in (b"y", b"Y")
+
+
+def _remove(place: Place, engine: Engine, removal: Removal) -> int:
+    """Remove a folder, unless its run was started again since it was listed. Return an exit code."""
+    run = removal.run
+    try:
+        if run is not None and engine.why_it_stays_now(run):
+            _print(f"run {run.id} is kept: it was started again")
+            return 0
+        if run is not None and removal.path == run.path and not engine.remove_stored(run):
+            raise OSError
+        erase(removal.path)
+    except Failure as failure:
+        print_failure(failure)
+    except OSError as error:
+        why = f": {error.strerror}" if error.strerror else ""
+        print(f"error: cannot remove {shell_word(str(removal.path))}{why}", file=sys.stderr)
+    else:
+        _print(f"removed {_shown(removal.path, place.job.runs)}")
+        return 0
+    return 1
+
+
+def _shown(path: Path, runs: Path) -> str:
+    """Return the path relative to the folder of the job's runs, or else to the run root."""
+    for folder in (runs, runs.parent):
+        with contextlib.suppress(ValueError):
+            return str(path.relative_to(folder))
+    return str(path)

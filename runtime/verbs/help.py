@@ -1,0 +1,88 @@
+"""Print what the job of an artifact is, the verbs, the exit codes of the job, and the settings that were ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+from ..engines.jobs import Place
+from ..exit_codes import CRASHED, DATA_BROKEN, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
+from ..run_folder.points import read_points
+from ..system.command_line import call
+from ..system.text import one_line, printable
+
+RESUME = "jobctl submit --resume RUN_ID"
+NEXT_STEP = {
+    DONE: "also after jobctl stop",
+    CRASHED: f"next: jobctl logs, then {RESUME} if there is a checkpoint",
+    DATA_BROKEN: "next: jobctl preflight",
+    PEER_LOST: f"next: {RESUME}",
+    RENDEZVOUS_FAILED: "next: jobctl smoke",
+    PREEMPTED: f"next: {RESUME}",
+    INTERRUPTED: "the run stays stopped",
+}
+
+
+def main(verbs: Sequence[str]) -> int:
+    """Print the help and return the exit code. verbs: names of all verbs, in order"""
+    return call(lambda _: _print(Place.of_program(), verbs), [])
+
+
+def _print(place: Place, verbs: Sequence[str]) -> int:
+    for line in (*_job(place), *_verbs(place, verbs), *_exit_codes(), *_ignored(place)):
+        print(printable(line))
+    return 0
+
+
+def _job(place: Place) -> Iterator[str]:
+    job, settings = place.job, place.settings
+    yield f"jobctl: job {job.name} on backend {job.backend}"
+    yield ""
+    if place.is_sweep:
+        yield f"points:   {len(read_points(place.artifact).points)}, in points.json; the files here are of point 0"
+    yield f"size:     {_size(settings)}"
+    yield f"runs:     {_runs(place)}/RUN_ID; a run starts from its copy of this folder, so edits do not change it"
+    if isinstance(node := settings.get("node"), dict) and node.get("uses_trainer"):
+        yield "results:  metrics/, checkpoints/ and final/ of the run; jobc_trainer.export.load() reads final/"
+
+
+def _size(settings: dict[str, Any]) -> str:
+    """Return the size of the job, such as `2 nodes × 8 processes, 8 GPUs per node: world size 16`."""
+    nodes, gpus, node = settings.get("nodes", 1), settings.get("gpus", 0), settings.get("node") or {}
+    procs = node.get("procs", 1)
+    processes = f"{procs} process{'' if procs == 1 else 'es'}"
+    counts = f"{_count(nodes, 'node')} × {processes}, {_count(gpus, 'GPU')} per node"
+    return f"{counts}: world size {nodes * procs}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _runs(place: Place) -> str:
+    root = str(place.settings["runs"])
+    return f"{root}/{place.job.name}" if "://" in root else str(place.job.runs)
+
+
+def _verbs(place: Place, verbs: Sequence[str]) -> Iterator[str]:
+    engine = place.engine()
+    yield from ("", "usage: jobctl VERB [OPTION…]", "")
+    for verb in verbs:
+        if verb != "prefetch" or place.settings.get("prefetch"):
+            yield f"  {verb:<10} {import_module(f'.{verb}', __package__).parser(engine).description}"
+    yield from ("", "`jobctl VERB --help` explains the options of a verb.")
+
+
+def _exit_codes() -> Iterator[str]:
+    yield from ("", "exit codes of the job:", "")
+    for code, step in NEXT_STEP.items():
+        yield f"  {code:<4} {MEANING[code]}; {step}"
+
+
+def _ignored(place: Place) -> Iterator[str]:
+    ignored = place.settings.get("ignored") or []
+    if ignored:
+        yield from ("", f"ignored, because backend {place.job.backend} does not support it:", "")
+    for setting in ignored:
+        yield f"  {one_line(str(setting))}"

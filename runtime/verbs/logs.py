@@ -1,0 +1,101 @@
+"""Print the output of a run: the console of its nodes, merged by time, or the output of one rank.
+
+Out    bytes as they were printed; with several nodes `node N  | ` before each line, and the first failure before all
+Exit   0; 1 if there is no such run or log; 2 for an invalid option; 130 after Ctrl-C, which does not stop the run
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+from types import FrameType
+
+from ..engines.engine import Engine
+from ..engines.jobs import Place
+from ..engines.log_files import LogRequest
+from ..engines.print_logs import print_logs
+from ..engines.sweep_engine import SweepEngine, add_point_option, place_of_point, watching_engine
+from ..run_folder.run import Run
+from ..system.command_line import Parser, print_failure
+from ..system.failure import Failure
+from ..system.untrusted_files import Unreadable
+from ..system.values import number
+from .ending_signals import call_until_ended
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code."""
+    for signal_number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(signal_number) == signal.SIG_DFL:  # not under nohup
+            signal.signal(signal_number, _leave)
+    return call_until_ended(logs, argv)
+
+
+def _leave(signal_number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + signal_number)  # so that clients of an engine are ended too
+
+
+def logs(argv: list[str]) -> int:
+    artifact = Place.of_program()
+    engine = watching_engine(artifact)
+    options, request = _parse(argv, engine)
+    if options.point is not None:
+        artifact, options.run = place_of_point(artifact, options.point, options.run), ""
+        engine = artifact.engine()
+    run = artifact.choose_any_run(options.run)
+    if isinstance(engine, SweepEngine):
+        return _print_points(engine, run, request)
+    return print_logs(engine, run, request, options.patient)
+
+
+def parser(engine: Engine) -> Parser:
+    words = Parser(
+        "logs", "Print the output of a run: the console of its nodes, merged by time, or the output of one rank."
+    )
+    words.add_argument("--run", metavar="ID", default="", help="ID or path of the run; default: the newest")
+    words.add_argument("--node", metavar="N", help=f"the console of node N; default: {engine.default_console}")
+    words.add_argument("--rank", metavar="N", help="the output of global rank N")
+    words.add_argument("--tail", metavar="N", help="only the last N lines")
+    words.add_argument(
+        "--follow", "-f", action="store_true", help="print new output until the run ends; Ctrl-C does not stop the run"
+    )
+    words.add_argument("--patient", action="store_true", help=argparse.SUPPRESS)  # after a submit: the engine answers
+    add_point_option(words, engine, "all points, one after another")
+    return words
+
+
+def _parse(argv: list[str], engine: Engine) -> tuple[argparse.Namespace, LogRequest]:
+    options = parser(engine).parse_args(argv)
+    if options.node and options.rank:
+        raise Failure("--node and --rank cannot be used together", "jobctl logs --help", 2)
+    if isinstance(engine, SweepEngine) and options.follow and options.point is None:
+        raise Failure("--follow needs one point of the sweep", "jobctl logs --point 0 --follow", 2)
+    tail = _count(options.tail, "--tail")
+    if tail == 0:
+        raise Failure("--tail takes a number of lines, 1 or more", "jobctl logs --help", 2)
+    return options, LogRequest(_count(options.node, "--node"), _count(options.rank, "--rank"), options.follow, tail)
+
+
+def _count(text: str | None, option: str) -> int | None:
+    if not text:
+        return None
+    value = number(text) if re.fullmatch("[0-9]{1,9}", text) else None
+    if value is None:
+        raise Failure(f"{option} takes a number, not {text}", "jobctl logs --help", 2)
+    return value
+
+
+def _print_points(engine: SweepEngine, sweep: Run, request: LogRequest) -> int:
+    """Print the logs of all points of a sweep that have been started, one after another."""
+    for point in engine.points(sweep):
+        if not point.is_started:
+            continue
+        print(f"==> point {point.point.number}, {point.point.label}, {point.run.path}", flush=True)
+        try:
+            print_logs(engine.engine_of(point.run), point.run, request)
+        except Failure as failure:  # its nodes may not have begun
+            print_failure(failure)
+        except Unreadable as error:
+            print_failure(Failure(str(error)))
+    return 0

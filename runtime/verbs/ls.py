@@ -1,0 +1,102 @@
+"""List runs of all jobs, newest first: name, run, backend, state, step, loss, age, size.
+
+Usage  jobctl ls [FOLDER …] [--name PATTERN] [--state STATE[,STATE …]] [--limit N] [--format text|json]
+Out    a table with 80 columns or the terminal's width; JSON for programs: docs/reference/ls.md
+Exit   0, also without runs; 1 if a folder cannot be listed; 2 for an invalid option
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+
+from ..engines.jobs import Place
+from ..engines.recorded import recorded_engine
+from ..run_folder.artifact_copies import JOB_FILE
+from ..system.command_line import Parser, call
+from ..system.failure import Failure
+from .run_list import RECORDED_STATES, SCHEMA, ListedRun, Row, find_runs, row_of, rows_as_json, table
+
+OPTIONS = {
+    "FOLDER": "a run root, the folder of one job, a run, or an artifact directory",
+    "--name PATTERN": "only jobs with that name; * and ? stand for any text and any character",
+    "--state STATE": f"only runs in that state, or in one of several with commas: {', '.join(RECORDED_STATES)}",
+    "--limit N": "only the N most recently started runs",
+    "--format FORMAT": "text, or json for programs: docs/reference/ls.md",
+}
+
+
+def main(argv: list[str]) -> int:
+    """List runs and return the exit code. The default folder is the run root of this artifact."""
+    return call(lambda words: ls(words, [Place(Path(sys.argv[0]).parent).job.runs.parent]), argv)
+
+
+def ls(argv: Sequence[str], default_folders: Sequence[Path]) -> int:
+    """Print the runs and return the exit code. default_folders: listed, if they exist, when no FOLDER is given"""
+    options = _parse(argv)
+    folders = [_runs_of(Path(name)) for name in options.folders]
+    folders = folders or [folder for folder in default_folders if folder.is_dir()]
+    try:
+        found = find_runs(folders)
+    except (OSError, ValueError) as error:
+        raise Failure(f"cannot list {getattr(error, 'filename', '')}: {getattr(error, 'strerror', error)}") from None
+    rows = list(islice(_selected(found, options), options.limit))
+    if options.format == "json":
+        print(json.dumps({"schema": SCHEMA, "runs": rows_as_json(rows)}, indent=2))
+    elif rows:
+        print("\n".join(table(rows, shutil.get_terminal_size().columns, time.time())))
+    else:
+        named = ", ".join(ascii(str(folder))[1:-1] for folder in folders or default_folders)
+        print(f"no {'matching ' if found else ''}runs in {named}", file=sys.stderr)
+    return 0
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = Parser("ls", program="jobc")
+    parser.add_argument("folders", nargs="*")
+    for name in ("--name", "--state", "--limit"):
+        parser.add_argument(name)
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    options = parser.parse_intermixed_args(argv)
+    options.states = options.state.split(",") if options.state is not None else RECORDED_STATES
+    for state in options.states:
+        if state not in RECORDED_STATES:
+            raise Failure(
+                f"--state {state} is invalid: must be one of {', '.join(RECORDED_STATES)}", "jobc ls --help", 2
+            )
+    if options.limit is not None:
+        if not re.fullmatch("[1-9][0-9]{0,8}", options.limit):
+            raise Failure(f"--limit takes a number of runs, 1 or more, not {options.limit}", "jobc ls --help", 2)
+        options.limit = int(options.limit)
+    return options
+
+
+def _runs_of(folder: Path) -> Path:
+    """Return the folder to list: for an artifact, the folder of its job's runs."""
+    try:
+        if os.path.isfile(folder / JOB_FILE):
+            return Place(folder).job.runs
+        if os.path.isdir(folder):
+            return folder
+    except ValueError:  # a NUL character
+        pass
+    raise Failure(f"{folder} is not a folder", "jobc ls FOLDER lists its runs; jobc ls --name PATTERN selects jobs")
+
+
+def _selected(found: Sequence[ListedRun], options: argparse.Namespace) -> Iterator[Row]:
+    """Yield the rows that the options select, reading runs one by one as rows are needed."""
+    for run in found:
+        if options.name is not None and not fnmatchcase(run.path.parent.name, options.name):
+            continue
+        row = row_of(run, recorded_engine) if run.flaw is None else Row(run, run.created(), run.flaw)
+        if row.state.name in options.states:
+            yield row

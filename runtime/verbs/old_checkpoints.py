@@ -1,0 +1,138 @@
+"""Find the checkpoints of an old run to remove, keeping the last intact and the best one (clean --keep-checkpoints).
+
+In   RUN/checkpoints from the trainer: step_N/MANIFEST.json with the size and sha256 of each file; best, a link
+Out  folders to remove; and folders that cannot be read now, which are kept because they may be intact
+The files are untrusted. A file is read only if it has the size that its manifest states.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from ..run_folder.removal import original_name
+from ..system.untrusted_files import MIB, Unreadable, is_file_name, open_regular, read_json
+
+MANIFEST = "MANIFEST.json"
+MOST_MANIFEST_BYTES = 64 * MIB
+LEAST_HOLLOW_BYTES = 1 << 30
+MOST_HOLLOWNESS = 100  # size of a file divided by its disk space
+BLOCK_BYTES = 512  # unit of st_blocks
+_STEP = re.compile("step_[0-9]+")
+
+
+class Found(enum.Enum):
+    """State of a checkpoint. UNREAD: it cannot be read now (I/O error), so it may be intact"""
+
+    SOUND, DAMAGED, UNREAD = "sound", "damaged", "unread"
+
+
+class OldCheckpoints(NamedTuple):
+    """Checkpoints that may be removed, newest first, and checkpoints that cannot be read."""
+
+    removable: list[Path]
+    unread: list[Path]
+
+
+def old_checkpoints(run: Path) -> OldCheckpoints:
+    """Find the old checkpoints of a run. If none is intact, only the leftovers of a killed clean are removable."""
+    last, removable, unread = None, [], []
+    best, names = _best(run), _subfolders(run / "checkpoints")
+    leftovers = [run / "checkpoints" / name for name in names if _STEP.fullmatch(original_name(name))]
+    for folder in _newest_first(run / "checkpoints", names):
+        found = inspect(folder) if last is None else None
+        if found is Found.SOUND:
+            last = folder
+        elif found is Found.UNREAD:
+            unread.append(folder)
+        elif folder.name != best:
+            removable.append(folder)
+    return OldCheckpoints([*(removable if last else []), *leftovers], unread)
+
+
+def _best(run: Path) -> str:
+    try:
+        return os.readlink(run / "checkpoints/best")
+    except OSError:
+        return ""
+
+
+def _subfolders(folder: Path) -> list[str]:
+    if folder.is_symlink():
+        return []
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def _newest_first(folder: Path, names: Iterable[str]) -> list[Path]:
+    names = sorted(filter(_STEP.fullmatch, names), key=lambda name: (int(name[len("step_") :]), name), reverse=True)
+    return [folder / name for name in names]
+
+
+def inspect(checkpoint: Path) -> Found:
+    """Compare a checkpoint with its manifest; retry once if it cannot be read, because a disk may recover."""
+    found = _inspect(checkpoint)
+    return _inspect(checkpoint) if found is Found.UNREAD else found
+
+
+def _inspect(checkpoint: Path) -> Found:
+    try:
+        manifest = read_json(checkpoint / MANIFEST, MOST_MANIFEST_BYTES)
+    except Unreadable as error:
+        return _failed(error)
+    files = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(files, dict) or not files:
+        return Found.DAMAGED
+    results = {_inspect_file(checkpoint, name, entry) for name, entry in files.items()}
+    return next(state for state in (Found.UNREAD, Found.DAMAGED, Found.SOUND) if state in results)
+
+
+def _inspect_file(checkpoint: Path, name: str, entry: Any) -> Found:
+    if not is_file_name(name) or not isinstance(entry, dict):
+        return Found.DAMAGED
+    try:
+        with open_regular(checkpoint / name) as file:
+            return _compare(file, entry)
+    except Unreadable as error:
+        return _failed(error)
+    except OSError:
+        return Found.UNREAD
+
+
+def _compare(file: BinaryIO, entry: dict[str, Any]) -> Found:
+    status = os.fstat(file.fileno())
+    if status.st_size != entry.get("size"):
+        file.read(1)  # raises OSError if a faulty disk gave a wrong size
+        return Found.DAMAGED
+    if _is_hollow(file, status):
+        return Found.UNREAD
+    digest, left = hashlib.sha256(), status.st_size
+    while left:
+        block = file.read(min(left, MIB))
+        if not block:
+            return Found.DAMAGED
+        digest.update(block)
+        left -= len(block)
+    return Found.SOUND if digest.hexdigest() == entry.get("sha256") else Found.DAMAGED
+
+
+def _is_hollow(file: BinaryIO, status: os.stat_result) -> bool:
+    """Return whether a file is almost entirely a hole, whose zeros (up to exabytes) would take forever to read."""
+    if status.st_size < max(LEAST_HOLLOW_BYTES, status.st_blocks * BLOCK_BYTES * MOST_HOLLOWNESS):
+        return False
+    return os.lseek(file.fileno(), 0, os.SEEK_HOLE) < status.st_size  # a file system may not count blocks
+
+
+def _failed(error: Unreadable) -> Found:
+    """Return DAMAGED if a file is missing or invalid, UNREAD for an I/O error or a dangling link, which may recover."""
+    if error.missing:
+        return Found.UNREAD if error.path.is_symlink() else Found.DAMAGED
+    return Found.DAMAGED if error.error is None else Found.UNREAD

@@ -1,0 +1,33 @@
+"""Check whether the nodes of a job are ready, without starting it: a table of checks, failed ones first.
+
+Exit   0 if the nodes are ready; 1 if a check failed; 2 for an invalid option
+"""
+
+from __future__ import annotations
+
+from ..engines.checking import CheckingEngine
+from ..engines.engine import Engine
+from ..engines.jobs import Place
+from ..system.command_line import Parser
+from .checks import checking_engine
+from .ending_signals import call_until_ended
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code."""
+    return call_until_ended(preflight, argv)
+
+
+def preflight(argv: list[str]) -> int:
+    place = Place.of_program()
+    engine = place.engine()
+    options = parser(engine).parse_args(argv)
+    result = checking_engine(engine).preflight(place, options)
+    return result if isinstance(result, int) else result.print()
+
+
+def parser(engine: Engine) -> Parser:
+    words = Parser("preflight", "Check whether the nodes of the job are ready, without starting it: a table of checks.")
+    if isinstance(engine, CheckingEngine):
+        engine.add_preflight_options(words)
+    return words

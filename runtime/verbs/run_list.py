@@ -1,0 +1,304 @@
+"""Find run folders and describe each run in one row, for `jobc ls` and `status --all`.
+
+In   folders: run roots, folders of jobs, or runs
+Out  rows as mappings for programs (KEYS), or as a table of at least 80 columns
+Run folders of other users are not read. Nothing is written, except state/.now in a live run on another machine.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..engines.engine import Engine, State
+from ..engines.jobs import RUN_ID, is_run
+from ..run_folder.run import Run, owner_of
+from ..system.text import one_line
+
+SCHEMA = 1  # version of the JSON that ls and status print
+KEYS = {  # key of a row in JSON -> its meaning; docs/reference/ls.md
+    "job": "name of the job: the folder that holds its runs",
+    "run": "ID of the run",
+    "path": "the run folder",
+    "backend": "backend that compiled the newest attempt; empty when it cannot be read",
+    "attempt": "number of the newest attempt; null when there is none",
+    "state": "one of the states below",
+    "text": "the state in words",
+    "exit_code": "exit code of the job once it has ended; null when it is not known",
+    "step": "last step in the metrics of rank 0; null without metrics",
+    "loss": "loss of that step; null without metrics",
+    "started": "when the newest attempt was created, in seconds since 1970",
+    "size_bytes": "disk space of the run folder, as `du` counts it; null where it was not counted",
+    "size_is_complete": "false when the size is a lower bound, because not all files were counted",
+}
+STATES = {  # state -> what it means; completes "the run ..."
+    "not started": "has no job, or no node has started",
+    "submitted": "was submitted to its engine or hosts; its folder records nothing later",
+    "queued": "waits for nodes",
+    "starting": "waits for pods or machines",
+    "live": "runs",
+    "stopping": "runs, and has been asked to stop",
+    "done": "ended with exit code 0",
+    "stopped": "was stopped by a person",
+    "preempted": "saved and ended early (75)",
+    "failed": "ended with any other exit code, or its supervisor was killed",
+    "gone": "ended; the engine does not know its exit code",
+    "unknown": "the engine does not answer",
+    "of another user": "belongs to another user: its files are only read if you select the run with --run",
+    "incomplete": "jobctl submit is still creating it, or was killed while creating it",
+    "other layout": "a run folder that this version of jobc cannot read",
+}
+RECORDED_STATES = [name for name in STATES if name not in ("queued", "starting", "gone", "unknown")]  # ls prints them
+LISTED_STATES = ("submitted", "incomplete", "other layout")  # only ls prints them
+MOST_FILES = 10_000  # files that one list counts for sizes, shared equally among its runs
+BLOCK_BYTES = 512
+COPIES = ("code", "artifact")  # folders in a run with many small files, so they are counted last
+INCOMPLETE = State("incomplete", "jobctl submit was killed while it created the run, or is still running")
+OTHER_LAYOUT = State("other layout", "a run folder of another version of jobc; that version reads it")
+
+
+class Size(NamedTuple):
+    """Disk space. is_complete: whether all files were counted"""
+
+    bytes: int
+    is_complete: bool
+
+
+class Row(NamedTuple):
+    """One run in a list. started: seconds since 1970; is_read: whether its files were read"""
+
+    run: Run
+    started: float
+    state: State
+    is_read: bool = False
+    backend: str = ""
+    attempt: int | None = None
+    step: int | None = None
+    loss: float | None = None
+
+    @property
+    def job(self) -> str:
+        return self.run.path.parent.name
+
+    def as_json(self, most_files: int) -> dict[str, Any]:
+        """Return the row for programs, with the keys of KEYS. most_files: limit of the files counted for the size"""
+        size = disk_use(self.run.path, most_files) if self.is_read else None
+        return {
+            "job": _unicode(self.job),
+            "run": self.run.id,
+            "path": _unicode(str(self.run.path)),
+            "backend": self.backend,
+            "attempt": self.attempt,
+            "state": self.state.name,
+            "text": one_line(self.state.text),
+            "exit_code": self.state.exit_code,
+            "step": self.step,
+            "loss": self.loss,
+            "started": int(self.started),
+            "size_bytes": size and size.bytes,
+            "size_is_complete": size is not None and size.is_complete,
+        }
+
+
+# ---- finding runs
+
+
+class ListedRun(Run):
+    """A run folder that is read once. flaw: State with the reason why it cannot be read; None for a complete run"""
+
+    def __init__(self, path: Path, flaw: State | None) -> None:
+        super().__init__(path)
+        self.flaw = flaw
+        self._created = super().created()
+
+    @cached_property
+    def attempt(self) -> int | None:
+        """Number of the newest attempt; None if there is none."""
+        return super().attempt
+
+    def created(self) -> float:
+        return self._created
+
+
+def find_runs(folders: Iterable[Path]) -> list[ListedRun]:
+    """Return the run folders in run roots and folders of jobs, newest first and without duplicates.
+
+    Raises OSError if a folder cannot be listed.
+    """
+    found: dict[Path, ListedRun] = {}
+    for folder in folders:
+        folder = Path(os.path.realpath(folder))
+        candidates = [folder] if _inspect(folder) else _subfolders(folder)
+        for candidate in candidates:
+            own = _inspect(candidate)
+            for run in [own] if own else _runs_of_job(candidate):
+                found.setdefault(run.path, run)
+    return sorted(found.values(), key=lambda run: (run.created(), run.path), reverse=True)
+
+
+def _runs_of_job(folder: Path) -> Iterator[ListedRun]:
+    try:
+        names = _subfolders(Path(os.path.realpath(folder)))
+    except OSError:
+        return  # belongs to another user, or was removed since it was listed
+    yield from filter(None, map(_inspect, names))
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    with os.scandir(folder) as entries:
+        return [folder / entry.name for entry in entries if entry.name[0] != "." and entry.is_dir()]
+
+
+def _inspect(folder: Path) -> ListedRun | None:
+    """Return the run in a folder; None if jobc did not create it, such as another program's folder in the run root."""
+    if is_run(folder):
+        return ListedRun(folder, None)
+    if RUN_ID.fullmatch(folder.name) is None or folder.is_symlink():
+        return None
+    if os.path.isfile(folder / ".making"):
+        return ListedRun(folder, INCOMPLETE)
+    has_parts = os.path.isdir(folder / "artifact") or os.path.isfile(folder / "state/run")
+    return ListedRun(folder, OTHER_LAYOUT) if has_parts else None
+
+
+# ---- describing them
+
+
+def row_of(run: Run, engine_of: Callable[[Run], Engine]) -> Row:
+    """Return the row of a run; for another user's run only its owner. engine_of: returns the engine of a run"""
+    if not run.is_mine:
+        text = f"belongs to {owner_of(run.path)}: --run {run.id} reads it"
+        return Row(run, run.created(), State("of another user", text))
+    engine = engine_of(run)
+    state, progress = engine.state(run), run.progress(0)
+    step, loss = (progress.step, progress.loss) if progress else (None, None)
+    return Row(run, run.created(), state, True, engine.job.backend, run.attempt, step, loss)
+
+
+def rows_as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the rows for programs."""
+    most_files = MOST_FILES // max(1, len(rows))
+    return [row.as_json(most_files) for row in rows]
+
+
+def disk_use(folder: Path, most_files: int) -> Size:
+    """Return the disk space of a run folder on its file system. Links are not followed, hard links are counted once.
+
+    Checkpoints are counted first, because they are large, and the copies of code and artifact last.
+    """
+    total = count = 0
+    device = None
+    waiting, linked = [str(folder)], set()
+    while waiting:
+        path, subfolders = waiting.pop(), []
+        try:
+            status = os.lstat(path)
+            device = device or status.st_dev
+            if status.st_dev != device:
+                continue
+            total += status.st_blocks * BLOCK_BYTES
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    count += 1
+                    if count > most_files:
+                        return Size(total, False)
+                    if entry.is_dir(follow_symlinks=False):
+                        subfolders.append(entry.path)
+                        continue
+                    status = entry.stat(follow_symlinks=False)
+                    inode = (status.st_dev, status.st_ino)
+                    if inode not in linked:
+                        total += status.st_blocks * BLOCK_BYTES
+                    if status.st_nlink > 1:
+                        linked.add(inode)
+        except OSError:
+            pass  # removed since it was listed, or not readable
+        waiting += sorted(subfolders, key=_order)
+    return Size(total, True)
+
+
+def _order(path: str) -> int:
+    """Return the position of a folder on the stack. The last folder is counted first."""
+    name = os.path.basename(path)
+    return 0 if name in COPIES else 2 if name == "checkpoints" else 1
+
+
+# ---- the table
+
+
+HEADINGS = ("NAME", "RUN", "BACKEND", "STATE", "STEP", "LOSS", "AGE", "SIZE")
+RIGHT = ("STEP", "LOSS", "AGE", "SIZE")
+SHRINK = (("NAME", 12), ("BACKEND", 0), ("NAME", 6), ("RUN", 20))  # least width, in shrinking order; 0 drops the column
+LEAST_WIDTH = 80
+MOST_LOSS_WIDTH = 10
+
+
+def table(rows: Sequence[Row], width: int, now: float) -> list[str]:
+    """Return the lines of a table at most `width` columns wide, or 80 if `width` is less.
+
+    Long names are cut first and end with `~`; then the backend is dropped; run IDs are cut last, because other commands
+    take them. now: seconds since 1970
+    """
+    most_files = MOST_FILES // max(1, len(rows))
+    cells = [HEADINGS, *(_cells(row, most_files, now) for row in rows)]
+    columns = {heading: [line[index] for line in cells] for index, heading in enumerate(HEADINGS)}
+    for heading, least in SHRINK:
+        excess = _width(columns) - max(width, LEAST_WIDTH)
+        if excess > 0 and least == 0:
+            del columns[heading]
+        elif excess > 0:
+            most = max(least, _longest(columns[heading]) - excess)
+            columns[heading] = [text if len(text) <= most else f"{text[: most - 1]}~" for text in columns[heading]]
+    padded = [
+        [f"{text:{'>' if heading in RIGHT else ''}{longest}}" for text in texts]
+        for heading, texts in columns.items()
+        for longest in [_longest(texts)]
+    ]
+    return ["  ".join(column[line] for column in padded).rstrip() for line in range(len(cells))]
+
+
+def _longest(texts: Iterable[str]) -> int:
+    return max(map(len, texts))
+
+
+def _width(columns: dict[str, list[str]]) -> int:
+    return sum(map(_longest, columns.values())) + 2 * (len(columns) - 1)
+
+
+def _cells(row: Row, most_files: int, now: float) -> tuple[str, ...]:
+    state = "other user" if row.state.name == "of another user" else row.state.name
+    size = format_size(disk_use(row.run.path, most_files)) if row.is_read else "-"
+    step = "-" if row.step is None else str(row.step) if row.step < 10**8 else f"{row.step:.2e}"
+    loss = "-" if row.loss is None else f"{row.loss:.4g}"
+    loss = loss if len(loss) < MOST_LOSS_WIDTH else f"{row.loss:.1e}"
+    age = format_age(now - row.started) if row.started > 0 else "-"
+    return (ascii(row.job)[1:-1], row.run.id, row.backend or "-", state, step, loss, age, size)
+
+
+def format_age(seconds: float) -> str:
+    """Return an age in its largest unit, such as 3h; at least 0s."""
+    seconds = max(0, int(seconds))
+    for unit, length in (("y", 365 * 86400), ("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
+
+
+def format_size(size: Size) -> str:
+    """Return the size as `du -h` prints it, with `>` before a lower bound."""
+    value, unit = float(size.bytes), ""
+    for unit in ("", "K", "M", "G", "T", "P"):
+        if value < 1000 or unit == "P":
+            break
+        value /= 1024
+    text = f"{value:.1f}" if unit and value < 9.95 else f"{math.ceil(value)}"
+    return f"{'' if size.is_complete else '>'}{text}{unit}"
+
+
+def _unicode(text: str) -> str:
+    """Return the text with bytes that are not UTF-8 replaced, so that every JSON parser accepts it."""
+    return os.fsencode(text).decode(errors="replace")

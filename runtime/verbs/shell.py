@@ -1,0 +1,56 @@
+"""Open a shell, or run one command, in the environment and working directory of a job.
+
+Exit   the exit code of the command; 2 for an invalid option
+"""
+
+from __future__ import annotations
+
+from ..engines.checking import CheckingEngine, become_shell
+from ..engines.engine import Engine
+from ..engines.jobs import Place
+from ..engines.sweep_engine import add_point_option, place_of_point
+from ..system.command_line import Parser
+from ..system.failure import Failure
+from ..system.values import number
+from .ending_signals import call_until_ended
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code."""
+    return call_until_ended(shell, argv)
+
+
+def shell(argv: list[str]) -> int:
+    words, command = argv, []
+    if "--" in argv:
+        first = argv.index("--")
+        words, command = argv[:first], argv[first + 1 :]
+    place = Place.of_program()
+    engine = place.engine()
+    options = parser(engine).parse_args(words)
+    if place.is_sweep:  # the run of a sweep has no nodes
+        place, options.run = place_of_point(place, options.point or "0", options.run), ""
+        engine = place.engine()
+    rank = options.node or options.named_node
+    if not isinstance(engine, CheckingEngine):
+        become_shell(place, options.run, _node(rank, place.job.nodes), command)
+    node = _node(rank, engine.shell_nodes(place, options.run))
+    return engine.shell(place, options.run, node, command)
+
+
+def parser(engine: Engine) -> Parser:
+    summary = "Open a shell, or run one command, in the environment and working directory of the job."
+    words = Parser("shell", summary, "A command and its arguments come after --.")
+    words.add_argument("--run", metavar="ID", default="", help=f"in that run; default: {engine.default_shell}")
+    add_point_option(words, engine, "0")
+    words.add_argument("node", metavar="NODE", nargs="?", default="", help="rank of the node; default: 0")
+    words.add_argument("--node", metavar="N", dest="named_node", default="0", help="the same")
+    return words
+
+
+def _node(text: str, nodes: int) -> int:
+    node = number(text)
+    if node is None or node >= nodes or text != str(node):
+        title = f"node {text} does not exist"
+        raise Failure(title, f"nodes are 0 to {nodes - 1}; put the command after --", 2)
+    return node

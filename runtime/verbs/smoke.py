@@ -1,0 +1,29 @@
+"""Check whether the processes of a job can communicate: a real collective, in seconds.
+
+Exit   0 if it worked. Its run folder is temporary, and is only kept if it fails
+"""
+
+from __future__ import annotations
+
+from ..engines.engine import Engine
+from ..engines.jobs import Place
+from ..system.command_line import Parser
+from .checks import checking_engine
+from .ending_signals import call_until_ended
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code."""
+    return call_until_ended(smoke, argv)
+
+
+def smoke(argv: list[str]) -> int:
+    place = Place.of_program()
+    engine = place.engine()
+    parser(engine).parse_args(argv)
+    return checking_engine(engine).smoke(place)
+
+
+def parser(engine: Engine) -> Parser:
+    summary = "Check whether the processes of the job can communicate: a real collective, in seconds."
+    return Parser("smoke", summary, "Its run folder is temporary, and is only kept if it fails.")

@@ -1,0 +1,42 @@
+"""Unpack the modules of this program into a new folder, to read them.
+
+Exit   0; 1 if they cannot be written; 2 for an invalid option
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from pathlib import Path
+
+from ..engines.engine import Engine
+from ..engines.jobs import Place
+from ..system.command_line import Parser, call
+from ..system.failure import Failure
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code."""
+    return call(source, argv)
+
+
+def source(argv: list[str]) -> int:
+    folder = Path(parser(Place.of_program().engine()).parse_args(argv).folder)
+    try:
+        folder.mkdir(parents=True)
+        with zipfile.ZipFile(sys.argv[0]) as archive:
+            archive.extractall(folder)
+            count = len(archive.namelist())
+    except OSError as error:
+        title = f"cannot unpack jobctl to {folder}: {error.strerror}"
+        raise Failure(title, "name a folder that does not exist yet") from error
+    print(f"{count} modules in {os.path.relpath(folder)}; __main__.py is the first one to read")
+    return 0
+
+
+def parser(engine: Engine) -> Parser:
+    options = Parser("source", "Unpack the modules of jobctl, to read them.")
+    text = "folder to create; default: %(default)s"
+    options.add_argument("folder", metavar="DIR", nargs="?", default="jobctl_source", help=text)
+    return options

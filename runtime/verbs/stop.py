@@ -1,0 +1,180 @@
+"""Stop a run for good: it saves, exits with 0, and is not started again. For a sweep: all points.
+
+Exit   0; 1 if no run or more than one is live, or if the run does not end; 2 for an invalid option
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from ..engines.engine import Engine
+from ..engines.jobs import Place, require_own
+from ..engines.stopping import signal_here
+from ..engines.sweep_engine import SweepEngine, add_point_option, place_of_point, watching_engine
+from ..engines.watch import Watch
+from ..run_folder.run import Run
+from ..system.command_line import Parser, call
+from ..system.failure import Failure
+from ..system.text import one_line
+from .status import print_cost, print_points
+
+HINT = "try again when the engine answers"
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code."""
+    return call(stop, argv)
+
+
+def stop(argv: list[str]) -> int:
+    place = Place.of_program()
+    engine = watching_engine(place)
+    options = parser(engine).parse_args(argv)
+    if options.point is not None:
+        place, options.run = place_of_point(place, options.point, options.run), ""
+        engine = place.engine()
+    if options.signal:
+        _signal(engine, place.choose_any_run(options.run), options.signal, options.node)
+    elif isinstance(engine, SweepEngine):
+        stop_points(engine, require_own(place.choose_run(options.run)), options.now, options.down)
+    elif engine.has_machines:
+        _stop_and_release(place, engine, options)
+    else:
+        watch = _live_run(place, engine, options.run)
+        if not _end(watch, options.now):
+            raise _no_end(watch)
+    return 0
+
+
+def parser(engine: Engine) -> Parser:
+    words = Parser(
+        "stop", "Stop a run for good: it saves, exits with 0, and is not started again. For a sweep: all points."
+    )
+    text = "ID or path of the run; default: the live run. For a sweep: the newest"
+    words.add_argument("--run", metavar="ID", default="", help=text)
+    text = "kill it at once: work since its last checkpoint is lost"
+    add_point_option(words, engine, "all points")
+    words.add_argument("--now", action="store_true", help=text)
+    words.set_defaults(down=False)
+    if engine.has_machines:
+        text = (
+            "then delete the cluster, with everything else that runs on it; without a live run, only delete the cluster"
+        )
+        words.add_argument("--down", action="store_true", help=text)
+    # for scripts: mark the run and send this signal, without waiting; with a node, on the machine of that node
+    words.add_argument("--signal", choices=("TERM", "QUIT", "KILL"), help=argparse.SUPPRESS)
+    words.add_argument("--node", type=int, help=argparse.SUPPRESS)
+    return words
+
+
+def _signal(engine: Engine, run: Run, name: str, node: int | None) -> None:
+    if node is not None:
+        signal_here(run, name, node)
+    else:
+        engine.mark_stopped(run)
+        engine.signal(run, name)
+
+
+# ---- which run
+
+
+def _live_run(place: Place, engine: Engine, named: str) -> Watch:
+    """Watch the named run, or the run that contains this artifact, or the only live run of this user.
+
+    Raises Failure if no run or more than one is live, or if it belongs to another user.
+    """
+    if named or place.own_run is not None:
+        watch = Watch(engine, [require_own(place.choose_run(named))], HINT)
+        if not watch.is_live():
+            raise Failure(f"run {watch.runs[0].id} is not live: {_state(watch)}")
+        return watch
+    watch = _watch_own_runs(place, engine)
+    live = watch.live()
+    if not live:
+        raise Failure(f"job {place.job.name} has no live run in {place.job.runs}")
+    if len(live) > 1:
+        names = " ".join(run.id for run in live)
+        raise Failure(f"job {place.job.name} has {len(live)} live runs: {names}", "choose one with --run ID")
+    watch.runs = live
+    return watch
+
+
+def _watch_own_runs(place: Place, engine: Engine) -> Watch:
+    return Watch(engine, [run for run in place.list_runs() if run.is_mine], HINT)
+
+
+# ---- ending it
+
+
+def _end(watch: Watch, is_now: bool) -> bool:
+    """End a live run, and print how it ended; return False if it does not end."""
+    engine, (run,) = watch.engine, watch.runs
+    engine.mark_stopped(run)
+    is_killed = False
+    for name, wait_s in engine.stop_steps():
+        if name == "TERM" and is_now:
+            continue
+        if name == "TERM":
+            _print(f"stopping run {run.id}: it has {engine.grace_s} s to save")
+        elif not is_killed:
+            _print(f"killing run {run.id}")
+            is_killed = True
+        watch.engine.signal(run, name)
+        if not watch.wait(wait_s, engine.stop_every_s):
+            _print(f"run {run.id}: {_state(watch)}")
+            return True
+        if name == "TERM":
+            _print(f"still running after {wait_s} s")
+    return False
+
+
+def _state(watch: Watch) -> str:
+    """Return the state of the only watched run in words, as of the last query."""
+    return watch.engine.state(watch.runs[0]).text
+
+
+def _no_end(watch: Watch) -> Failure:
+    return Failure(f"run {watch.runs[0].id} is still running", watch.engine.no_end_hint)
+
+
+def stop_points(engine: SweepEngine, sweep: Run, is_now: bool = False, is_down: bool = False) -> None:
+    """End all points of a sweep. All are marked first, so that none starts in the place of one that has ended."""
+    engine.mark_stopped(sweep)  # jobctl submit starts no further point
+    watch = Watch(engine, engine.started(sweep), HINT)
+    live = watch.live()
+    for point in live:
+        engine.mark_stopped(point)
+    for name, wait_s in engine.stop_steps():
+        if not live:
+            break
+        if name == "TERM" and is_now:
+            continue
+        _print(f"sweep {sweep.id}: SIG{name} to all points that have not ended")
+        for point in live:
+            watch.engine.signal(point, name)
+        live = watch.wait(wait_s, engine.stop_every_s)
+    after = SweepEngine(type(engine.engine)(engine.job))
+    for point in after.started(sweep) if engine.has_machines else ():
+        after.engine_of(point).release_machines(is_down)
+    print_points(after, Run(sweep.path), "text")
+    if live:
+        raise Failure("some points are still running", "jobctl status --point N shows where the nodes of a point are")
+
+
+def _stop_and_release(place: Place, engine: Engine, options: argparse.Namespace) -> None:
+    """End a run, then release its machines; print what still costs money."""
+    engine.require_client()
+    is_named = bool(options.run) or place.own_run is not None
+    failure = None
+    if is_named or not options.down or _watch_own_runs(place, engine).is_live():
+        watch = _live_run(place, engine, options.run)
+        if not _end(watch, options.now):
+            failure = _no_end(watch)
+    engine.release_machines(options.down)
+    print_cost(engine)
+    if failure is not None and not options.down:
+        raise failure
+
+
+def _print(line: str) -> None:
+    print(one_line(line), flush=True)

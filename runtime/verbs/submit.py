@@ -1,0 +1,95 @@
+"""Start a job as a new run, or as the next attempt of a run.
+
+Exit   the exit code of the job, or 0 once it is queued or in the background; 2 for an invalid option; 65 if it cannot
+       start
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+
+from ..engines.engine import Engine
+from ..engines.jobs import Place
+from ..engines.new_run import continue_run, continued_run, create_run
+from ..engines.starting import StartingEngine, copy_user_code, starting_engine
+from ..system.command_line import Parser
+from ..system.failure import Failure
+from ..system.values import read_keys
+from .ending_signals import call_until_ended
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code."""
+    return call_until_ended(submit, argv)
+
+
+def submit(argv: list[str]) -> int:
+    os.environ.pop("JOBC_INIT_FROM", None)  # only --fork decides
+    place = Place.of_program()
+    if place.is_sweep:
+        from .submit_sweep import submit_sweep  # it imports this module
+
+        return submit_sweep(place, argv)
+    engine = starting_engine(place)
+    return start(place, engine, _parse(argv, place, engine))
+
+
+def start(place: Place, engine: StartingEngine, options: argparse.Namespace, is_temporary: bool = False) -> int:
+    """Start a run, or the next attempt of one, and return the exit code of submit.
+
+    is_temporary: whether the artifact is a point of a sweep; it is not read after the run has its copy
+    """
+    if (code := engine.begin(options)) is not None:
+        return code
+    run = continued_run(place, engine, options.resume) if options.resume else None
+    engine.require_startable(run)
+    if run is not None:
+        new = continue_run(place, engine, run, options.new_code)
+        init_from = read_keys(run.path / "state/run").get("init_from", "")
+    else:
+        init_from = str(place.choose_run(options.fork).path) if options.fork else ""
+        new = create_run(place, engine, options.run_id)
+    with new:
+        if run is None or options.new_code:
+            copy_user_code(place, engine, new)
+        if run is None:
+            new.describe(init_from)
+        if is_temporary:
+            engine.job.artifact = new.artifact
+            shutil.rmtree(place.artifact.parent)  # start() may become the job
+        return engine.start(new, init_from, options)
+
+
+def parser(engine: Engine) -> Parser:
+    words = Parser("submit", "Start the job as a new run, or as the next attempt of a run.")
+    text = "continue that run; model, data, seed, optimizer and batch must be the same"
+    words.add_argument("--resume", metavar="ID", default="", help=text)
+    words.set_defaults(new_code=False)
+    if engine.can_replace_code:
+        text = "with --resume: copy your code again; without it, the run keeps the code of its first start"
+        words.add_argument("--new-code", action="store_true", help=text)
+    text = "start a new run that begins with the newest checkpoint of that run"
+    words.add_argument("--fork", metavar="ID", default="", help=text)
+    text = "ID of the new run; default: date, time and four random digits"
+    words.add_argument("--run-id", metavar="ID", default="", help=text)
+    if isinstance(engine, StartingEngine):
+        engine.add_options(words)
+    return words
+
+
+def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Namespace:
+    options = parser(engine).parse_args(argv)
+    require_consistent(options, place.own_run is not None)
+    if place.own_run is not None and not (options.fork or options.run_id):
+        options.resume = options.resume or str(place.own_run.path)
+    return options
+
+
+def require_consistent(options: argparse.Namespace, is_own_run: bool = False) -> None:
+    """Raise Failure for options that exclude each other. is_own_run: the artifact is the copy in a run"""
+    if options.resume and (options.fork or options.run_id):
+        raise Failure("--resume continues a run; --fork and --run-id make a new one", code=2)
+    if options.new_code and not (options.resume or is_own_run):
+        raise Failure("--new-code needs --resume: a new run has the code as it is now", code=2)

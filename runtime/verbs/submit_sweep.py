@@ -1,0 +1,71 @@
+"""Start all points of a sweep as one run of the sweep, or one point of it.
+
+In   the artifact of a sweep: the files of its first point, points.json
+Out  RUN_ROOT/NAME+sweep/ID for the sweep; RUN_ROOT/JOB/ID-N with the artifact of point N for each point
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from ..engines.jobs import Place, require_own
+from ..engines.new_run import NewRun, create_run
+from ..engines.new_sweep import NewSweep, artifact_of_point
+from ..engines.starting import StartingEngine, starting_engine
+from ..engines.sweep_engine import SweepEngine, add_point_option, is_submitting
+from ..run_folder.points import Points, read_points
+from ..system.command_line import Parser
+from ..system.failure import Failure
+from .submit import parser, require_consistent, start
+from .sweep_loop import start_points
+
+OF_ONE_POINT = ("--fork", "--run-id", "--new-code", "--only-prepare", "--detach", "--here")
+
+
+def submit_sweep(place: Place, argv: list[str]) -> int:
+    """Return the exit code of jobctl submit."""
+    points, engine = read_points(place.artifact), starting_engine(place)
+    if any(word == "--point" or word.startswith("--point=") for word in argv):
+        return _submit_point(place, engine, points, argv)
+    options, words = _sweep_parser(engine).parse_known_args(argv)
+    if one := next((word for word in words if word.partition("=")[0] in OF_ONE_POINT), None):
+        raise Failure(f"{one} needs --point: each point is a run of its own", "jobctl submit --help", 2)
+    of_point = parser(engine).parse_args(words)
+    if place.own_run is not None:
+        raise Failure("this is the copy of a sweep that was submitted", "call jobctl submit of the artifact", 2)
+    with _continued(place, engine, options.resume) if options.resume else create_run(place, SweepEngine(engine)) as new:
+        if not options.resume:
+            new.describe("")
+        words += ["--detach"] if hasattr(of_point, "detach") else []
+        sweep = NewSweep(place, engine, new, points)
+        code = engine.start_points(sweep, options, words)
+        return start_points(sweep, options.parallel, words) if code is None else code
+
+
+def _continued(place: Place, engine: StartingEngine, named: str) -> NewRun:
+    """Return a run of the sweep whose points are to be continued. Raises Failure."""
+    sweep = require_own(place.choose_run(named))
+    if is_submitting(sweep):
+        raise Failure(f"another jobctl submit is starting the points of sweep {sweep.id}", "jobctl stop ends it")
+    with contextlib.suppress(FileNotFoundError):
+        (sweep.path / "control/STOP").unlink()
+    return NewRun(place, SweepEngine(engine), sweep, sweep.attempt or 0)
+
+
+def _sweep_parser(engine: StartingEngine) -> Parser:
+    end = "Other options are for the submit of each point: jobctl submit --point 0 --help prints them."
+    words = Parser("submit", "Start all points of the sweep, each as a run of its own.", end)
+    add_point_option(words, engine, "all points")
+    text = "in that run of the sweep, start the points that were not started, and resume those that did not end well"
+    words.add_argument("--resume", metavar="ID", default="", help=text)
+    engine.add_sweep_options(words)
+    return words
+
+
+def _submit_point(place: Place, engine: StartingEngine, points: Points, argv: list[str]) -> int:
+    words = parser(engine)
+    add_point_option(words, engine, "all points")
+    options = words.parse_args(argv)
+    require_consistent(options)
+    with artifact_of_point(place, points, points.find(options.point)) as own:
+        return start(own, starting_engine(own), options, is_temporary=True)
