@@ -17,6 +17,7 @@ from jobc.backends.skypilot.engine.output import plain_bytes
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
 from jobc.runtime.engines.engine import Engine, Job, State
 from jobc.runtime.engines.log_files import LogRequest, Logs, first_failure, print_first_failure, tail_offset
+from jobc.runtime.engines.print_logs import print_logs
 from jobc.runtime.engines.sweep_engine import SweepEngine
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.system.failure import Failure
@@ -235,13 +236,13 @@ def scripted(logs: Path, *states: State, **settings: Any) -> Scripted:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "TICK_S", 0.01)
+    monkeypatch.setattr("jobc.runtime.engines.print_logs.TICK_S", 0.01)
 
 
 def test_following_prints_all_and_ends_with_the_run(logs: Path, capfdbinary: CapBytes) -> None:
     say(logs, 0, 100, "a")
     say(logs, 1, 101, "b")
-    assert verb.print_logs(scripted(logs, *[LIVE] * 9, nodes=2), Run(logs.parent), LogRequest(follow=True)) == 0
+    assert print_logs(scripted(logs, *[LIVE] * 9, nodes=2), Run(logs.parent), LogRequest(follow=True)) == 0
     assert capfdbinary.readouterr().out == b"node 0  | a\nnode 1  | b\n"
 
 
@@ -251,7 +252,7 @@ def test_following_shows_the_first_failure_once_and_before_the_rest(
 ) -> None:
     run = fail(logs, "NewError\n", node=1, rank=2, reason="why")
     say(logs, 0, 100, "a")
-    verb.print_logs(scripted(logs, *[LIVE] * lives, nodes=2), run, LogRequest(follow=True))
+    print_logs(scripted(logs, *[LIVE] * lives, nodes=2), run, LogRequest(follow=True))
     lines = capfdbinary.readouterr().out.decode().splitlines()
     assert lines[0].startswith("jobc: node 1 failed first: why") and lines[-1] == "node 0  | a" and len(lines) == 4
 
@@ -259,7 +260,7 @@ def test_following_shows_the_first_failure_once_and_before_the_rest(
 def test_an_engine_that_stops_answering_is_reported_once_and_waited_for(logs: Path, capfdbinary: CapBytes) -> None:
     say(logs, 0, 100, "a")
     engine = scripted(logs, LIVE, UNKNOWN, UNKNOWN, LIVE, UNKNOWN)
-    assert verb.print_logs(engine, Run(logs.parent), LogRequest(follow=True)) == 0
+    assert print_logs(engine, Run(logs.parent), LogRequest(follow=True)) == 0
     said = capfdbinary.readouterr()
     assert said.err.decode() == "Slurm does not answer: timeout; asking again\n" * 2 and said.out == b"a\n"
 
@@ -267,8 +268,8 @@ def test_an_engine_that_stops_answering_is_reported_once_and_waited_for(logs: Pa
 def test_an_engine_that_does_not_answer_the_first_question_is_an_error(logs: Path) -> None:
     say(logs, 0, 100, "a")
     with pytest.raises(Failure, match="Slurm does not answer: timeout"):
-        verb.print_logs(scripted(logs, UNKNOWN), Run(logs.parent), LogRequest(follow=True))
-    assert verb.print_logs(scripted(logs, UNKNOWN), Run(logs.parent), LogRequest(follow=True), is_patient=True) == 0
+        print_logs(scripted(logs, UNKNOWN), Run(logs.parent), LogRequest(follow=True))
+    assert print_logs(scripted(logs, UNKNOWN), Run(logs.parent), LogRequest(follow=True), is_patient=True) == 0
 
 
 @pytest.mark.parametrize(
@@ -277,7 +278,7 @@ def test_an_engine_that_does_not_answer_the_first_question_is_an_error(logs: Pat
 )
 def test_a_log_that_does_not_exist_is_named(logs: Path, request_: LogRequest, name: str) -> None:
     with pytest.raises(Failure, match=f"^no {name} in "):
-        verb.print_logs(scripted(logs), Run(logs.parent), request_)
+        print_logs(scripted(logs), Run(logs.parent), request_)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_a_run_has_one_line_with_all_columns(tmp_path: Path, capsys: pytest.Capt
 def test_the_json_has_the_documented_keys_and_states(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_run(tmp_path, state__node_00=node(**ENDED, exit=0), **job_file())
     (row,) = listed(capsys, str(tmp_path / "runs"))
-    page = (Path(run_list.__file__).parents[3] / "docs/reference/ls.md").read_text()
+    page = (Path(run_list.__file__).parents[2] / "docs/reference/ls.md").read_text()
     assert list(row) == list(run_list.KEYS) and all(f"| `{key}` |" in page for key in row)
     assert all(f"| `{state}` |" in page for state in run_list.STATES)
 

@@ -21,6 +21,7 @@ from jobc.backends.slurm.engine.slurm_engine import SlurmEngine, pending
 from jobc.compiler.plugins.registry import find_plugins
 from jobc.runtime.engines.engine import Answer, Engine, Job
 from jobc.runtime.engines.jobs import Place
+from jobc.runtime.engines.watch import live_runs
 from jobc.runtime.run_folder.run import Run, last_progress, worst_code
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.system.machine import identity
@@ -29,8 +30,8 @@ from jobc.runtime.system.values import number, read_keys, word
 from jobc.runtime.verbs import status
 from tests.packed import write_program
 
-RT = Path(status.__file__).parents[1]
-BACKENDS = RT.parents[1] / "backends"
+RUNTIME = Path(status.__file__).parents[1]
+BACKENDS = RUNTIME.parent / "backends"
 
 
 def make_run(folder: Path, name: str = "r", **texts: str) -> Run:
@@ -387,7 +388,7 @@ def test_live_runs_are_found_before_another_one_starts(tmp_path: Path, place: Pl
     for age, (name, state) in enumerate(states.items()):
         run = make_run(tmp_path, name, **({"state__node_00": state} if state else {}))
         os.utime(run.path / "artifact", (1000 - age, 1000 - age))
-    assert status.live_runs(place.engine(), place.list_runs()) == ["new", "older"]
+    assert live_runs(place.engine(), place.list_runs()) == ["new", "older"]
 
 
 def test_the_programs_run_with_python_3_8(tmp_path: Path) -> None:
@@ -400,7 +401,7 @@ def test_the_programs_run_with_python_3_8(tmp_path: Path) -> None:
             if b"pyenv: " in done.stderr:
                 continue  # a shim of a Python that is not switched on
             assert done.returncode == code and b"Traceback" not in done.stderr, (python, done.stderr)
-    for file in RT.rglob("*.py"):
+    for file in RUNTIME.rglob("*.py"):
         ast.parse(file.read_text(), feature_version=(3, 8))
     for backend in find_plugins():
         with zipfile.ZipFile(write_program(tmp_path, backend=backend)) as archive:
@@ -410,7 +411,7 @@ def test_the_programs_run_with_python_3_8(tmp_path: Path) -> None:
 
 
 def test_the_format_for_programs_is_documented(tmp_path: Path) -> None:
-    page = (RT.parents[1] / "docs/reference/status.md").read_text()
+    page = (RUNTIME.parent / "docs/reference/status.md").read_text()
     run = make_run(tmp_path, state__node_00=node())
     report = status.describe(Engine(make_job(tmp_path)), run)
     keys = {*report, *report["nodes"][0], "schema", "runs", "points", "point"}
