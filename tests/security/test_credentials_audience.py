@@ -21,7 +21,7 @@ IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.al
 CHECKOUT = """\
 import os, sys
 from pathlib import Path
-from jobc.runtime import code_checkout
+from jobc.runtime.code import code_checkout
 from jobc.runtime.node.joining import StartFailure, report_end
 code_checkout.RETRY_S = 0
 try:
