@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-CODE = ("compiler", "backends", "trainer", "prove", "tools")
+CODE = ("compiler", "backends", "runtime", "trainer", "prove", "tools")
 CLEAN = (
     "README.md",
     "docs/bring-your-own.md",

@@ -1,1 +1,1 @@
-"""What the other folders need of the machine: processes, signals, GPUs, untrusted files, text for terminals."""
+"""Machine: processes, signals, GPUs, untrusted files, text for terminals. The other folders use it."""

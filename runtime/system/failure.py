@@ -1,4 +1,4 @@
-"""What verbs and programs raise to end with a message and an exit code."""
+"""Errors that end a verb or a program with a message and an exit code."""
 
 from __future__ import annotations
 
