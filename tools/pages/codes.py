@@ -14,17 +14,17 @@ FAMILIES = {
     "JC11": "Overrides, groups, the command line",
     "JC12": "Types",
     "JC20": "Contradictions",
-    "JC21": "What the figures of a job say",
-    "JC30": "What would fail where it runs; what is allowed; policies of a site",
-    "JC40": "Backends as such",
-    "JC41": "What a backend cannot do",
+    "JC21": "Problems in a job's estimates",
+    "JC30": "Failures at run time; allowed diagnostics; site policies",
+    "JC40": "Backends in general",
+    "JC41": "What a backend does not support",
     "JC50": "Artifact directories",
-    "JC90": "Bugs, of jobc or of a backend",
+    "JC90": "Bugs in jobc or in a backend",
 }
 
 
 def code_files() -> dict[str, Path]:
-    """Code -> its page, of jobc and its backends, not of plugins that happen to be installed."""
+    """Code -> its page, for jobc and its backends, without plugins that happen to be installed."""
     folders = [ROOT / "compiler" / "diagnostics" / "codes", *ROOT.glob("backends/*/codes")]
     return {file.stem: file for file in sorted((f for d in folders for f in d.glob("*.md")), key=lambda f: f.stem)}
 
@@ -44,7 +44,7 @@ def family_title(family: str) -> str:
 
 def page() -> str:
     out = ["# Diagnostic codes\n", GENERATED]
-    out.append("`jobc explain CODE` (or NAME) prints the page of a code: its meaning, a wrong and a right example.\n")
+    out.append("`jobc explain CODE` (or NAME) prints a code's page: its meaning, a wrong example and a right one.\n")
     for family, files in families().items():
         rows = [_row(file, family) for file in files]
         out += [f"## {family_title(family)}\n", table(("code", "name", "title"), *rows)]

@@ -1,4 +1,4 @@
-"""engines.md: what a backend's engine.py may import, from the docstrings."""
+"""engines.md: what a backend's engine.py may import, generated from the docstrings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def page() -> str:
 
 
 def _methods(name: str) -> str:
-    """A table of the methods that the class itself defines, and that have a docstring."""
+    """A table of the methods with a docstring that the class itself defines."""
     members = vars(getattr(api, name)).items()
     rows = [
         (_signature(method, function), _summary(function))
@@ -56,6 +56,6 @@ def _summary(of: object) -> str:
 
 
 INTRODUCTION = """\
-A backend's `engine.py` may import these names from `jobc.runtime.engines.api`. It is packed into `jobctl` and runs
-on the submit host with the standard library of Python 3.8.
+A backend's `engine.py` may import these names from `jobc.runtime.engines.api`. The file is packed into `jobctl` and
+runs on the submit host, with only the standard library of Python 3.8.
 """

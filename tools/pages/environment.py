@@ -1,4 +1,4 @@
-"""environment.md: what a rank may read, out of the trainer's table."""
+"""environment.md: the variables that a rank can read, from the trainer's table."""
 
 from __future__ import annotations
 
@@ -17,28 +17,30 @@ def page() -> str:
     out += ["## Other launchers\n", OTHER_LAUNCHERS, table(("variable", "set by", "meaning", "read as"), *alike)]
     out.append("## Only known where the job runs\n")
     out.append(
-        "Each backend defines where these become known and how they are written there; later steps read the variable.\n"
+        "Each backend defines where these values become known and how they are written there; later steps read the "
+        "variables.\n"
     )
     out.append(table(("variable", "meaning"), *spelt))
     return "\n".join(out)
 
 
 SETTERS = """\
-Variables that every rank can read, including your own program. They are set by the *launcher* (torchrun or another),
-the *backend* that started the job, *jobctl* of the artifact, or the *user*. An *index* is 0 or more, a *count* 1 or
-more, a *flag* True or False. Those of torchrun are set only under torchrun, those of the user only if you set them.
+Every rank can read these variables, and so can your own program. They are set by the *launcher* (torchrun or another),
+the *backend* that started the job, the artifact's *jobctl*, or the *user*. An *index* is 0 or more, a *count* is 1 or
+more, and a *flag* is True or False. torchrun's variables are set only under torchrun, and the user's only if you set
+them.
 """
 
 
 OTHER_LAUNCHERS = """\
 jobc, torchrun and accelerate set the variables above. If you start the trainer, or a program with
-[its helper](your-script.md), with srun or mpirun alone, these are read if `RANK` and `WORLD_SIZE` are not
-set. Open MPI, MPICH and MVAPICH do not set a rendezvous endpoint: `mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500`.
-Without any of them there is one process.
+[its helper](your-script.md), with srun or mpirun alone, the variables below are read if `RANK` and `WORLD_SIZE` are
+not set. Open MPI, MPICH and MVAPICH do not set a rendezvous endpoint, so you must:
+`mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500`. If none of these variables is set, there is one process.
 
-Two launchers that both number ranks must agree, or the run exits with 65 and names both: a `RANK` left over from
-an earlier shell would train the same shard several times. Nested launchers are allowed: `srun
-torchrun`, where srun counts agents, or mpirun in a batch job. `JOBC_LAUNCHER=srun` (`torchrun`, `mpirun`, `PMI`,
-`mvapich`, `skypilot`) uses only that launcher; if the name is unknown or that launcher has not
-set a rank, the rank exits with 65.
+If two launchers both number ranks, they must agree; otherwise, the run exits with 65 and names both, because a `RANK`
+left over from an earlier shell would train the same shard several times. Nested launchers are allowed: `srun
+torchrun`, where srun counts agents, or mpirun in a batch job. `JOBC_LAUNCHER=srun` (or `torchrun`, `mpirun`, `PMI`,
+`mvapich`, `skypilot`) uses only that launcher's variables; if the name is unknown or that launcher has not set a rank,
+the rank exits with 65.
 """

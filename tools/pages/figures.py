@@ -1,7 +1,7 @@
-"""figures/*.svg: the pipeline, an artifact with its run folder, and the life of a run, drawn from code and goldens.
+"""figures/*.svg: the pipeline, an artifact with its run folder, and a run's life, drawn from code and goldens.
 
-Boxes, arrows and labels in; SVG text out, without scripts, fonts or anything from another host. The panel behind a
-figure is light, so that it can be read in dark mode, too.
+In: boxes, arrows and labels; out: SVG text, without scripts, fonts or anything from another host. The panel behind a
+figure is light, so that the figure is readable in dark mode too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SLURM = ROOT / "tests" / "golden" / "slurm" / "two_nodes_of_two_gpus" / "expecte
 
 @dataclass(frozen=True)
 class Box:
-    """A rounded box. The first of several lines is bold."""
+    """A rounded box. If it has several lines, the first is bold."""
 
     x: int
     y: int
@@ -66,7 +66,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Arrow:
-    """A line through points, with a head at its end. The label is at `at`, its left end."""
+    """A line through points, with an arrowhead at its end. `at` is the left end of the label."""
 
     points: tuple[tuple[int, int], ...]
     label: str = ""
@@ -115,7 +115,7 @@ def pipeline() -> str:
 
 
 def artifact() -> str:
-    """The files of an artifact on the left, and the run folder that jobctl submit makes on the right."""
+    """An artifact's files on the left, and the run folder that jobctl submit creates on the right."""
     common = {file.name for file in COMMON.iterdir()}
     assert common == {"launch.sh", "spec.yaml", "train.json"}, common
     engine = sorted({file.name for file in SLURM.iterdir()} - common)
@@ -140,7 +140,7 @@ def artifact() -> str:
 
 
 def life_cycle() -> str:
-    """The states of a run, with the exit codes that lead from one to the next."""
+    """A run's states, with the exit codes that lead from one to the next."""
     codes = exit_codes
     failed = ", ".join(map(str, sorted((codes.CRASHED, codes.DATA_BROKEN, codes.RENDEZVOUS_FAILED))))
     boxes = (

@@ -1,4 +1,4 @@
-"""keys.md: every key of a job, out of the comments in conf/."""
+"""keys.md: every key of a job, from the comments in conf/."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Key:
     meaning: str
 
 
-PRESETS = {  # they set keys of other sections: how one is chosen, and what for
-    "task": ("", "Presets; keys that are set elsewhere win."),
-    "experiment": ("+", "Complete jobs of real teams, as a starting point; keys on the command line win."),
+PRESETS = {  # these groups set keys in other sections; prefix that selects an option, and what the group is for
+    "task": ("", "Presets; keys that you set elsewhere override them."),
+    "experiment": ("+", "Complete jobs from real teams, as a starting point; keys on the command line override them."),
 }
 
 
@@ -43,7 +43,8 @@ def page() -> str:
 
     out = ["# Keys\n", GENERATED]
     out.append(
-        "Every key of a job, from `conf/`. Set one with `KEY=VALUE`; [values.md](values.md) says how a value is read.\n"
+        "Every key of a job, from `conf/`. Set a key with `KEY=VALUE`; [values.md](values.md) explains how values are "
+        "read.\n"
     )
     out.append("## The job\n")
     out.append(table(("key", "type", "default", "meaning"), *map(row, top)))
@@ -59,7 +60,7 @@ def page() -> str:
         presets = [(f"`{prefix}{group}={f.stem}`", first_comment(f)) for f in sorted((CONF / group).glob("*.yaml"))]
         out.append(table(("preset", "what it is"), *presets))
     out.append("## Group backend\n")
-    out.append("Where the nodes come from; its options are below `backend`.\n")
+    out.append("A backend determines where the nodes come from; its options are under `backend`.\n")
     for file in sorted(ROOT.glob("backends/*/conf/backend/*.yaml")):
         rows = [(f"`{k.key}`", f"`{k.default}`", k.meaning) for k in read_keys(file, "backend")]
         out.append(f"`backend={file.stem}`: {first_comment(file)}\n")
@@ -72,7 +73,7 @@ def row(key: Key) -> tuple[str, ...]:
 
 
 def types_at(key: str) -> list[Any]:
-    """The type of a key; those of all variants of its section where they differ, as `model.kind` does."""
+    """The types of a key: one for each variant of its section if they differ, as for `model.kind`."""
     section, _, name = key.rpartition(".")
     variants = getattr(type_at(JobSpec, section), "__args__", ()) if section else ()
     variant_hints = [
@@ -82,11 +83,11 @@ def types_at(key: str) -> list[Any]:
     return list(dict.fromkeys(field_types)) or [_OF_TARGET.get(name) or type_at(JobSpec, key)]
 
 
-_OF_TARGET = {"_target_": str, "val": Target, "collate": str}  # whose types no dataclass has
+_OF_TARGET = {"_target_": str, "val": Target, "collate": str}  # keys whose types are in no dataclass
 
 
 def read_keys(file: Path, section: str) -> Iterator[Key]:
-    """The keys of a file, two levels deep, as `conf/` is written: `key: value  # meaning` lines."""
+    """A file's keys, two levels deep, from the `key: value  # meaning` lines that `conf/` consists of."""
     below = section
     for line in file.read_text(encoding="utf-8").split("\n"):
         head = re.match(r"( *)(\w+):(?: +(\S.*?))?(?: +# (.*))?$", line)
@@ -103,7 +104,7 @@ def read_keys(file: Path, section: str) -> Iterator[Key]:
 
 
 def read_group(folder: Path) -> list[Key]:
-    """The keys of all options of a group, with the default of the default option, or else of the one that is named."""
+    """The keys of all options of a group, with the default from the default option, or from the first that has the key."""
     chosen = default_option(folder.name)
     files = sorted(folder.glob("*.yaml"), key=lambda file: (file.stem != chosen, file.stem))
     merged: dict[str, dict[str, Key]] = {}
@@ -115,7 +116,7 @@ def read_group(folder: Path) -> list[Key]:
 
 
 def _meaning(by_option: dict[str, Key], chosen: str) -> str:
-    """Return one meaning, or one for each option where they differ."""
+    """Return one meaning, or one per option if they differ."""
     used = {option: key.meaning for option, key in by_option.items() if key.meaning != "not used"}
     if len(set(used.values())) == 1 and chosen in by_option:
         return next(iter(used.values()))

@@ -1,4 +1,4 @@
-"""reference/ls.md: the options of `jobc ls`, its JSON and the states, from runtime/verbs."""
+"""reference/ls.md: the options, JSON output and states of `jobc ls`, from runtime/verbs."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def _printed_by(state: str) -> str:
 
 INTRODUCTION = f"""\
 `jobc ls` lists the runs of all jobs in `runs/` and in the run roots of the artifacts in `artifacts/`. `JOBC_RUN_ROOT`
-overrides both. The run started last comes first. It only reads run folders; `jobc status` asks the engine.
+overrides both. The newest run comes first. `jobc ls` only reads run folders; `jobc status` asks the engine.
 
-`SIZE` is the disk space of the run folder, as `du` counts it. One list counts at most {MOST_FILES:,} files, and each of
-its runs the same number; `>` marks a run that has more. With `--limit` each run gets more.
+`SIZE` is the run folder's disk usage, as `du` counts it. One list counts at most {MOST_FILES:,} files, divided equally
+among its runs; `>` marks a run with more files. `--limit` leaves more files for each run.
 """
 JSON = """\
 ## JSON
 
-`--format json` prints `schema` and `runs`, a list. `schema` is the version of this format, 1. It changes when a key is
-removed or changes its meaning, not when a key is added.
+`--format json` prints `schema` and `runs`, a list. `schema` is the version of this format, currently 1. It changes when
+a key is removed or changes its meaning, not when a key is added.
 """

@@ -1,4 +1,4 @@
-"""placement.md: which code, environment and run folder each backend takes; each is compiled to see."""
+"""placement.md: which code, environment and run folder each backend supports, found by compiling each combination."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ IMAGE = {  # what python=image needs: an image, and something that runs it
     "slurm": ("image=x.sif", "container=apptainer"),
 }
 CODE = {"git": ("code.repository=https://host/name", f"code.commit={'0' * 40}")}
-LOWERED = {  # storage.run, code.kind: what becomes of them, where a backend takes them
-    ("shared", "snapshot"): "`jobctl submit` copies it to `code/` of the run folder, which all nodes see",
-    ("node", "snapshot"): "the same, and the copy goes to each host by tar over ssh, to each pod in a ConfigMap",
-    ("node", "rsync"): "the same, by rsync: files that the last run on that host also has are not sent again",
-    ("shared", "shared"): "`launch.sh` goes to `code.root`, which every node must see",
-    ("node", "shared"): "`launch.sh` goes to `code.root`, which every host must have at that path",
+LOWERED = {  # storage.run, code.kind: how the code reaches the nodes, on backends that support the combination
+    ("shared", "snapshot"): "`jobctl submit` copies it to the run folder's `code/`, which all nodes can access",
+    ("node", "snapshot"): "the same; the copy is sent to each host by tar over ssh, and to each pod in a ConfigMap",
+    ("node", "rsync"): "the same, by rsync: files that the last run on that host already has are not sent again",
+    ("shared", "shared"): "`launch.sh` changes to `code.root`, which every node must be able to access",
+    ("node", "shared"): "`launch.sh` changes to `code.root`, which must exist at that path on every host",
     ("shared", "none"): "nothing is copied; the command must exist on the node",
     ("node", "none"): "nothing is copied; the command must exist on the node",
     ("shared", "image"): "it is in the image",
-    ("shared", "git"): "the first node checks the commit out to `code/` of the run; SkyPilot copies it to each",
+    ("shared", "git"): "the first node checks the commit out to the run's `code/`; SkyPilot copies it to each node",
     ("node", "image"): "it is in the image",
     ("node", "git"): "each pod checks the commit out; SkyPilot copies it to each node",
     ("object", "snapshot"): "SkyPilot sends the copy to each node; a ConfigMap delivers it to each pod",
-    ("object", "shared"): "`launch.sh` goes to `code.root`, which every node must have at that path",
+    ("object", "shared"): "`launch.sh` changes to `code.root`, which must exist at that path on every node",
     ("object", "none"): "nothing is copied; the command must exist on the node",
     ("object", "image"): "it is in the image",
     ("object", "git"): "each pod checks the commit out; SkyPilot copies it to each node",
@@ -76,7 +76,7 @@ def for_env(backend: str, kind: str) -> tuple[str, ...]:
 
 
 def fate(backend: str, *words: str) -> str:
-    """`yes`, or the code of the first diagnostic of the compile."""
+    """`yes`, or the code of the compile's first diagnostic."""
     try:
         compile_job(Request((f"backend={backend}", *NEEDS.get(backend, ()), *words), ("train.py",)))
     except CompileError as error:
@@ -85,9 +85,9 @@ def fate(backend: str, *words: str) -> str:
 
 
 PLACEMENT = """\
-Three questions about a job on other machines: how your code gets there, which Python runs it, and whether there is
-one run folder or one per node. *yes*: supported; otherwise the diagnostic that the compiler reports. With
-`storage.run=node`
-each host keeps its own part of a run, and the host of rank 0 the checkpoints: [runs.md](runs.md#no-shared-storage).
-`storage.run=auto`, the default, is `node` where pods or machines of a cloud share no storage, else `shared`.
+This page answers three questions about a job on other machines: how your code gets there, which Python runs it, and
+whether there is one run folder or one per node. *yes* means supported; otherwise, the table lists the diagnostic that
+the compiler reports. With `storage.run=node`, each host keeps its own part of a run, and the host of rank 0 keeps the
+checkpoints: [runs.md](runs.md#no-shared-storage). `storage.run=auto`, the default, means `node` where pods or cloud
+machines share no storage, and `shared` elsewhere.
 """
