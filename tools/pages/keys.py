@@ -104,7 +104,7 @@ def read_keys(file: Path, section: str) -> Iterator[Key]:
 
 
 def read_group(folder: Path) -> list[Key]:
-    """The keys of all options of a group, with the default from the default option, or from the first that has the key."""
+    """The keys of all options of a group. A default is the default option's or, if it lacks the key, the next one's."""
     chosen = default_option(folder.name)
     files = sorted(folder.glob("*.yaml"), key=lambda file: (file.stem != chosen, file.stem))
     merged: dict[str, dict[str, Key]] = {}
