@@ -34,7 +34,8 @@ def _printed_by(state: str) -> str:
 
 INTRODUCTION = f"""\
 `jobc ls` lists the runs of all jobs in `runs/` and in the run roots of the artifacts in `artifacts/`. `JOBC_RUN_ROOT`
-overrides both. The newest run comes first. `jobc ls` only reads run folders; `jobc status` asks the engine.
+overrides both. The most recently started run comes first. `jobc ls` only reads run folders; `jobc status` asks the
+engine.
 
 `SIZE` is the run folder's disk usage, as `du` counts it. One list counts at most {MOST_FILES:,} files, divided equally
 among its runs; `>` marks a run with more files. `--limit` leaves more files for each run.
