@@ -54,21 +54,21 @@ class Trace:
     def note(self, key: str) -> None:
         self.pending.append(key)
 
-    def push(self) -> str:
+    def begin_block(self) -> str:
         self.guards.append([])
         return ""
 
-    def pop(self) -> str:
+    def end_block(self) -> str:
         self.ended += self.guards.pop()
         return ""
 
-    def guard(self, test: Any) -> Any:
+    def record_test(self, test: Any) -> Any:
         """Record the keys that an `if` test read: the whole block depends on them. Returns the test's truth value."""
         truth = bool(test)
         self.guards[-1] += self.take()
         return truth
 
-    def over(self, iterable: Any) -> Any:
+    def record_loop(self, iterable: Any) -> Any:
         """Record the keys that a `for` iterable read: every iteration depends on them. Returns the iterable."""
         self.guards[-1] += self.take()
         self.guards.append([])
@@ -123,6 +123,6 @@ class Lines:
                 template_line = f"{file}:{line + i if constant else line}" if line else file
                 self.rows[-1] = (row_keys, source or template_line)
 
-    def ranges(self) -> tuple[LineRange, ...]:
+    def line_ranges(self) -> tuple[LineRange, ...]:
         rows = self.rows[:-1] if not self.rows[-1][1] else self.rows
         return tuple(LineRange(i, i, tuple(keys), source) for i, (keys, source) in enumerate(rows, 1))

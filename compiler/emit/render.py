@@ -126,7 +126,7 @@ class Render:
             raise TemplateFailed(f"{label}/{name}:{line}: {reason}") from error
         if trace.refused:
             raise TextRefused(trace.refused)
-        return Artifact(path, "".join(lines.text), executable, lines.ranges())
+        return Artifact(path, "".join(lines.text), executable, lines.line_ranges())
 
     def chosen(self, artifact: Artifact, by: Callable[[Any], Any]) -> Artifact:
         """Record the plan keys that decide whether this file is emitted: those that `by` reads (`of.plan.name`)."""
@@ -158,7 +158,7 @@ class Render:
                     for row in comment_text.split("\n"):
                         lines.add(f"{indent}# {comment(row)}\n", of_comment, path, 1, constant=False)
                 lines.add(text, _keys_of(data_path, keys), _data_path(data_path[1:]), 0, constant=False)
-        return Artifact(path, "".join(lines.text), False, lines.ranges())
+        return Artifact(path, "".join(lines.text), False, lines.line_ranges())
 
     def json(self, document: Any, path: str, expand_lists: bool = False) -> Artifact:
         """Render one JSON document with an indent of two spaces, in the given order. Leaves are as in yaml().
@@ -170,7 +170,7 @@ class Render:
         lines = Lines()
         for text, data_path in json_lines(plain, expand_lists):
             lines.add(text, _keys_of(data_path, keys), _data_path(data_path), 0, constant=False)
-        return Artifact(path, "".join(lines.text), False, lines.ranges())
+        return Artifact(path, "".join(lines.text), False, lines.line_ranges())
 
     def table(self, path: str, rows: Sequence[str], key: str) -> Artifact:
         """Render one line per row, such as a host table. All rows depend on one plan key. Raises TextRefused."""

@@ -32,16 +32,16 @@ class _Guards(NodeTransformer):
 
     def visit_If(self, node: nodes.If) -> list[nodes.Node]:
         for test in [node, *node.elif_]:
-            test.test = self._call("guard", cast(nodes.Expr, test.test))
+            test.test = self._call("record_test", cast(nodes.Expr, test.test))
             test.body = self._all(test.body)
         node.else_ = self._all(node.else_)
-        return [self._do("at", nodes.Const(node.lineno)), self._do("push"), node, self._do("pop")]
+        return [self._do("at", nodes.Const(node.lineno)), self._do("begin_block"), node, self._do("end_block")]
 
     def visit_For(self, node: nodes.For) -> list[nodes.Node]:
-        node.iter = self._call("over", cast(nodes.Expr, node.iter))
+        node.iter = self._call("record_loop", cast(nodes.Expr, node.iter))
         node.body = [self._do("item"), *self._all(node.body)]
-        begin = [self._do("at", nodes.Const(node.lineno)), self._do("push")]
-        return [*begin, node, self._do("pop"), self._do("pop")]
+        begin = [self._do("at", nodes.Const(node.lineno)), self._do("begin_block")]
+        return [*begin, node, self._do("end_block"), self._do("end_block")]
 
     def visit_Output(self, node: nodes.Output) -> list[nodes.Node]:
         """Emit each piece as a statement with its line number, because Jinja's debug table lacks constant text."""

@@ -164,7 +164,7 @@ def compose_config(
     loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys, again: bool = False
 ) -> tuple[DictConfig, list[Override]]:
     """Return Hydra's composed config, with unresolved interpolations and its section `hydra`, and the overrides as
-    Hydra accepted them (see respell). Raises as compose() does.
+    Hydra accepted them (see fix_group_prefix). Raises as compose() does.
 
     again: from the cached merge of the files, whose section `hydra` does not list the other overrides
     """
@@ -174,7 +174,7 @@ def compose_config(
         from .hydra_errors import hydra_setting
 
         refused = [hydra_setting(o) for o in overrides if o not in accepted]
-    respelt: set[str] = set()
+    fixed_groups: set[str] = set()
     while config is None:
         reset_budget()
         try:
@@ -183,10 +183,10 @@ def compose_config(
             else:
                 config = hydra_compose(config_name, [o.canonical for o in accepted], return_hydra_config=True)
         except COMPOSE_ERRORS as error:
-            from .hydra_errors import explain, respell  # imported here, because most compiles have no error
+            from .hydra_errors import explain, fix_group_prefix  # imported here, because most compiles have no error
 
-            if (changed := respell(error, accepted, loader)) and changed[0] not in respelt:
-                respelt.add(changed[0])
+            if (changed := fix_group_prefix(error, accepted, loader)) and changed[0] not in fixed_groups:
+                fixed_groups.add(changed[0])
                 accepted = changed[1]
                 continue
             keys = partial(_keys, known, config_name, accepted, loader)

@@ -37,7 +37,7 @@ def hydra_setting(override: Override) -> Diagnostic:
     return Diagnostic("JC1102", title, because, hint, override.origin.of_key(override.key), override.key)
 
 
-def respell(error: Exception, overrides: Sequence[Override], loader: Any) -> tuple[str, list[Override]] | None:
+def fix_group_prefix(error: Exception, overrides: Sequence[Override], loader: Any) -> tuple[str, list[Override]] | None:
     """Return the group and the overrides with Hydra's other spelling for that group; None for any other error.
 
     Hydra wants `+group=option` for a group without a default, and `group=option` for one with a default. Users need not
@@ -210,11 +210,11 @@ def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
     if not value or value[:1] in ("{", "@", "$", "'", '"') or "," in value:
         return True
     if options := loader.get_group_options(key):
-        return bool(value in options or aliases.option_of(key, value) or nearest(value, options))
+        return bool(value in options or aliases.option_from_alias(key, value) or nearest(value, options))
     if value == "null" or key_type is None or is_list(key_type) or is_mapping(key_type):
         return key_type is not None
     if words := choices(key_type):
-        return bool(value.lower() in words or aliases.value_of(key, value) or nearest(value, words))
+        return bool(value.lower() in words or aliases.value_from_alias(key, value) or nearest(value, words))
     scalar = value_type(key_type)
     if scalar is None or value.lower() in ("true", "false"):
         return False  # a section or a boolean, which the typed value does not fit
@@ -249,7 +249,7 @@ def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
     if is_mapping(key_type):
         name = value.partition(":")[2] if key == "secrets" and value.startswith("env:") else "NAME"
         key, key_type = f"{key}.{name}", get_args(key_type)[1]
-    if meant := aliases.option_of(key, value) or aliases.value_of(key, value):
+    if meant := aliases.option_from_alias(key, value) or aliases.value_from_alias(key, value):
         return f"{key}={meant}"
     is_judged = (value_type(key_type) or choices(key_type)) and re.fullmatch(
         r"[\w.:/%+…-]+", value
@@ -385,7 +385,7 @@ def _missing_config(
     if not options and parent and (fault := _beside_file(parent[1], f"{group}/{option}", loader)):
         return fault, None
     culprit = next((o for o in overrides if o.key == group and option in o.canonical), None)
-    meant = aliases.option_of(group, option)
+    meant = aliases.option_from_alias(group, option)
     close = [meant] if meant.partition(" ")[0] in options else _close(options, option)
     close = close or (options if len(options) == 1 else [])
     plus = "+" if culprit and culprit.shown.startswith("+") else ""

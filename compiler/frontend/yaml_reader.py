@@ -120,7 +120,7 @@ class _Reader:
             self.refuse("JC1102", key_node, "the section hydra configures Hydra itself", because, "remove it")
         return tree
 
-    def value(self, node: yaml.Node) -> Any:
+    def value_from_node(self, node: yaml.Node) -> Any:
         self.values += 1
         if self.values > _MOST_VALUES:
             because = f"it has more than {_MOST_VALUES:,} values, counting repetitions through aliases"
@@ -144,7 +144,7 @@ class _Reader:
         try:
             if isinstance(node, yaml.MappingNode):
                 return self.mapping(node)
-            return [self.value(item) for item in node.value]
+            return [self.value_from_node(item) for item in node.value]
         finally:
             self.open.discard(id(node))
 
@@ -188,7 +188,7 @@ class _Reader:
                 self.refuse("JC1006", key_node, "a key must be text", "this key is empty", "use a name")
                 continue
             if key_node.tag == "tag:yaml.org,2002:merge":
-                merged = self.value(value_node)
+                merged = self.value_from_node(value_node)
                 for source in merged if isinstance(merged, list) else [merged]:
                     if source is not None:  # None: already rejected
                         self.merge(out, source, value_node)
@@ -200,7 +200,7 @@ class _Reader:
                 )
                 continue
             first[key] = key_node
-            out[key] = self.plain(value_node) if top and key == "defaults" else self.value(value_node)
+            out[key] = self.plain(value_node) if top and key == "defaults" else self.value_from_node(value_node)
         return out
 
     def merge(self, out: dict[str, Any], merged: Any, node: yaml.Node) -> None:

@@ -19,7 +19,7 @@ from .. import untrusted_files
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import Origin
 from ..untrusted_files import Unreadable
-from .interpolation import take_text
+from .interpolation import spend_text
 from .project_files import OutsideProject, require_inside, working_folder
 from .yaml_reader import MOST_BYTES, read_tree
 
@@ -82,7 +82,7 @@ class JobcSource(ConfigSource):
             raise ConfigLoadError(f"Config not found : {file}")
         root, path = origin_root(self.provider, file)
         text = read_text(self._file(file), Origin(root, path))
-        take_text(len(text), Origin(root, path))
+        spend_text(len(text), Origin(root, path))
         read_files[f"{root}:{path}"] = asked["its text", self._file(file)] = text
         tree = read_tree(text, root, path)
         if file == "config.yaml" and self.provider in USER_ROOTS:

@@ -223,12 +223,12 @@ def not_supported(word: str) -> str:
     return f"the bundled trainer has no {lacks}; your own program may: -- train.py" if lacks else ""
 
 
-def value_of(key: str, typed: str) -> str:
+def value_from_alias(key: str, typed: str) -> str:
     """Return the value of a key for another tool's word; "" if unknown."""
     return VALUES.get((key, typed.lower()), "")
 
 
-def option_of(group: str, typed: str) -> str:
+def option_from_alias(group: str, typed: str) -> str:
     """Return the option of a config group for another tool's word; "" if unknown."""
     return OPTIONS.get((group, typed.lower()), "")
 

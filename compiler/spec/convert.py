@@ -287,7 +287,7 @@ class _Conversion:
 
 def _word_hint(key: str, text: str, nearest_word: str) -> str:
     """Return the hint for an invalid word. Words of other tools are mapped to jobc's."""
-    word, lacks = aliases.value_of(key, text) or nearest_word, aliases.not_supported(text)
+    word, lacks = aliases.value_from_alias(key, text) or nearest_word, aliases.not_supported(text)
     return f"{key}={word}; {lacks}" if lacks else f"{key}={word}"
 
 

@@ -130,7 +130,7 @@ def alike_states(states: Mapping[str, str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Look:
+class CheckedNode:
     """One node checked by jobctl preflight. variables: names in the environment of the checks."""
 
     node: int
@@ -162,27 +162,27 @@ class Witness:
         (self.folder / "python").chmod(0o755)
         self.command = str(seen / "witness" / "python")
 
-    def looks(self) -> list[Look]:
+    def checked_nodes(self) -> list[CheckedNode]:
         records = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(self.folder.glob("*.json"))]
-        return [Look(record["node"], record["host"], frozenset(record["variables"])) for record in records]
+        return [CheckedNode(record["node"], record["host"], frozenset(record["variables"])) for record in records]
 
 
 def problems_of_preflight(
-    compiled: Compiled, looks: Sequence[Look], received: Sequence[Received], here: str
+    compiled: Compiled, checked: Sequence[CheckedNode], received: Sequence[Received], here: str
 ) -> list[str]:
     """Return signs that preflight checked the submit host. here: its name; received: the ranks of the same job"""
     nodes = range(compiled.plan.topology.nodes)
-    unseen = [node for node in nodes if node not in {look.node for look in looks}]
+    unseen = [node for node in nodes if node not in {check.node for check in checked}]
     if unseen:
         return [f"jobctl preflight ran no checks for node {', '.join(map(str, unseen))} of {len(nodes)}"]
     problems = []
-    if here in {look.host for look in looks} and here not in {rank.host for rank in received}:
+    if here in {check.host for check in checked} and here not in {rank.host for rank in received}:
         problems.append(f"jobctl preflight ran its checks on the submit host {here}, where no rank runs")
     engine = engine_variables(compiled) & {name for rank in received for name in rank.env}
-    for look in looks:
-        if engine and not engine & look.variables:
+    for check in checked:
+        if engine and not engine & check.variables:
             problems.append(
-                f"jobctl preflight ran the checks of node {look.node} outside a job of the engine: "
+                f"jobctl preflight ran the checks of node {check.node} outside a job of the engine: "
                 f"the ranks have {', '.join(sorted(engine))}, and the checks had not"
             )
     return problems

@@ -237,7 +237,7 @@ class BackendSuite:
         artifact = project / "artifacts" / compiled.place
         done = call(artifact, "preflight", project, self.environment(project))
         outcome = f"jobctl preflight exited with {done.returncode}\n{done.stdout}\n{done.stderr}"
-        problems = problems_of_preflight(compiled, witness.looks(), received, os.uname().nodename)
+        problems = problems_of_preflight(compiled, witness.checked_nodes(), received, os.uname().nodename)
         assert not problems and done.returncode in (0, 1), "\n".join([*problems, outcome])
 
     def _on_several_nodes(self, *words: str) -> Compiled:
