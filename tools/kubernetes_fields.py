@@ -1,9 +1,9 @@
 """backends/_shared/kubernetes_fields.json: what fields pods, Jobs, Services, JobSets and TrainJobs have, in few words.
 
 Usage  python tools/kubernetes_fields.py
-In     the strict schemas of kubernetes-validate, VERSION, and the models of kubeflow-trainer-api (extra `dev`), which
+In:    the strict schemas of kubernetes-validate, VERSION, and the models of kubeflow-trainer-api (extra `dev`), which
        are those of JobSet as well; words of text fields, which both lack: ENUMS
-Out    definition -> field -> shape: a definition, a type, [shape of items], {"*": shape of values}, or the words `A|B`
+Out:   definition -> field -> shape: a definition, a type, [shape of items], {"*": shape of values}, or the words `A|B`
 """
 
 from __future__ import annotations

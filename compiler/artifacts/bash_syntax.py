@@ -1,7 +1,7 @@
 """Use bash as a parser: check and print the syntax of a script without running any of it.
 
-In   the text of a script, possibly hostile
-Out  whether bash can parse it, and its commands in bash's own layout
+In:  a script's text, possibly hostile
+Out: whether bash can parse it, and its commands in bash's own layout
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class Arguments:
 
     @property
     def config_dirs(self) -> tuple[tuple[str, Path], ...]:
-        """Return the user's config folders, the first wins: --config-dir, ./jobc, ~/.config/jobc."""
+        """Return the user's config folders; earlier ones win: --config-dir, ./jobc, ~/.config/jobc."""
         home = user_config()
         project = Path("jobc")
         folders = [("input", self.config_dir)] if self.config_dir else []
@@ -162,9 +162,10 @@ def _command_at(words: Sequence[str]) -> int | None:
 
 
 def is_override(word: str) -> bool:
-    """Return whether a word is an override. Directories of a sweep contain `=` as well.
+    """Return whether a word is an override. The names of sweep directories also contain `=`.
 
-    `artifacts/f+seed=1/slurm` has a `+` before the `=`, which no key has. Existing paths (or :LINE of one) are paths.
+    `artifacts/f+seed=1/slurm` has a `+` before the `=`, which no key has. An existing path, with or without :LINE, is
+    never an override.
     """
     return bool(re.match(r"~|\+{0,2}[^+=]*=", word)) and not os.path.exists(re.sub(r":\d+(-\d+)?$", "", word))
 

@@ -1,4 +1,4 @@
-"""Shell completion: commands, options, keys, groups and their options, valid words of a key.
+"""Shell completion of commands, options, keys, groups and their options, and a key's valid words.
 
 `jobc completion bash` prints a script that calls `jobc _complete` with the words before the cursor.
 """
@@ -94,7 +94,7 @@ def _fields(section: str) -> dict[str, object]:
 
 
 def _types_at(key: str) -> list[object]:
-    """Return the possible types of a key; in `backend` the types from every backend with such an option."""
+    """Return a key's possible types; below `backend`, the types from every backend with such an option."""
     if key.split(".")[0] != "backend":
         return [type_at(JobSpec, key) if key else JobSpec]
     below = key.partition(".")[2]

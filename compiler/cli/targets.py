@@ -1,6 +1,6 @@
 """Find the artifact that a command-line word names: its directory, a run folder, a run ID or the name of a job.
 
-Run IDs and names are only looked up among this user's runs, because the jobctl of the run is started.
+Run IDs and names are only looked up among this user's runs, because the run's jobctl is then executed.
 """
 
 from __future__ import annotations

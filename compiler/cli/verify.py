@@ -63,7 +63,7 @@ def _removed() -> CompileError:
 
 @dataclass(frozen=True)
 class Verified:
-    """Result for one directory. digest: over its `files` original files; drift: None if its inputs are unchanged.
+    """Result for one directory. digest: of its `files` original files; drift: None if its inputs are unchanged.
 
     unknown: why the inputs were not compared; "" if they were
     again: command that writes the directory again

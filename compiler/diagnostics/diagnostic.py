@@ -4,9 +4,9 @@ A user's mistake is a `Diagnostic`, collected and reported together; `CompileErr
 Code ranges: JC1xxx reading and types, JC2xxx an inconsistent job, JC30xx a consistent job that would still fail, JC4xxx
 backend, JC5xxx writing and artifacts, JC9xxx bugs in jobc. Plugins use their own prefix.
 
-An error means that the artifact would be wrong, or that a site forbids the job, so nothing suppresses it, unless it
-is a guess (judgment). A warning is about a job that probably fails or wastes GPUs, a note about something ignored;
-both may be allowed (suppressions.py).
+An error means that the artifact would be wrong or that a site forbids the job, so it cannot be suppressed unless it is
+a guess (judgment). A warning means that the job will probably fail or waste GPUs; a note means that something is
+ignored. Both can be allowed (suppressions.py).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Diagnostic:
     key:     the spec key concerned, "" if none
     because: why it cannot work; one sentence
     hint:    what to type instead; it compiles
-    private: the value may be a secret, so the word of the command line is not repeated
-    judgment: an error based on a guess, which the user may allow
+    private: the value may be a secret, so the command-line word is not repeated
+    judgment: an error based on a guess, which the user can allow
     policy:  the site policy that reports it, "" for jobc and backends
     points:  affected points of a sweep, as typed; () without a sweep
-    otherwise: points with the same problem but other numbers in the text
-    allowed: the reason it is allowed; then it is not counted, and only machine-readable formats show it
+    otherwise: points with the same problem but different numbers in the text
+    allowed: why it is allowed; it is then not counted, and only machine-readable formats include it
     """
 
     code: str
@@ -185,6 +185,6 @@ def format_text(
 
 
 def _one_line(text: str) -> str:
-    """Return user text so that it cannot break the line, flood the screen or control the terminal."""
+    """Return user text in a form that cannot break the line, flood the screen or control the terminal."""
     shown = one_line(text)
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 40]} … {shown[-30:]}"

@@ -1,6 +1,6 @@
 """One emitted file with the origin of each line.
 
-`Artifact` and `LineRange` are frozen from the first release: backends build them, every later tool reads them.
+`Artifact` and `LineRange` are frozen from the first release, because backends build them and all later tools read them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Check at template compile time that each value is printed with the right filter, so that no value becomes syntax.
 
-In   the syntax tree of a template, from jobc or a plugin
-Out  TemplateSyntaxError for an expression that is printed without a filter, or with one for another context
+In:  the syntax tree of a template, from jobc or a plugin
+Out: TemplateSyntaxError for an expression that is printed without a filter, or with one for another context
 
 The text before an expression decides its context. All branches of an `if` start in the same context.
 """

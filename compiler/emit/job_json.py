@@ -1,9 +1,10 @@
 """Write and validate `.jobc/job.json`, the one file that records what an artifact is.
 
-In   a parsed job.json, which may have been edited by hand, so readers rely only on what is checked here
-Out  its text, its checksum, whether it is valid
-It has the settings that jobctl reads; `place`, the path NAME/BACKEND of the artifact; the records `identity`, `spec`
-and `plan`, as `key = value` lines; and the seal, which records how the artifact was compiled.
+In:  a parsed job.json, which may have been edited by hand, so readers rely only on what is checked here
+Out: its text, its checksum, whether it is valid
+
+It contains the settings that jobctl reads; `place`, the artifact's path NAME/BACKEND; the records `identity`, `spec`
+and `plan`, as `key = value` lines; and the seal, which records how the artifact was compiled
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 JOB = ".jobc/job.json"
 SEAL = ("digest", "versions", "request", "inputs", "checksums")  # the last keys of the file
-EARLIER = ".jobc/manifest.json"  # had the checksums until jobc wrote one file
+EARLIER = ".jobc/manifest.json"  # contained the checksums before jobc wrote a single file
 _REQUEST = {"words", "command", "config_name", "strict"}
 
 

@@ -11,8 +11,8 @@ from .artifact import LineRange
 
 @dataclass(frozen=True)
 class Refused:
-    """Text that cannot be expressed in its context. keys: plan keys that it came from; place: such as `#SBATCH
-    line`.
+    """Text that cannot be expressed in its context. keys: plan keys that the text came from; place: its context, such
+    as `#SBATCH line`.
     """
 
     keys: tuple[str, ...]
@@ -31,8 +31,8 @@ class TextRefused(Exception):
 
 @dataclass
 class Trace:
-    """Reads during one rendering. pending: keys read since the last piece; guards: one set of keys per open `if` or
-    `for`; line: line of the next piece in the template; ended: keys of the blocks that ended since the last piece;
+    """Keys read during one rendering. pending: keys read since the last piece; guards: one set of keys per open `if` or
+    `for`; line: line of the next piece in the template; ended: keys of blocks that ended since the last piece;
     refused: texts that cannot be expressed in their context.
     """
 
@@ -84,7 +84,7 @@ class Trace:
         return pending
 
     def blocks(self) -> list[str]:
-        """Return keys of the blocks that ended before the current piece. An empty block has no piece to carry them."""
+        """Return the keys of blocks that ended before the current piece. Empty blocks have no piece."""
         ended, self.ended = self.ended, []
         return ended
 

@@ -1,7 +1,7 @@
 """Render views of the plan into files, and record which plan keys each line depends on.
 
-Three forms: a Jinja template that reads like its output, a YAML or JSON document built as data, and a host table.
-A line depends on the keys that were read to render it and those read by the enclosing `if` and `for`.
+A file is a Jinja template that reads like its output, a YAML or JSON document built as data, or a host table. A line
+depends on the keys that were read to render it, and on those that the enclosing `if` and `for` read.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .yaml_json import dump_yaml, json_lines, line_owners
 
 
 class TemplateFailed(Exception):
-    """A template that cannot be rendered. Its text names the template, the line and the reason."""
+    """Raised for a template that cannot be rendered. Its text names the template, the line and the reason."""
 
 
 Omit = object()  # returned by a leaf function to omit the entry
 
-HEAD = ""  # data path suffix for the line of a mapping without those of its entries
+HEAD = ""  # data path suffix for a mapping's own line, without its entries' lines
 
 Leaf = Callable[[Any], Any]  # leaf of a document: a function of the views
 
@@ -53,7 +53,7 @@ of = KeyPath()
 
 @dataclass(frozen=True)
 class Given:
-    """Leaf that is omitted if its value is None. A mapping of only such leaves may become `{}`, with all their keys."""
+    """Leaf that is omitted if its value is None. A mapping of only such leaves can become `{}`, with all their keys."""
 
     leaf: Leaf
 
@@ -81,7 +81,7 @@ class Digested:
 class JsonText:
     """Leaf: a tree as JSON text, on one line of a document that only programs read.
 
-    by: reads what decides which entries the tree has
+    by: reads the values that determine which entries the tree has
     """
 
     tree: Mapping[str, Any]
@@ -106,8 +106,8 @@ class Render:
     def template(self, name: str, path: str, executable: bool = False, **extra: Any) -> Artifact:
         """Render one template. Raises TextRefused, or TemplateFailed for a bug in jobc or a plugin (JC9002).
 
-        extra: more names for the template. A plain value depends on no key. For `jobc why` to find the keys, pass a
-        function and call it on traced values: `{{ memory(plan.resources.mem_bytes) | directive }}` with memory=…
+        extra: additional names for the template. A plain value depends on no key. For `jobc why` to find the keys, pass
+        a function and call it on traced values: `{{ memory(plan.resources.mem_bytes) | directive }}` with memory=…
         """
         trace, lines = Trace(), Lines()
         label = next((lb for f, lb in zip(self.folders, self.labels, strict=True) if Path(f, name).exists()), "?")
@@ -226,7 +226,7 @@ class Render:
 
 
 def _watched(views: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
-    """Return the views with dataclasses and mappings watched. Plain values depend on no key."""
+    """Return the views, with dataclasses and mappings wrapped to record reads. Plain values depend on no key."""
     watched_views = {
         name: view for name, view in views.items() if dataclasses.is_dataclass(view) or isinstance(view, Mapping)
     }

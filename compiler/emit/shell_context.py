@@ -1,7 +1,7 @@
 """Track the context of each character in a shell script: code, quotes, comment or directive.
 
-In   the text of a script, piece by piece
-Out  `place` before the next piece
+In:  the text of a script, piece by piece
+Out: `place` before the next piece
 
 Source: POSIX.1-2024, Shell Command Language, 2.2 Quoting, 2.3 Token Recognition, 2.7.4 Here-Document
 """

@@ -20,7 +20,7 @@ COMPILED = "__compiled__"  # folder beside templates, created by the wheel build
 
 
 class _Guards(NodeTransformer):
-    """Makes a template report to the trace where `if` and `for` blocks begin and end, and the line of each piece."""
+    """Makes a template report to the trace where `if` and `for` blocks begin and end, and each piece's line."""
 
     @staticmethod
     def _call(method: str, *args: nodes.Expr) -> nodes.Call:
@@ -98,7 +98,7 @@ def _directive(context: jinja2.runtime.Context, value: object, line: str) -> str
 
 
 def _fits(compiled: Path) -> bool:
-    """Return whether the compiled templates were compiled with the installed Jinja version."""
+    """Return whether the precompiled templates match the installed Jinja version."""
     marker = compiled / "jinja2_version"
     return marker.is_file() and marker.read_text() == jinja2.__version__
 

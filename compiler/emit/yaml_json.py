@@ -11,7 +11,7 @@ import yaml
 
 
 def dump_yaml(document: Any) -> str:
-    """Return block-style YAML, order kept. Readers of YAML 1.1 and 1.2 read every string as the same string."""
+    """Return block-style YAML in the given order. YAML 1.1 and 1.2 readers parse every string as the same string."""
     return str(yaml.dump(document, Dumper=_dumper(), sort_keys=False, width=10**9, allow_unicode=True))
 
 

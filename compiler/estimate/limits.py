@@ -1,4 +1,4 @@
-"""Check the figures of a size against its limits, with the rules in rules/.
+"""Check one size's figures against its limits, with the rules in rules/.
 
 A sweep reports each finding once, with the text of the worst size and all affected points.
 """

@@ -1,4 +1,4 @@
-"""Memory of one rank that depends on the parallelism, not on the samples."""
+"""The part of a rank's memory that depends on the parallelism, not on the number of samples."""
 
 from __future__ import annotations
 

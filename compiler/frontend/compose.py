@@ -1,7 +1,9 @@
 """Compose one config tree from the config folders and the overrides. Only this file calls Hydra's compose API.
 
-In:  the search path, a config name, canonical overrides.   Out: `Composed`: the resolved tree, the position of each
-leaf, the chosen option of each group. Reports all of Hydra's exceptions for one command line as diagnostics at once.
+In:  the search path, a config name, canonical overrides
+Out: `Composed`: the resolved tree, each leaf's position, each group's chosen option
+
+All of Hydra's exceptions for one command line are reported together, as diagnostics.
 Hydra keeps its state in process-wide singletons, which is why this file has a global variable.
 """
 
@@ -73,7 +75,7 @@ class Composed:
         return next((o.origin for o in self.overrides if o.key.startswith(f"{key}.") and o.operator != "~"), None)
 
     def origin_of_choice(self, group: str) -> Origin | None:
-        """Return the position where the option of a group was chosen; None if a defaults list chose it."""
+        """Return the position where a group's option was chosen; None if a defaults list chose it."""
         chosen_at = [o.origin for o in self.overrides if o.key == group and o.operator != "~"]
         return chosen_at[-1] if chosen_at else None
 
@@ -153,7 +155,7 @@ class OverridesRefused(CompileError):
 def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> Composed:
     """Compose one job. Raises CompileError, or OverridesRefused if the remaining overrides can be composed.
 
-    known: returns the dotted keys of the spec, for did-you-mean hints
+    known: returns the spec's dotted keys, for did-you-mean hints
     """
     again = is_repeated(_folders(), config_name, overrides)
     config, _ = compose_config(loader, config_name, overrides, known, again)
@@ -206,7 +208,7 @@ def compose_config(
 
 
 def _follows(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bool:
-    """Return whether an unknown key belongs to a group whose option is already rejected."""
+    """Return whether an unknown key belongs to a group whose option has already been rejected."""
     section = diagnostic.key.partition(".")[0]
     return diagnostic.code == "JC1102" and any(d.code == "JC1109" and d.key == section for d in earlier)
 

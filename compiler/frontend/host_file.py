@@ -1,9 +1,12 @@
 """Read `hosts=@FILE`: host names from files that clusters already have (node_ip_list.txt, MPI or DeepSpeed hostfiles).
 
-In:  a composed tree whose host lists may be `@FILE`.   Out: the tree with the hosts, file digests, diagnostics.
-A relative FILE starts from the folder of the config file that names it, or on the command line from the current one.
-One entry per line: `node1`, `a,b`, `node[1-4]`, `user@node1`, `node1 slots=8`; `#` starts a comment. The first is node
-0.
+In:  a composed tree whose host lists may be `@FILE`
+Out: the tree with the hosts, file digests, diagnostics
+
+A relative FILE is resolved from the folder of the config file that names it, or, on the command line, from the current
+directory.
+One entry per line: `node1`, `a,b`, `node[1-4]`, `user@node1`, `node1 slots=8`; `#` starts a comment. The first host is
+node 0.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ class Host:
 
 @dataclass
 class HostFiles:
-    """Contents of one job's host files.
+    """Contents of a job's host files.
 
     typed:   spec key -> the `@FILE` in the config; hosts: spec key -> the file's hosts
     digests: `root:path` -> sha256 of the text
@@ -167,7 +170,7 @@ def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origi
 
 
 def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) -> Iterator[Host]:
-    """Yield the hosts in the file. Messages do not quote its lines, because a user may name a wrong file by mistake.
+    """Yield the hosts in the file. Messages do not quote its lines, because a user may name the wrong file by mistake.
 
     refused: receives JC1131 for each invalid line, or one for the whole file if too many lines, or all, are invalid
     """

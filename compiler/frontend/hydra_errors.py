@@ -24,7 +24,7 @@ from .yaml_source import USER_ROOTS, read_files
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
 
 TYPO = 0.85  # minimum likeness of a key to count as a typo even if its value does not fit: pocs=two
-MOST_KEYS = 8  # keys that a hint lists
+MOST_KEYS = 8  # maximum number of keys that a hint lists
 _BELOW_LIST = re.compile(
     r"invalid literal for int\(\) with base 10: '(.*)'|Index '(.*)' \(str\) is not an int", re.DOTALL
 )
@@ -40,8 +40,8 @@ def hydra_setting(override: Override) -> Diagnostic:
 def fix_group_prefix(error: Exception, overrides: Sequence[Override], loader: Any) -> tuple[str, list[Override]] | None:
     """Return the group and the overrides with Hydra's other spelling for that group; None for any other error.
 
-    Hydra wants `+group=option` for a group without a default, and `group=option` for one with a default. Users need not
-    know which kind their own group is.
+    Hydra requires `+group=option` for a group without a default, and `group=option` for one with a default. Users need
+    not know which kind their group is.
     """
     alone = re.search(r"Could not override '([^']+)'\.\s*No match in the defaults list", str(error))
     twice = _TWICE.search(str(error))
@@ -180,7 +180,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
 
 
 def _below_mapping(key: str, known_keys: Sequence[str]) -> str:
-    """Return `labels.team` for lables.team: a misspelt mapping with user-defined names; "" if none is similar."""
+    """Return `labels.team` for lables.team: a misspelled mapping with user-defined names; "" if none is similar."""
     parts = key.split(".")
     for count in range(1, len(parts)):
         above = ".".join(parts[:count])
@@ -201,7 +201,7 @@ def _beside(section: str, known_keys: Sequence[str]) -> str:
 
 
 def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
-    """Return whether a similarly spelt key accepts the typed value. value: "" if none was typed"""
+    """Return whether a similarly spelled key accepts the typed value. value: "" if none was typed"""
     if key.startswith("backend."):
         return True  # the plugin defines its type
     key_type = type_at(JobSpec, key)

@@ -1,11 +1,12 @@
 """Make composition and interpolation read only the config itself, in bounded time.
 
-In   the config that Hydra composes inside limit_interpolation()
-Out  resolved values; MachineRead for a resolver that would read this machine; TooMuch for a config that expands too far
+In:  the config that Hydra composes inside limit_interpolation()
+Out: resolved values; MachineRead for a resolver that would read this machine; TooMuch for a config that expands too far
 
 OmegaConf resolves the same reference again and again, so thirty keys of `${a}${a}` take a billion steps. The budget
 limits what is resolved: the number of interpolations, and the characters and nodes that they yield (omegaconf 2.3).
-Defaults lists repeat in the same way: files that each include the next one twice double the work (hydra-core 1.3).
+Defaults lists repeat in the same way: if each file includes the next one twice, every file doubles the work (hydra-core
+1.3).
 """
 
 from __future__ import annotations

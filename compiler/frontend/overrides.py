@@ -1,10 +1,12 @@
 """Parse command-line overrides without changing the text that the user typed.
 
-In:  the words of the command line.   Out: `Override`s, whose canonical form Hydra parses to exactly that text.
+In:  the words of the command line
+Out: `Override`s, whose canonical form Hydra parses to exactly that text
+
 Hydra 1.3's grammar decides what is a list, a mapping or an interpolation; numbers, words and flags remain text
-(`24.10`, `0755`, `on`). A value that Hydra cannot parse and that starts no `[`, `{` or quote is taken as typed
-(`node[1-4]`, `^lo`, `~/x`, `a=b`). Without -m, commas and function calls are also text; the key's type interprets them
-later. With -m, a comma outside quotes separates values, and a value that Hydra cannot parse is an error.
+(`24.10`, `0755`, `on`). A value that Hydra cannot parse and that does not start with `[`, `{` or a quote is taken as
+typed (`node[1-4]`, `^lo`, `~/x`, `a=b`). Without -m, commas and function calls are also text, which the key's type
+interprets later. With -m, a comma outside quotes separates values, and a value that Hydra cannot parse is an error.
 """
 
 from __future__ import annotations
@@ -228,7 +230,7 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
 
 
 def _outside_quotes(right: str) -> str:
-    """Return the value with `_` for each quoted character. A quoted text can only start where a value starts."""
+    """Return the value with `_` for each quoted character. Quoted text can start only where a value starts."""
     return _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), right)
 
 

@@ -1,4 +1,4 @@
-"""Read a YAML config file as a tree of texts with their positions; reject what Hydra would misread."""
+"""Read a YAML config file as a tree of texts with their positions, and reject what Hydra would misread."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
     return tree
 
 
-_MOST_VALUES = 10_000  # in one file; nine levels of nine aliases are 400 million
+_MOST_VALUES = 10_000  # in one file; nine levels of nine aliases make 400 million
 
 
 _MOST_FAULTS = 30  # faults reported for one file
@@ -73,7 +73,7 @@ def _refuse_deep(text: str, origin: Origin) -> None:
 
 
 def _tag(tag: str) -> str:
-    """Return a tag as spelt in the file, such as `!!binary` or `!mine`."""
+    """Return a tag as spelled in the file, such as `!!binary` or `!mine`."""
     core = "tag:yaml.org,2002:"
     return f"!!{tag.removeprefix(core)}" if tag.startswith(core) else tag
 

@@ -1,7 +1,9 @@
 """Pass config files to Hydra, keeping the text and position of every scalar.
 
-In:  a YAML file of a known root.   Out: nested dicts and lists whose scalars are `Text`.
-`JobcSource` is a Hydra ConfigSource (scheme `jobc:`), public plugin API of hydra-core 1.3; Hydra is not patched.
+In:  a YAML file of a known root
+Out: nested dicts and lists whose scalars are `Text`
+
+`JobcSource` is a Hydra ConfigSource (scheme `jobc:`), part of hydra-core 1.3's public plugin API; Hydra is not patched.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from .project_files import OutsideProject, require_inside, working_folder
 from .yaml_reader import MOST_BYTES, read_tree
 
 USER_ROOTS = ("input", "project", "user")
-FOREIGN_ROOTS = ("input", "project")  # roots whose symlinks somebody else may have made
+FOREIGN_ROOTS = ("input", "project")  # roots whose symlinks somebody else may have created
 _OURS = "jobc_config"  # name of jobc's conf/config.yaml that a user's config.yaml does not hide
 
 # Hydra instantiates the sources, so they can report only through globals.
@@ -123,7 +125,7 @@ _FILE = "a file"
 
 
 def _kind(path: str) -> str:
-    """Return what exists at a config file's path, "" for nothing. It hides files of that name in later folders."""
+    """Return what exists at a config file's path, "" for nothing. It hides files with that name in later folders."""
     if not os.path.lexists(path):
         return ""
     if os.path.isfile(path):

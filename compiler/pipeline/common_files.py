@@ -41,7 +41,7 @@ def neutral_files(plan: LaunchPlan, emitted: Sequence[Artifact], render: Render)
 
 
 def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tree with every leaf as a function of the views, so that each line has its plan key."""
+    """Return the tree with each leaf turned into a function of the views, so that lines can be traced to plan keys."""
 
     def leaf(keys: tuple[str, ...]) -> Any:
         def read(views: Any) -> Any:
@@ -128,7 +128,7 @@ def _readable(value: Any) -> Any:
 
 
 def job_file(render: Render, plan: LaunchPlan, backend: Backend, ignored: Mapping[str, str]) -> Artifact:
-    """Return job.json, which jobctl reads: the job's name, its run root, and settings of its nodes and its engine.
+    """Return job.json, which jobctl reads: the job's name, its run root, and the settings of its nodes and its engine.
 
     render: has the views plan and options; ignored: plan key -> `key=value` of each setting that the backend ignores
     """

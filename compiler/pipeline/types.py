@@ -28,8 +28,8 @@ class Request:
 
     words:       overrides as typed
     command:     the words after ` -- `, None without ` -- `
-    config_dirs: the user's config folders by root name (`input`, `project`, `user`), the first wins
-    strict:      warnings and notes that no comment allows are errors
+    config_dirs: the user's config folders by root name (`input`, `project`, `user`); earlier ones win
+    strict:      warnings and notes become errors unless a comment allows them
     recorded:    the words come from an untrusted artifact, so they must not name files outside the project
     """
 
@@ -65,8 +65,8 @@ class Compiled:
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """Directory with several points. points: their number; artifacts, place, source_map: as in Compiled; the lines of
-    the source map are those of the first point.
+    """Directory that contains several points. points: their number; artifacts, place, source_map: as in Compiled; the
+    lines of the source map are those of the first point.
     """
 
     artifacts: tuple[Artifact, ...]
@@ -77,8 +77,8 @@ class SweepFolder:
 
 @dataclass(frozen=True)
 class Planned:
-    """Launch plan of a job, before any backend. made_by: plan key -> rule; origin_of: position where a key was written;
-    levels: suppressions; unsaid: unset keys that the user's own program does not read;
+    """A job's launch plan, before any backend is involved. made_by: plan key -> rule; origin_of: position where a key
+    was written; levels: suppressions; unsaid: unset keys that the user's own program does not read;
     where: the point of a sweep, as typed, "" without one; point: its overrides.
     """
 

@@ -72,7 +72,7 @@ class Plugin:
         return backend
 
     def check_defaults(self) -> None:
-        """Raise CompileError JC4004 if the file with its defaults is missing, without which it cannot be selected."""
+        """Raise CompileError JC4004 if the defaults file, without which the backend cannot be selected, is missing."""
         if not (self.conf / "backend" / f"{self.name}.yaml").is_file():
             raise self._no_backend(f"it has no conf/backend/{self.name}.yaml, the defaults of its options")
 

@@ -1,7 +1,9 @@
 """Convert text to typed values. No other file does.
 
-In:  a composed tree whose leaves are text, and the dataclass to fill.   Out: the filled dataclass, every leaf with its
-canonical text, and a diagnostic for every leaf that is invalid. Nothing stops at the first mistake.
+In:  a composed tree whose leaves are text, and the dataclass to fill
+Out: the filled dataclass, each leaf's canonical text, and a diagnostic for each invalid leaf
+
+Conversion does not stop at the first mistake
 """
 
 from __future__ import annotations

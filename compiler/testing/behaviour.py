@@ -1,7 +1,7 @@
 """Test the verbs of a job: jobctl status shows its state, jobctl preflight checks the nodes, not the submit host.
 
-In   artifacts of a backend, run with stand-ins for its engine
-Out  problems as sentences; none if everything works
+In:  artifacts of a backend, run with stand-ins for its engine
+Out: problems as sentences; none if everything works
 """
 
 from __future__ import annotations

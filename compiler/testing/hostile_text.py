@@ -1,7 +1,7 @@
 """Hostile text for every text key of a job, and a check that it remains text in the files of an artifact.
 
-In   the options of a backend, to build command lines; an artifact that was compiled from one of them
-Out  the places where the text escaped its quotes, its comment or its line
+In:  the options of a backend, to build command lines; an artifact that was compiled from one of them
+Out: the places where the text escaped its quotes, its comment or its line
 """
 
 from __future__ import annotations

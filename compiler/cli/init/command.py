@@ -1,7 +1,7 @@
 """`jobc init`: write a cluster profile from detected facts and the user's answers.
 
 In:  a name, KEY=VALUE words, the output of the machine's own commands (probe.py), answers on a terminal.
-Out: ~/.config/jobc/cluster/NAME.yaml, complete and tested by a compile, or nothing
+Out: ~/.config/jobc/cluster/NAME.yaml, complete and tested by a compile; or nothing
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _that_compiles(name: str, facts: Sequence[Fact], given: Sequence[Fact], fold
 
 
 def _of_init(diagnostic: Diagnostic, given: Sequence[Fact]) -> Diagnostic:
-    """Return a finding about the unwritten profile with the word that was typed as its source, if any."""
+    """Return a finding about the unwritten profile, with the typed word as its source if there is one."""
     word = next((f"{fact.key}={fact.value}" for fact in given if fact.key == diagnostic.key), "")
     return replace(diagnostic, origin=None, title=diagnostic.title + (f" (from {word})" if word else ""))
 

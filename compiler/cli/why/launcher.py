@@ -1,6 +1,6 @@
 """Explain for `jobc why` how the launcher sets the variables of a rank.
 
-Source  torchrun: torch 2.13, torch/distributed/run.py, elastic/agent/server/local_elastic_agent.py and, in
+Source: torch 2.13 (torchrun), torch/distributed/run.py, elastic/agent/server/local_elastic_agent.py and, in
         elastic/rendezvous/, static_tcp_rendezvous.py and dynamic_rendezvous.py; accelerate 1.15: utils/launch.py
 """
 

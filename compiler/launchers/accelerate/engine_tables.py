@@ -1,7 +1,7 @@
 """Look up which keys accelerate.yaml and deepspeed.json may have, and which values the engine accepts.
 
-In   engine_tables.json, which tools/engine_tables.py makes from the installed accelerate, DeepSpeed and torch
-Out  a section, a type as text, or None for an unknown key; accepts(), descriptions and examples for people
+In:  engine_tables.json, which tools/engine_tables.py generates from the installed accelerate, DeepSpeed and torch
+Out: a section, a type as text, or None for an unknown key; accepts(), descriptions and examples for people
 
 Never stricter than the engine: pydantic, which parses most of deepspeed.json, converts 1e9 to an integer and "yes" to
 true, and DeepSpeed drops values of "auto". Source pydantic 2.14, Conversion Table, lax mode, JSON input
@@ -37,7 +37,7 @@ def tables() -> Mapping[str, Any]:
 
 
 def engine(file: str) -> str:
-    """Return the name and minor version of the engine that these keys are from. file: `accelerate` or `deepspeed`"""
+    """Return the name and minor version of the engine that these keys come from. file: `accelerate` or `deepspeed`"""
     name = {"accelerate": "accelerate", "deepspeed": "DeepSpeed"}[file]
     return f"{name} {tables()['versions'][file].rpartition('.')[0]}"
 

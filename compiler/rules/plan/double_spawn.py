@@ -1,8 +1,8 @@
 """JC3001: the command is a launcher, and jobc starts one as well: ranks that start ranks, or one world per node.
 
 With one process per node, the launcher starts the ranks, but only on its node unless its options name the others.
-Source torchrun of PyTorch 2.13 (--nnodes is 1, --master-addr 127.0.0.1), accelerate 1.15 (--num_machines, or its
-       config_file), deepspeed 0.19 (without a hostfile it uses the GPUs of this machine)
+Source: torchrun of PyTorch 2.13 (--nnodes is 1, --master-addr 127.0.0.1), accelerate 1.15 (--num_machines, or its
+        config_file), deepspeed 0.19 (without a hostfile it uses the GPUs of this machine)
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Gloo only accepts names, NCCL also prefixes and exclusions. Both use every interface of a list, so one `lo` is too many:
 NCCL's rendezvous uses the first one that the kernel lists, which is `lo`, and Gloo gives its address to other nodes.
-Source torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, 2.13: GLOO_SOCKET_IFNAME is split at commas, each a name;
-       NCCL user guide, NCCL_SOCKET_IFNAME: `^` excludes, `=` is exact; NCCL, src/os/linux.cc, ncclOsFindInterfaces
+Source: torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, 2.13: GLOO_SOCKET_IFNAME is split at commas, each a name;
+        NCCL user guide, NCCL_SOCKET_IFNAME: `^` excludes, `=` is exact; NCCL, src/os/linux.cc, ncclOsFindInterfaces
 """
 
 from __future__ import annotations

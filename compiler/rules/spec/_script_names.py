@@ -1,9 +1,9 @@
 """Names that a job's environment variables cannot have, because the artifact's scripts or bash itself use them.
 
-In   nothing: the names are read from the scripts, so that none is forgotten. Scripts spell their own variables in lower
+In:  nothing: the names are read from the scripts, so that none is forgotten. Scripts spell their own variables in lower
      case, and environment variables in upper case
-Out  two sets of names, and whether bash has a variable with a name
-Source bash 5.2, "Bash Variables" of its manual, and the effect of `export NAME=x`
+Out: two sets of names, and whether bash has a variable with a name
+Source: bash 5.2, "Bash Variables" of its manual, and the effect of `export NAME=x`
 """
 
 from __future__ import annotations
