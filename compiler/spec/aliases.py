@@ -1,4 +1,4 @@
-"""Map names of other launch engines to jobc's keys, for hints to their users."""
+"""Map other launch engines' names to jobc's keys, for hints to their users."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ VALUES: Mapping[tuple[str, str], str] = {  # (key, value in other tools) -> the 
     ("loop.compile", "true"): "model",
     ("loop.compile", "false"): "none",
 }
-RENAMED_GROUPS: Mapping[str, str] = {"env": "python"}  # config groups of earlier versions of jobc
+RENAMED_GROUPS: Mapping[str, str] = {"env": "python"}  # config groups in earlier versions of jobc
 
 
 def key_of(typed: str) -> str:
@@ -238,5 +238,5 @@ def _same(words: Mapping[str, str]) -> dict[str, str]:
 
 
 def _plain(word: str) -> str:
-    """Return a word without separators and case, so that numNodes, num-nodes and num_nodes are equal."""
+    """Return a word in lower case without separators, so that numNodes, num-nodes and num_nodes are equal."""
     return word.replace("_", "").replace("-", "").lower()

@@ -1,4 +1,4 @@
-"""Convert text to typed values. No other file does.
+"""Convert text to typed values. No other file does this.
 
 In:  a composed tree whose leaves are text, and the dataclass to fill
 Out: the filled dataclass, each leaf's canonical text, and a diagnostic for each invalid leaf
@@ -59,7 +59,7 @@ MOST_DIAGNOSTICS = 100  # per tree: finding similar keys takes 5 ms for each
 
 
 class _TooMany(Exception):
-    """Raised when MOST_DIAGNOSTICS were reported."""
+    """Raised when MOST_DIAGNOSTICS have been reported."""
 
 
 class _Conversion:
@@ -170,7 +170,7 @@ class _Conversion:
         return None
 
     def target(self, raw: Mapping[str, Any], key: str) -> Any:
-        """Return `_target_` and its arguments, whose types the user's code defines."""
+        """Return `_target_` and its arguments, whose types are defined by the user's code."""
         target_key = join(key, target.KEY)
         if "kind" in raw:
             because = f"kind selects a built-in, {target.KEY} your own class or function"
@@ -321,7 +321,7 @@ def _plain(value: Any) -> Shown:
 
 
 def _filled(raw: Any, hint: Any) -> Any:
-    """Return an item of a mapping or list with null for missing optional keys, because no file has defaults for it."""
+    """Return an item of a mapping or list with null for missing optional keys, because no file has its defaults."""
     return {**_nulls(hint), **raw} if dataclasses.is_dataclass(hint) and isinstance(raw, Mapping) else raw
 
 

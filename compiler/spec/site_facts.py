@@ -11,13 +11,13 @@ from .job_spec import JobSpec
 
 
 def partitions(spec: JobSpec) -> tuple[str, ...]:
-    """Return the partitions that the job may run in, if the job or the site names them."""
+    """Return the partitions that the job may run in, if the job or the site names any."""
     names = spec.queue.name or spec.site.partition
     return tuple(names.split(",")) if names else ()
 
 
 def site_description(spec: JobSpec) -> str:
-    """Return those partitions for messages."""
+    """Return a description of those partitions for messages."""
     return f"partition {','.join(partitions(spec))}" if partitions(spec) else "this site"
 
 

@@ -1,4 +1,4 @@
-"""Answer questions about type hints of the spec: its keys, choices, and whether a hint is a list or a mapping."""
+"""Answer questions about the spec's type hints: its keys, choices, and whether a hint is a list or a mapping."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Test the verbs of a job: jobctl status shows its state, jobctl preflight checks the nodes, not the submit host.
+"""Test a job's verbs: jobctl status prints its state, and jobctl preflight checks the nodes, not the submit host.
 
-In:  artifacts of a backend, run with stand-ins for its engine
+In:  a backend's artifacts, run with stand-ins for its engine
 Out: problems as sentences; none if everything works
 """
 
@@ -45,7 +45,7 @@ class Trial:
 
     @property
     def submit_returned(self) -> bool:
-        """Return whether jobctl submit has returned. True with a queue, while the job waits or runs."""
+        """Return whether jobctl submit has returned. With a queue, it does so while the job waits or runs."""
         return self.submit.poll() is not None
 
     def status(self) -> str:
@@ -57,7 +57,7 @@ class Trial:
         return re.sub(r"\d+", "N", line.replace(self.compiled.plan.name, "JOB"))
 
     def settled_status(self, *earlier: str) -> str:
-        """Return the status once it differs from earlier ones and is stable for a second; else the last one."""
+        """Return the status once it differs from earlier ones and has been stable for a second; else the last one."""
         until = time.monotonic() + PATIENCE_S / 2
         line = self.status()
         while time.monotonic() < until:
@@ -105,7 +105,7 @@ class Trial:
 
 @contextmanager
 def submitted(compiled: Compiled, project: Path, environment: Mapping[str, str]) -> Iterator[Trial]:
-    """Submit a job and yield its Trial. The job is stopped at the end in any case."""
+    """Submit a job and yield its Trial. The job is always stopped at the end."""
     trial = Trial(compiled, project, environment)
     try:
         yield trial
@@ -131,7 +131,7 @@ def alike_states(states: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True)
 class CheckedNode:
-    """One node checked by jobctl preflight. variables: names in the environment of the checks."""
+    """A node that jobctl preflight checked. variables: names of the checks' environment variables."""
 
     node: int
     host: str
@@ -146,7 +146,7 @@ with open({folder!r} + f"/{{os.uname().nodename}}-{{os.getpid()}}.json", "w") as
 
 
 class Witness:
-    """A Python interpreter that records where it runs the checks of a node. command: for the key python.interpreter.
+    """A Python interpreter that records where it runs a node's checks. command: for the key python.interpreter.
 
     seen: the project folder as the nodes see it
     """

@@ -1,7 +1,7 @@
 """Run an artifact as a user would; its program records what each rank receives, for comparison with the plan.
 
 In:  a compiled job whose command is `record.py …`
-Out: what each rank received; differences from the plan
+Out: what each rank received, and how it differs from the plan
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Received:
 def submit(compiled: Compiled, project: Path, environment: Mapping[str, str], timeout_s: float = 180) -> list[Received]:
     """Write the artifact into a project folder, run jobctl submit, and return what each rank of `record.py` received.
 
-    If jobctl submit returns when the job is queued, wait until state/ of the run shows that all nodes have ended.
+    If jobctl submit returns once the job is queued, wait until the run's state/ shows that all nodes have ended.
     """
     until = time.monotonic() + timeout_s
     (project / "record.py").write_text(RECORD, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Check the headings of the pages in a plugin's codes/: each code needs a name, and code and name must be unique.
+"""Check the headings of the pages in a plugin's codes/: each code needs a name, and codes and names must be unique.
 
 In:  the folder codes/ of an installed backend or policy
 Out: one sentence for each problem, with the line to write; nothing if the folder does not exist

@@ -1,6 +1,6 @@
-"""Hostile text for every text key of a job, and a check that it remains text in the files of an artifact.
+"""Hostile text for each of a job's text keys, and a check that it remains text in the artifact's files.
 
-In:  the options of a backend, to build command lines; an artifact that was compiled from one of them
+In:  a backend's options, to build command lines; an artifact that was compiled from one of them
 Out: the places where the text escaped its quotes, its comment or its line
 """
 
@@ -20,7 +20,7 @@ from ..pipeline.library import PROGRAM
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import spec_keys, type_at
 
-MARK = "zqx"  # marker in every relevant piece of hostile text
+MARK = "zqx"  # marker in every piece of hostile text that matters
 LINES = f"a\n#PBS -W {MARK}\n#SBATCH --{MARK}\n{MARK}=1\n- {MARK}: 1"
 INLINE = f"""-o{MARK} it's "$({MARK})" `{MARK}` ${{{MARK}}} %{MARK} ]] ; {MARK} # {MARK}"""
 TEXTS = (LINES, INLINE)

@@ -24,13 +24,13 @@ FAMILIES = {
 
 
 def code_files() -> dict[str, Path]:
-    """Code -> its page, of jobc and its backends, not of plugins that happen to be installed."""
+    """Return code -> its page, for jobc and its backends but not for plugins that happen to be installed."""
     folders = [ROOT / "compiler" / "diagnostics" / "codes", *ROOT.glob("backends/*/codes")]
     return {file.stem: file for file in sorted((f for d in folders for f in d.glob("*.md")), key=lambda f: f.stem)}
 
 
 def families() -> dict[str, list[Path]]:
-    """First four letters of the codes, such as JC20 -> the pages of that family."""
+    """Return the codes' first four characters, such as JC20 -> the pages of that family."""
     pages: dict[str, list[Path]] = {}
     for code, file in code_files().items():
         pages.setdefault(code[:4], []).append(file)
@@ -62,7 +62,7 @@ def code_title(file: Path) -> str:
 
 
 def family_page(family: str) -> str:
-    """All pages of a family, one after another. Links begin in docs/codes/."""
+    """Return all pages of a family, one after another. Links are relative to docs/codes/."""
     files = families()[family]
     out = [f"# {family}: {family_title(family)}\n", GENERATED]
     for file in files:

@@ -1,4 +1,4 @@
-"""engines.md: what a backend's engine.py may import, from the docstrings."""
+"""engines.md: what a backend's engine.py can import, taken from the docstrings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def page() -> str:
 
 
 def _methods(name: str) -> str:
-    """A table of the methods that the class itself defines, and that have a docstring."""
+    """Return a table of the methods that the class itself defines and that have a docstring."""
     members = vars(getattr(api, name)).items()
     rows = [
         (_signature(method, function), _summary(function))
@@ -51,7 +51,7 @@ def _signature(name: str, function: object) -> str:
 
 
 def _summary(of: object) -> str:
-    """Its docstring in one line."""
+    """Return the object's docstring on one line."""
     return " ".join((inspect.getdoc(of) or "").split())
 
 

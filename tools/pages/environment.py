@@ -1,4 +1,4 @@
-"""environment.md: what a rank may read, out of the trainer's table."""
+"""environment.md: what a rank can read, taken from the trainer's table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """figures/*.svg: the pipeline, an artifact with its run folder, and the life of a run, drawn from code and goldens.
 
-Boxes, arrows and labels in; SVG text out, without scripts, fonts or anything from another host. The panel behind a
-figure is light, so that it can be read in dark mode, too.
+In:  boxes, arrows and labels
+Out: SVG text without scripts, fonts or anything from another host
+
+The panel behind a figure is light, so that the figure can also be read in dark mode.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from jobc.runtime import exit_codes
 from ._common import ROOT
 
 LINE = 19  # height of a line of text, in pixels
-LETTER = 6.8  # width of a letter, about
+LETTER = 6.8  # approximate width of a letter
 PLAIN, ACTIVE, GOOD, BAD, WAIT = "#ffffff", "#dbe4ff", "#d8f5dd", "#ffe0de", "#fff3cf"
 BACKENDS = {
     "local": "torchrun here",
@@ -66,7 +68,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Arrow:
-    """A line through points, with a head at its end. The label is at `at`, its left end."""
+    """A line through points, with an arrowhead at the end. `at` is the position of the label's left end."""
 
     points: tuple[tuple[int, int], ...]
     label: str = ""
@@ -95,7 +97,7 @@ def figure(width: int, height: int, title: str, *parts: Box | Arrow) -> str:
 
 
 def pipeline() -> str:
-    """Overrides and files on the left, a backend's files on the right."""
+    """Draw overrides and files on the left, and a backend's files on the right."""
     found = {folder.name for folder in (ROOT / "backends").iterdir() if (folder / "backend.py").exists()}
     assert found == BACKENDS.keys(), found ^ BACKENDS.keys()
     y = 148
@@ -115,7 +117,7 @@ def pipeline() -> str:
 
 
 def artifact() -> str:
-    """The files of an artifact on the left, and the run folder that jobctl submit makes on the right."""
+    """Draw an artifact's files on the left, and the run folder that jobctl submit creates on the right."""
     common = {file.name for file in COMMON.iterdir()}
     assert common == {"launch.sh", "spec.yaml", "train.json"}, common
     engine = sorted({file.name for file in SLURM.iterdir()} - common)
@@ -140,7 +142,7 @@ def artifact() -> str:
 
 
 def life_cycle() -> str:
-    """The states of a run, with the exit codes that lead from one to the next."""
+    """Draw a run's states, with the exit codes that lead from one to the next."""
     codes = exit_codes
     failed = ", ".join(map(str, sorted((codes.CRASHED, codes.DATA_BROKEN, codes.RENDEZVOUS_FAILED))))
     boxes = (

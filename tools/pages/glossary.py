@@ -1,4 +1,4 @@
-"""reference/glossary.md: the terms of jobc and what other tools call them, out of docs/reference/glossary.yaml."""
+"""reference/glossary.md: jobc's terms and what other tools call them, from docs/reference/glossary.yaml."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Term(TypedDict, total=False):
 
 
 class Glossary(TypedDict):
-    sources: dict[str, str]  # tool -> where its words were read
+    sources: dict[str, str]  # tool -> the source of its words
     terms: dict[str, dict[str, Term]]  # heading -> term -> entry
 
 

@@ -1,4 +1,4 @@
-"""keys.md: every key of a job, out of the comments in conf/."""
+"""keys.md: every key of a job, taken from the comments in conf/."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Key:
     meaning: str
 
 
-PRESETS = {  # they set keys of other sections: how one is chosen, and what for
+PRESETS = {  # they set keys in other sections: how to choose one, and what for
     "task": ("", "Presets; keys that are set elsewhere win."),
     "experiment": ("+", "Complete jobs of real teams, as a starting point; keys on the command line win."),
 }
@@ -72,7 +72,7 @@ def row(key: Key) -> tuple[str, ...]:
 
 
 def types_at(key: str) -> list[Any]:
-    """The type of a key; those of all variants of its section where they differ, as `model.kind` does."""
+    """Return a key's type, or all types if the variants of its section differ, as for `model.kind`."""
     section, _, name = key.rpartition(".")
     variants = getattr(type_at(JobSpec, section), "__args__", ()) if section else ()
     variant_hints = [
@@ -82,11 +82,11 @@ def types_at(key: str) -> list[Any]:
     return list(dict.fromkeys(field_types)) or [_OF_TARGET.get(name) or type_at(JobSpec, key)]
 
 
-_OF_TARGET = {"_target_": str, "val": Target, "collate": str}  # whose types no dataclass has
+_OF_TARGET = {"_target_": str, "val": Target, "collate": str}  # keys whose types are in no dataclass
 
 
 def read_keys(file: Path, section: str) -> Iterator[Key]:
-    """The keys of a file, two levels deep, as `conf/` is written: `key: value  # meaning` lines."""
+    """Yield a file's keys, two levels deep, from lines as in `conf/`: `key: value  # meaning`."""
     below = section
     for line in file.read_text(encoding="utf-8").split("\n"):
         head = re.match(r"( *)(\w+):(?: +(\S.*?))?(?: +# (.*))?$", line)
@@ -103,7 +103,7 @@ def read_keys(file: Path, section: str) -> Iterator[Key]:
 
 
 def read_group(folder: Path) -> list[Key]:
-    """The keys of all options of a group, with the default of the default option, or else of the one that is named."""
+    """Return the keys of a group's options, with the default from the default option, or else from the named one."""
     chosen = default_option(folder.name)
     files = sorted(folder.glob("*.yaml"), key=lambda file: (file.stem != chosen, file.stem))
     merged: dict[str, dict[str, Key]] = {}
@@ -115,7 +115,7 @@ def read_group(folder: Path) -> list[Key]:
 
 
 def _meaning(by_option: dict[str, Key], chosen: str) -> str:
-    """Return one meaning, or one for each option where they differ."""
+    """Return one meaning, or one for each option if they differ."""
     used = {option: key.meaning for option, key in by_option.items() if key.meaning != "not used"}
     if len(set(used.values())) == 1 and chosen in by_option:
         return next(iter(used.values()))

@@ -1,6 +1,6 @@
-"""pains.md: what people lose GPU hours to, and what jobc does about each, out of docs/pains.yaml.
+"""pains.md: what costs people GPU hours, and what jobc does about each cause, from docs/pains.yaml.
 
-tests/compiler/diagnostics/test_pains.py holds its claims against goldens, codes and tests
+tests/compiler/diagnostics/test_pains.py checks its claims against goldens, codes and tests.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ manual.
 
 
 def page() -> str:
-    """The whole page: a table, and a section for each."""
+    """Return the whole page: a table, and a section for each problem."""
     pains: dict[int, Pain] = yaml.safe_load((ROOT / "docs" / "pains.yaml").read_text(encoding="utf-8"))
     counts = {name: sum(pain["answer"] == name for pain in pains.values()) for name in ANSWERS}
     threads = len({thread for pain in pains.values() for thread in pain["threads"]})
@@ -55,7 +55,7 @@ def page() -> str:
 
 
 def _how(pain: Pain) -> str:
-    """Return where its failure is tested."""
+    """Return where the failure is tested."""
     ways = [way for file, way in WAYS.items() if any(test.startswith(file) for test in pain.get("fails_in", ()))]
     return ", ".join([*["snippet"] * ("fails" in pain), *ways, *["not run"] * ("not_run" in pain)])
 

@@ -1,4 +1,4 @@
-"""placement.md: which code, environment and run folder each backend takes; each is compiled to see."""
+"""placement.md: which code, environment and run folder each backend accepts, found by compiling each."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from jobc.compiler.spec.type_hints import choices, hints, type_at
 from ._common import CONF, GENERATED, ROOT, first_comment, table
 
 VOLUME = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"
-NEEDS = {  # what a backend cannot compile without
+NEEDS = {  # overrides that a backend cannot compile without
     "ssh": ("hosts=a",),
     "pdsh": ("hosts=a",),
     "kubernetes": ("image=x", VOLUME, "storage.root=/shared/runs"),
     "skypilot": (VOLUME.replace("claim", "volume"), "storage.root=/shared/runs"),
 }
-IMAGE = {  # what python=image needs: an image, and something that runs it
+IMAGE = {  # what python=image needs: an image, and a runtime for it
     "kubernetes": (),
     "skypilot": ("image=x", "container=pod"),
     "slurm": ("image=x.sif", "container=apptainer"),
 }
 CODE = {"git": ("code.repository=https://host/name", f"code.commit={'0' * 40}")}
-LOWERED = {  # storage.run, code.kind: what becomes of them, where a backend takes them
+LOWERED = {  # storage.run, code.kind: what they become on a backend that accepts them
     ("shared", "snapshot"): "`jobctl submit` copies it to `code/` of the run folder, which all nodes see",
     ("node", "snapshot"): "the same, and the copy goes to each host by tar over ssh, to each pod in a ConfigMap",
     ("node", "rsync"): "the same, by rsync: files that the last run on that host also has are not sent again",
@@ -43,13 +43,13 @@ LOWERED = {  # storage.run, code.kind: what becomes of them, where a backend tak
     ("object", "image"): "it is in the image",
     ("object", "git"): "each pod checks the commit out; SkyPilot copies it to each node",
 }
-BUCKET = {"object": ("storage.root=s3://my-bucket/runs",)}  # storage.run: what it needs
+BUCKET = {"object": ("storage.root=s3://my-bucket/runs",)}  # storage.run -> what it needs
 
 
 def page() -> str:
     names = sorted(file.parent.name for file in ROOT.glob("backends/*/backend.py"))
     codes = choices(type_at(JobSpec, "code.kind"))
-    storages = [name for name in choices(hints(StorageSpec)["run"]) if name != "auto"]  # which becomes one of these
+    storages = [name for name in choices(hints(StorageSpec)["run"]) if name != "auto"]  # auto becomes one of these
     places = []
     for storage, code in itertools.product(storages, codes):
         fates = [
@@ -76,7 +76,7 @@ def for_env(backend: str, kind: str) -> tuple[str, ...]:
 
 
 def fate(backend: str, *words: str) -> str:
-    """`yes`, or the code of the first diagnostic of the compile."""
+    """Return `yes`, or the code of the compile's first diagnostic."""
     try:
         compile_job(Request((f"backend={backend}", *NEEDS.get(backend, ()), *words), ("train.py",)))
     except CompileError as error:

@@ -40,7 +40,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _torch(spec: JobSpec) -> tuple[int, int]:
-    """Return the version of torch at the site, or a newer one than any if the site does not set it."""
+    """Return the site's torch version, or one newer than any release if the site does not set it."""
     match = re.match(r"(\d+)\.(\d+)", spec.site.torch or "")
     return (int(match[1]), int(match[2])) if match else (99, 0)
 

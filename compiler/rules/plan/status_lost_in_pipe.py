@@ -1,6 +1,6 @@
 """JC3008: `bash -c 'python train.py | tee log'`: the exit code is that of tee, so a crash counts as success.
 
-The program is the last command that trains, else a script followed only by filters or commands that print.
+The program is the last command that trains, or else a script followed only by filters or commands that print.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def _found(text: str) -> str:
 
 
 def _in_shell(first: str, command: Sequence[str]) -> str:
-    """Return command-line words that run the command in a shell that expands it. first: shell text before it"""
+    """Return command-line words that run the command in a shell that expands it. first: shell text to run before it"""
     return f"-- {on_a_line(['bash', '-c', f'{first}exec ' + ' '.join(map(_for_shell, command))])}"
 
 
