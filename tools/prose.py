@@ -63,7 +63,7 @@ DOCSTRING_STARTS = re.compile(r"(?:Of|As|What|Whether|Those|The same)\b")
 
 
 def findings(line: str) -> Iterator[tuple[str, str]]:
-    """Yield phrase and advice for each finding in one line of text."""
+    """Yield the phrase and the advice for each finding in one line of text."""
     for pattern, advice in PHRASES:
         for match in re.finditer(pattern, line, re.IGNORECASE):
             yield match[0], advice
@@ -81,7 +81,7 @@ def page_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def docstrings(text: str) -> Iterator[tuple[int, str]]:
-    """Yield first line number and text of each docstring in a module."""
+    """Yield the first line number and the text of each docstring in a module."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             docstring = ast.get_docstring(node)
@@ -90,7 +90,7 @@ def docstrings(text: str) -> Iterator[tuple[int, str]]:
 
 
 def messages(text: str) -> Iterator[tuple[int, str]]:
-    """Yield line number and text of each string of three or more words, without placeholders and docstrings."""
+    """Yield the line number and text of each string of three or more words, without placeholders and docstrings."""
     tree = ast.parse(text)
     skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""MkDocs hooks: build the documentation site from all pages of the repository, with llms.txt and the pages as text.
+"""MkDocs hooks: build the documentation site from all of the repository's pages, with llms.txt and the pages as text.
 
 usage: mkdocs build   (mkdocs.yml names this file; `make site`)
 

@@ -53,7 +53,7 @@ class FileChange:
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison. name: for people; files: path -> text of every file; executable, links: paths."""
+    """One side of a comparison. name: for people; files: path -> text of each file; executable, links: paths."""
 
     name: str
     files: Mapping[str, str]

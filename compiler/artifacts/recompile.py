@@ -28,7 +28,7 @@ from .diff import Comparison, DamagedRecord, Side, compare
 
 @dataclass(frozen=True)
 class Recompiled:
-    """Result of recompile(). texts: path -> text of every file."""
+    """Result of recompile(). texts: path -> text of each file."""
 
     source_map: SourceMap
     texts: Mapping[str, str]
@@ -78,7 +78,7 @@ def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recomp
 
 
 def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drift | None, Recompiled | None]:
-    """Return the drift of a directory (None without differences) and its recompile (None if that fails).
+    """Return a directory's drift (None without differences) and its recompile (None if that fails).
 
     Raises InputsMissing, and CompileError as in read_job().
     """

@@ -87,7 +87,7 @@ def run_storage_of_engine(spec: JobSpec, backend: Backend, options: Any) -> tupl
 
 
 def honoured(backend: Backend, key: str) -> tuple[str, ...]:
-    """Return the supported values of a plan key, or of its family `section.*`: ANY for all, () for none."""
+    """Return a plan key's supported values, or those of its family `section.*`: ANY for all, () for none."""
     return backend.honours.get(key) or backend.honours.get(f"{key.split('.')[0]}.*", ())
 
 
@@ -116,7 +116,7 @@ def ignored_settings(
 ) -> list[IgnoredSetting]:
     """Return the required demands, and the optional ones set outside jobc's defaults, that the backend does not honour.
 
-    table: plan key -> spec keys; values: the leaves of the spec
+    table: plan key -> spec keys; values: the spec's leaves
     """
     ignored = []
     for demand in backend_requirements(plan):
@@ -228,7 +228,7 @@ def is_in_section(key: str, section: str) -> bool:
 
 
 def _text(key: str, values: Mapping[str, SpecValue]) -> str:
-    """Return the value of a spec key as a user would type it. values: its leaves"""
+    """Return a spec key's value as a user would type it. values: its leaves"""
     if key not in values:
         inner = (f"{name.removeprefix(f'{key}.')}: {value.value}" for name, value in values.items())
         return "{" + ", ".join(inner) + "}"

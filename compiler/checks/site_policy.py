@@ -23,7 +23,7 @@ _DOCKER = "docker://"  # prefix that Apptainer and Pyxis use for Docker image na
 
 @runtime_checkable
 class PolicyProtocol(Protocol):
-    """Type of a policy entry point."""
+    """The type of a policy entry point."""
 
     name: str
 
@@ -33,7 +33,7 @@ class PolicyProtocol(Protocol):
 
 @dataclass(frozen=True)
 class Policy:
-    """Limits of a site; None or () means no limit.
+    """A site's limits; None or () means no limit.
 
     images:      shell patterns such as `registry.lab.org/*`; a job's image must match one, ignoring `docker://`
     most_time_s: maximum time limit in seconds; a job without a time limit is also rejected

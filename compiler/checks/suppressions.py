@@ -40,7 +40,7 @@ class Allowance:
 
     word: the code or name as written
     code: the code, "" if no code has that name
-    line: line to which it applies; lines: lines of the values there; origin: position of the comment
+    line: line to which it applies; lines: lines of the values there; origin: the comment's position
     """
 
     word: str
@@ -133,7 +133,7 @@ def _idle(allowance: Allowance) -> Diagnostic:
 
 
 def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
-    """Return the comments of all files. files: `ROOT:PATH` -> text. CompileError JC3080 for invalid comments."""
+    """Return the comments in all files. files: `ROOT:PATH` -> text. CompileError JC3080 for invalid comments."""
     allowances: list[Allowance] = []
     refused: list[Diagnostic] = []
     for location, text in files.items():

@@ -48,7 +48,7 @@ def complete_command(arguments: Arguments) -> int:
 
 
 def candidates(line: str) -> list[str]:
-    """Return the completions of the last word of a command line."""
+    """Return the completions of a command line's last word."""
     words = line.split(" ")
     word = words[-1]
     if "--" in words[:-1]:
@@ -106,7 +106,7 @@ def _members(hint: object) -> tuple[object, ...]:
 
 
 def _options(name: str) -> type | None:
-    """Return the options of a backend; None if it cannot be imported."""
+    """Return a backend's options; None if it cannot be imported."""
     try:
         return find_plugins()[name].load().Options
     except CompileError:

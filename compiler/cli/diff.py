@@ -1,7 +1,7 @@
 """jobc diff: compare two jobs, artifacts or runs. Exit codes as in diff(1): 0 the same, 1 different, 2 error.
 
 jobc diff DIR DIR               two artifact directories, or two run folders
-jobc diff DIR:0 DIR:3           points 0 and 3 of a sweep's directory; DIR:N works wherever DIR does
+jobc diff DIR:0 DIR:3           points 0 and 3 of a sweep directory; DIR:N works wherever DIR does
 jobc diff DIR                   the written files and a fresh compile of the same command line
 jobc diff DIR KEY=VALUE …       the written files and a compile of these overrides
 jobc diff KEY=VALUE,VALUE …     the two points of a sweep: nodes=2,4 or backend=slurm,ssh
@@ -117,7 +117,7 @@ def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:
 
 
 def _now(arguments: Arguments, word: str) -> Side:
-    """Compile the recorded command line of a directory again."""
+    """Compile a directory's recorded command line again."""
     with _opened(word) as folder:
         recorded = read_recorded_request(folder, arguments.config_dirs)
     return _side("the same overrides, compiled now", compile_job(recorded))
@@ -149,7 +149,7 @@ def _opened(word: str) -> Iterator[Path]:
 
 
 def _folder(word: str) -> Path:
-    """Return an artifact directory, or the newest attempt of a run folder. CompileError JC5004 for any other."""
+    """Return an artifact directory, or a run folder's newest attempt. CompileError JC5004 for any other."""
     folder = Path(word)
     if not (folder / JOB).is_file() and (attempts := _attempts(folder)):
         folder = attempts[-1]

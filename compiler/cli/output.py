@@ -22,7 +22,7 @@ from ..diagnostics.origin import COMMAND_LINE, Origin, one_line
 from ..plugins.registry import code_name, code_pages
 from .terminal import json_text
 
-Folders = Mapping[str, Path]  # root of an origin -> its folder
+Folders = Mapping[str, Path]  # an origin's root -> its folder
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 

@@ -1,4 +1,4 @@
-"""Diagnostics: code, severity, position, reason and hint of every message.
+"""Diagnostics: every message's code, severity, position, reason and hint.
 
 A user's mistake is a `Diagnostic`, collected and reported together; `CompileError` carries them to the command line.
 Code ranges: JC1xxx reading and types, JC2xxx an inconsistent job, JC30xx a consistent job that would still fail, JC4xxx
@@ -32,14 +32,14 @@ class Diagnostic:
     """One error, warning or note.
 
     title:   what is wrong, lower case, no full stop
-    origin:  position of the value, if one position is to blame
+    origin:  the value's position, if one position is to blame
     key:     the spec key concerned, "" if none
     because: why it cannot work; one sentence
     hint:    what to type instead; it compiles
     private: the value may be a secret, so the command-line word is not repeated
     judgment: an error based on a guess, which the user can allow
     policy:  the site policy that reports it, "" for jobc and backends
-    points:  affected points of a sweep, as typed; () without a sweep
+    points:  affected sweep points, as typed; () without a sweep
     otherwise: points with the same problem but different numbers in the text
     allowed: why it is allowed; it is then not counted, and only machine-readable formats include it
     """

@@ -1,4 +1,4 @@
-"""Source position of a value: `Origin`, and `Text`, the scalar that carries one through Hydra.
+"""A value's source position, `Origin`, and `Text`, the scalar that carries one through Hydra.
 
 `Text` is only used in compose and convert. Later stages use typed values and look up origins by key.
 """

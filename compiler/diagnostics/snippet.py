@@ -1,4 +1,4 @@
-"""Show the source line of a diagnostic, with a caret under the value, or under an invalid key.
+"""Show a diagnostic's source line, with a caret under the value, or under an invalid key.
 
 In:  a position, and the texts of the files that were read
 Out: lines for the terminal; none for a whole file or a value that may be a secret

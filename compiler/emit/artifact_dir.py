@@ -40,12 +40,12 @@ class Edit:
 
 
 def checksums(artifacts: Iterable[Artifact]) -> dict[str, dict[str, Any]]:
-    """Return path -> SHA-256 and executable bit of each file."""
+    """Return path -> each file's SHA-256 and executable bit."""
     return {a.path: {"sha256": hashlib.sha256(a.content).hexdigest(), "executable": a.executable} for a in artifacts}
 
 
 def digest_of(entries: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the digest of an artifact, computed from the checksums of its files."""
+    """Return an artifact's digest, computed from its files' checksums."""
     covered = sorted(entries.items())
     return _sha256("".join(f"{path} {entry['sha256']} {entry['executable']}\n" for path, entry in covered))
 
@@ -79,7 +79,7 @@ def _make_root(root: Path) -> None:
 
 
 def _write_alone(target: Path, artifacts: Sequence[Artifact], force: bool) -> None:
-    """Do what write() does, with the lock held. Also raises OSError."""
+    """Do what write() does, while the caller holds the lock. Also raises OSError."""
     emitted = {artifact.path: artifact.text for artifact in artifacts}
     foreign_paths = [path for path in _refuse_foreign(target, emitted, force) if path not in emitted]
     _refuse_in_the_way(target, emitted, foreign_paths)
@@ -172,14 +172,14 @@ def find_edits(directory: Path) -> list[Edit]:
 
 
 def file_digest(file: Path) -> str:
-    """Return the SHA-256 of a file, or "" if it is larger than LARGEST. Raises Unreadable."""
+    """Return a file's SHA-256, or "" if it is larger than LARGEST. Raises Unreadable."""
     if file.stat().st_size > LARGEST:
         return ""
     return hashlib.sha256(read_bytes(file, LARGEST)).hexdigest()
 
 
 def checksum_of_job(file: Path) -> str:
-    """Return the checksum of a job.json, "" for text that jobc does not write. Raises Unreadable."""
+    """Return a job.json's checksum, "" for text that jobc does not write. Raises Unreadable."""
     content = read_bytes(file, LARGEST)
     tree = parsed(file, content)
     is_original = isinstance(tree, dict) and job_json.to_text(tree).encode() == content
@@ -187,7 +187,7 @@ def checksum_of_job(file: Path) -> str:
 
 
 def _changed_settings(file: Path, text: str, checksum: str) -> tuple[int, ...]:
-    """Return the edited lines of a job.json before its seal.
+    """Return the edited lines above the seal of a job.json.
 
     text: what jobc writes there now; checksum: checksum of the original; if `text` has another one, the lines are
     unknown

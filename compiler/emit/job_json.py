@@ -21,12 +21,12 @@ _REQUEST = {"words", "command", "config_name", "strict"}
 
 
 def to_text(tree: Mapping[str, Any]) -> str:
-    """Return the only valid text of the file: different whitespace or order counts as an edit."""
+    """Return the file's only valid text: different whitespace or order counts as an edit."""
     return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
 
 
 def checksum(tree: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the file without its seal, so that it depends only on what a run can read."""
+    """Return the file's SHA-256 without the seal, so that it depends only on what a run can read."""
     covered = {key: value for key, value in tree.items() if key not in SEAL}
     return hashlib.sha256(to_text(covered).encode("utf-8")).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Record which plan keys each line of a file depends on, while the file is rendered."""
+"""Record which plan keys each line depends on while a file is rendered."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Refused:
 
 
 class TextRefused(Exception):
-    """Raised for texts of the job that cannot be written into a file unchanged."""
+    """Raised for job texts that cannot be written into a file unchanged."""
 
     def __init__(self, refused: Iterable[Refused]) -> None:
         self.refused = tuple(refused)
@@ -89,7 +89,7 @@ class Trace:
         return ended
 
     def keys(self) -> tuple[str, ...]:
-        """Return the keys of the current piece."""
+        """Return the current piece's keys."""
         keys = dict.fromkeys(self.take())
         for guard in self.guards:
             keys.update(dict.fromkeys(guard))
@@ -104,7 +104,7 @@ class Lines:
         self.rows: list[tuple[dict[str, None], str]] = [({}, "")]
 
     def within(self, keys: Iterable[str]) -> None:
-        """Add keys of a possibly empty piece to the current line, if it has begun."""
+        """Add the keys of a possibly empty piece to the current line, if that line has begun."""
         row_keys, source = self.rows[-1]
         if source:
             row_keys.update(dict.fromkeys(keys))

@@ -1,4 +1,4 @@
-"""Render views of the plan into files, and record which plan keys each line depends on.
+"""Render views of the plan to files, and record which plan keys each line depends on.
 
 A file is a Jinja template that reads like its output, a YAML or JSON document built as data, or a host table. A line
 depends on the keys that were read to render it, and on those that the enclosing `if` and `for` read.
@@ -79,7 +79,7 @@ class Digested:
 
 @dataclass(frozen=True)
 class JsonText:
-    """Leaf: a tree as JSON text, on one line of a document that only programs read.
+    """Leaf: a tree as JSON text, on one line of a document that only programs read
 
     by: reads the values that determine which entries the tree has
     """

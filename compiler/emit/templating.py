@@ -1,4 +1,4 @@
-"""The Jinja environment of all templates: traced, strict, and precompiled in wheels.
+"""The Jinja environment for all templates: traced, strict, and precompiled in wheels.
 
 Source: Jinja 3.1, "API" (environment, loaders) and "Extensions" (the syntax tree).
 """

@@ -30,8 +30,8 @@ class Figures:
     label: what differs from the other sizes
     epoch_s, total_s: training only; wall_s: with failures and saves, if their figures are given
     checkpoints: maximum on disk at once; mem, shm: bytes requested per node
-    batches: maximum bytes in /dev/shm for batches on a node; resuming: bytes of CPU memory that a resume of a sharded
-    model needs on a node
+    batches: maximum bytes in /dev/shm for batches on a node; resuming: bytes of CPU memory that a node needs to resume
+    a sharded model
     attempts: maximum number of times the engine starts the job; notice_s: an attempt is asked to save at most this many
     seconds before its limit
     gpu_hours, cost: for wall_s, else for total_s; write_s: seconds to write one checkpoint to storage

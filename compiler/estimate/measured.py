@@ -1,4 +1,4 @@
-"""Read the step time of an existing run: the median over its metrics, and the samples per rank."""
+"""Read an existing run's step time (the median over its metrics) and its samples per rank."""
 
 from __future__ import annotations
 

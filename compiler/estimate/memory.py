@@ -62,7 +62,7 @@ class Memory(States):
 
 
 def memory(train: Mapping[str, Any], size: ModelSize, world_size: int, uses_trainer: bool = True) -> Memory:
-    """Return the memory of one rank. train: train.json; uses_trainer: False for a user's own program (with DeepSpeed,
+    """Return one rank's memory. train: train.json; uses_trainer: False for a user's own program (with DeepSpeed,
     its config decides)
     """
     is_zero = train["parallel"]["kind"] == "deepspeed"

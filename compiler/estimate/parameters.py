@@ -22,9 +22,9 @@ Tree = int | tuple[tuple[int, "Tree"], ...]  # see Modules
 
 @dataclass(frozen=True)
 class Modules:
-    """Parameter counts of a built-in model by module, as FSDP wraps them.
+    """A built-in model's parameter counts by module, as FSDP wraps them.
 
-    block: parameters of the largest block; kind: class of the blocks; rest: parameters outside all blocks
+    block: the largest block's parameters; kind: the blocks' class; rest: parameters outside all blocks
     tree: (count, content) of each submodule; the content of a module without submodules is its parameter count
     """
 

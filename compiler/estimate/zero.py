@@ -57,7 +57,7 @@ def _gathered(of_weight: int, size: ModelSize) -> int | None:
 
 
 def _bucket(parallel: Mapping[str, Any], of_number: int) -> int:
-    """Return the bytes of the bucket, allocated at full size even for small models; two if one fills during sending."""
+    """Return the bucket's bytes, the full size even for small models; two buckets if one fills during sending."""
     if not parallel["zero_stage"] or not parallel["contiguous_gradients"]:
         return 0
     count = 2 if parallel["overlap_comm"] and parallel["zero_stage"] < 3 else 1

@@ -40,7 +40,7 @@ KnownKeys = Callable[[], Sequence[str]]
 
 @dataclass(frozen=True)
 class Folder:
-    """One folder of the search path. provider: name of the root, see JobcSource; path: absolute path."""
+    """One folder on the search path. provider: the root's name, see JobcSource; path: absolute path."""
 
     provider: str
     path: str
@@ -80,7 +80,7 @@ class Composed:
         return chosen_at[-1] if chosen_at else None
 
     def options(self) -> dict[str, tuple[str, Origin | None]]:
-        """Return group -> (chosen option, position of the choice), without Hydra's own groups."""
+        """Return group -> (chosen option, position of the choice), excluding Hydra's own groups."""
         return {
             group: (option, self.origin_of_choice(group))
             for group, option in sorted(self.choices.items())
@@ -145,7 +145,7 @@ def groups_with_default() -> set[str]:
 
 
 class OverridesRefused(CompileError):
-    """Raised when some overrides cannot be composed. rest: config of the remaining ones, for more diagnostics."""
+    """Raised when some overrides cannot be composed. rest: config from the remaining ones, for more diagnostics."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic], rest: Composed) -> None:
         super().__init__(diagnostics)

@@ -23,7 +23,7 @@ from .yaml_source import USER_ROOTS, read_files
 
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
 
-TYPO = 0.85  # minimum likeness of a key to count as a typo even if its value does not fit: pocs=two
+TYPO = 0.85  # minimum likeness for a key to count as a typo even if its value does not fit: pocs=two
 MOST_KEYS = 8  # maximum number of keys that a hint lists
 _BELOW_LIST = re.compile(
     r"invalid literal for int\(\) with base 10: '(.*)'|Index '(.*)' \(str\) is not an int", re.DOTALL
@@ -191,7 +191,7 @@ def _below_mapping(key: str, known_keys: Sequence[str]) -> str:
 
 
 def _beside(section: str, known_keys: Sequence[str]) -> str:
-    """Return a hint that lists the keys of a section if there are few."""
+    """Return a hint that lists a section's keys if there are few."""
     below = {key for key in known_keys if key.startswith(f"{section}.")}
     keys = sorted(key for key in below if not key.rpartition(".")[2].isdigit())  # items of lists
     if not 0 < len(keys) <= MOST_KEYS:
@@ -237,7 +237,7 @@ def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
     """Return `key=value` for the intended key: in brackets for a list, with a name for a mapping, and with a valid
     value in place of one that the key's type rejects. Without a typed value, return only the key.
 
-    named: what was typed below the key, such as the name of an item
+    named: what was typed below the key, such as an item's name
     """
     key_type = type_at(JobSpec, key)
     if is_mapping(key_type) and value == "null":
@@ -281,7 +281,7 @@ def _null_group(
 
 @dataclass(frozen=True)
 class _Choice:
-    """An item of a defaults list. origin: position of its group; overrides: True if it starts with `override`."""
+    """A defaults list item. origin: its group's position; overrides: True if it starts with `override`."""
 
     origin: Origin
     option: str
@@ -352,7 +352,7 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
 def _lost_override(file: str, group: str, loader: Any) -> Diagnostic:
     """Return JC1105 for an `override` of a group that no file chooses.
 
-    group: as in Hydra's message, which prefixes a group without / with the folder of the file
+    group: as in Hydra's message, which prefixes a group without / with the file's folder
     """
     beside = group.removeprefix(f"{file.rpartition('/')[0]}/")
     items = [c for c in _in_defaults(beside) if c.overrides and f"/{c.origin.path}".endswith(f"/{file}.yaml")]

@@ -59,7 +59,7 @@ class _Budget:
     def reset(self) -> None:
         self.interpolations, self.characters = MOST_INTERPOLATIONS, MOST_CHARACTERS
         self.text, self.loads, self.values = MOST_TEXT, MOST_LOADS, MOST_VALUES
-        self.values_of: dict[str, int] = {}  # path of a config -> values in it
+        self.values_of: dict[str, int] = {}  # a config's path -> number of values in it
 
     def spend_load(self, path: str, config: Any) -> None:
         """Count one load of a config file. config: its tree, None if the file does not exist"""

@@ -1,6 +1,6 @@
 """Parse command-line overrides without changing the text that the user typed.
 
-In:  the words of the command line
+In:  the command line's words
 Out: `Override`s, whose canonical form Hydra parses to exactly that text
 
 Hydra 1.3's grammar decides what is a list, a mapping or an interpolation; numbers, words and flags remain text
@@ -196,7 +196,7 @@ def _head(text: str) -> tuple[str, str]:
 
 
 def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
-    """Return the canonical values: one, or with -m all values of the sweep."""
+    """Return the canonical values: one, or, with -m, all values of the sweep."""
     opens = right.strip(" \t")[:1]
     if _PLAIN_VALUE.fullmatch(right):
         return [_text(right)]
@@ -235,7 +235,7 @@ def _outside_quotes(right: str) -> str:
 
 
 def _each_quoted(key: str, right: str) -> list[str]:
-    """Return the word with each value of the sweep in quotes; [] if its commas separate no values (`node[1,3]`)."""
+    """Return the word with each of the sweep's values in quotes; [] if its commas separate no values (`node[1,3]`)."""
     right = re.sub(r"choice\((.*)\)", r"\1", right.strip(" \t"))
     values, start, depth = [], 0, 0
     bare = _outside_quotes(right)
@@ -251,7 +251,7 @@ def _each_quoted(key: str, right: str) -> list[str]:
 
 
 def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
-    """Return the values of a sweep as text, at least one."""
+    """Return a sweep's values as text, at least one."""
     from hydra.core.override_parser.types import Glob, IntervalSweep, RangeSweep
 
     swept = parsed._value

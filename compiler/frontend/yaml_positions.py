@@ -1,6 +1,6 @@
-"""Locate the parts of a YAML document: the key above a value, and the lines of each value.
+"""Locate the parts of a YAML document: the key above a value, and each value's lines.
 
-In:  the text of a valid document
+In:  a valid document's text
 Out: positions and lines, counted from 1
 """
 

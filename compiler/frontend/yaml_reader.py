@@ -19,7 +19,7 @@ Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 6 time
 _CORE_TAGS = {f"tag:yaml.org,2002:{t}" for t in ("str", "int", "float", "bool", "null", "timestamp", "value")}
 
 
-MOST_BYTES = MIB  # of one config file
+MOST_BYTES = MIB  # in one config file
 
 
 def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _syntax_error(because: str, origin: Origin) -> Diagnostic:
 
 
 class _Reader:
-    """Reader of one document in one pass over its node graph; collects diagnostics instead of stopping."""
+    """Reads one document in one pass over its node graph, and collects diagnostics instead of stopping."""
 
     def __init__(self, root: str, path: str) -> None:
         self.root, self.path = root, path
@@ -94,7 +94,7 @@ class _Reader:
         self.key: yaml.Mark | None = None  # start of the latest key in the text, ignoring keys of aliases
 
     def origin(self, node: yaml.Node) -> Origin:
-        """Return the position of a node; for an alias, that of its key instead of the anchor."""
+        """Return a node's position; for an alias, the position of its key instead of the anchor."""
         mark = node.start_mark
         if self.key is not None and mark.index < self.key.index:
             mark = self.key

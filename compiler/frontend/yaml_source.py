@@ -1,6 +1,6 @@
-"""Pass config files to Hydra, keeping the text and position of every scalar.
+"""Pass config files to Hydra, keeping every scalar's text and position.
 
-In:  a YAML file of a known root
+In:  a YAML file below a known root
 Out: nested dicts and lists whose scalars are `Text`
 
 `JobcSource` is a Hydra ConfigSource (scheme `jobc:`), part of hydra-core 1.3's public plugin API; Hydra is not patched.
@@ -31,7 +31,7 @@ _OURS = "jobc_config"  # name of jobc's conf/config.yaml that a user's config.ya
 
 # Hydra instantiates the sources, so they can report only through globals.
 read_files: dict[str, str] = {}  # `root:path` -> text
-config_folders: list[str] = []  # of the current compose, absolute paths
+config_folders: list[str] = []  # for the current compose, absolute paths
 asked: dict[tuple[str, str], Any] = {}  # (question, absolute path) -> the file system's answer
 
 
@@ -208,7 +208,7 @@ def _lay_over_ours(tree: dict[str, Any]) -> None:
 
 
 def origin_root(provider: str, file: str) -> tuple[str, str]:
-    """Return (root, path) of a file for its origins. All of jobc's own folders share the root `jobc`."""
+    """Return a file's (root, path) for its origins. All of jobc's own folders share the root `jobc`."""
     root, _, folder = provider.partition(":")
     if root == "jobc" and folder:
         return root, f"{folder}/{file}"

@@ -1,4 +1,4 @@
-"""jobctl, the packed program of every artifact.
+"""jobctl, the packed program in every artifact.
 
 It contains the modules that this job may need: the verbs with the backend's engine, and the programs that run on nodes,
 each with its imports. A job with the bundled trainer gets the whole trainer.
@@ -25,7 +25,7 @@ PROGRAM = "jobctl"  # its path in an artifact
 ENGINE, RUNTIME, TRAINER = "jobc_engine", "jobc_runtime", "jobc_trainer"  # in jobctl
 _PACKED = (".py", ".b85", ".txt")
 _OF_JOBC = re.compile(rb"^( *from )(?:\.{2,}|jobc\.)(runtime|trainer)\b", re.MULTILINE)
-_ENGINE_ON_NODES = ("batch", "job_variables", "join")  # modules of an engine
+_ENGINE_ON_NODES = ("batch", "job_variables", "join")  # an engine's modules
 _ON_NODES = ("launch", "node", "node_checks", "node_failure", "rank", "reach", "spawn", "supervise")
 _PROGRAM_FILES = tuple(f"{PROGRAMS[name]}/{name}.py" for name in _ON_NODES)
 _OF_TRAINER = (f"{TRAINER}/smoke.py", f"{TRAINER}/script.py")  # on the nodes of every job

@@ -1,4 +1,4 @@
-"""Convert the composed tree to typed values: the job's spec, its backend's options, and the position of each value.
+"""Convert the composed tree to typed values: the job's spec, its backend's options, and each value's position.
 
 In:  the result of compose.py, the words after ` -- `, and the folders that may contain host files
 Out: Typed; or CompileError with all type errors of spec, options and host files together
@@ -43,7 +43,7 @@ def to_typed_config(composed: Composed, command: Command, folders: Folders, reco
     """Return the composed tree as typed values. Raises CompileError with the type errors of spec, options and hosts.
 
     command: the words after ` -- `, None without ` -- `; folders: the user's config folders, by root name
-    recorded: the words of the command line come from an artifact, see Request
+    recorded: the command line's words come from an artifact, see Request
     """
     chosen = plugin(composed.choices.get("backend", ""))
     backend = chosen.load()

@@ -34,7 +34,7 @@ def seal(
     request: Mapping[str, Any] | None,
     plugin: str | None = None,
 ) -> tuple[Artifact, ...]:
-    """Return all files of an artifact directory: the emitted files, and job.json with everything that is recorded.
+    """Return all of an artifact directory's files: the emitted files, and job.json with everything that is recorded.
 
     files:   include job.json with the settings that jobctl reads
     place:   NAME/BACKEND
@@ -58,7 +58,7 @@ def seal(
         "inputs": dict(sorted({**input_digests(), **read}.items())),
         "checksums": dict(sorted(entries.items())),
     }
-    text, kept = job_json.to_text(tree), job.text.count("\n") - 1  # all lines of the settings but the last `}`
+    text, kept = job_json.to_text(tree), job.text.count("\n") - 1  # all of the settings' lines but the last `}`
     lines = [span for span in job.lines if span.last <= kept]
     return (*others, Artifact(job_json.JOB, text, lines=(*lines, LineRange(kept + 1, text.count("\n"), (), SEAL))))
 

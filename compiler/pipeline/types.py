@@ -43,8 +43,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Compiled:
-    """One job compiled for one backend. artifacts: every file of the directory; place: NAME/BACKEND below the output
-    folder; origin_of, levels, unsaid, where, point: as in Planned; sweep: the request of the sweep to which it belongs.
+    """One job compiled for one backend. artifacts: every file in the directory; place: NAME/BACKEND below the output
+    folder; origin_of, levels, unsaid, where, point: as in Planned; sweep: the request of the sweep that it belongs to.
     """
 
     spec: JobSpec
@@ -79,7 +79,7 @@ class SweepFolder:
 class Planned:
     """A job's launch plan, before any backend is involved. made_by: plan key -> rule; origin_of: position where a key
     was written; levels: suppressions; unsaid: unset keys that the user's own program does not read;
-    where: the point of a sweep, as typed, "" without one; point: its overrides.
+    where: the sweep point, as typed, "" without a sweep; point: its overrides.
     """
 
     spec: JobSpec

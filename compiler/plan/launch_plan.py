@@ -110,7 +110,7 @@ class Secret:
 
 @dataclass(frozen=True)
 class Setup:
-    """The Python environment of the ranks.
+    """The ranks' Python environment.
 
     modules:    bash lines that load environment modules on the node, before the container starts
     lines:      bash lines that activate the environment where the ranks start: in the container, if there is one
@@ -127,8 +127,8 @@ class Setup:
 
 @dataclass(frozen=True)
 class Container:
-    """Container of the ranks. kind: none | docker | apptainer | pyxis | pod; image: in the syntax of that runtime;
-    workdir: working directory inside; options: extra options of the runtime.
+    """The ranks' container. kind: none | docker | apptainer | pyxis | pod; image: in the syntax of that runtime;
+    workdir: working directory inside; options: extra runtime options.
     """
 
     kind: str = _must("none")
@@ -158,7 +158,7 @@ class Mount:
 class CodeDelivery:
     """Delivery of the user's code; kind "lib" if jobc's trainer runs without user code.
 
-    root: folder of the code, inside the repository if there is one; max_bytes: limit for copying it
+    root: the code's folder, inside the repository if there is one; max_bytes: limit for copying it
     script: file that the command runs, relative to root; "" if unknown
     repository, commit: for kind "git"
     """
@@ -173,7 +173,7 @@ class CodeDelivery:
 
 @dataclass(frozen=True)
 class Setting:
-    """An environment variable of the ranks. reason: why it is set, for readers of launch.sh."""
+    """One of the ranks' environment variables. reason: why it is set, for readers of launch.sh."""
 
     name: str
     value: str
@@ -197,7 +197,8 @@ class Network:
 class Lifecycle:
     """How an attempt ends: ranks receive SIGTERM and are killed after grace_s.
 
-    time_limit_s: limit of one attempt, 0 = none; keep_s: seconds that the engine keeps finished jobs, None: its default
+    time_limit_s: limit for one attempt, 0 = none; keep_s: seconds that the engine keeps finished jobs, None: its
+    default
     """
 
     grace_s: int = _given()
@@ -231,7 +232,7 @@ class Queue:
 class Run:
     """A job's run folders: ROOT/FOLDER/RUN_ID.
 
-    root: relative paths start next to artifacts/; folder: the job's name, followed by the point of a sweep
+    root: relative paths start next to artifacts/; folder: the job's name, followed by the sweep point
     storage: shared | node | object; keep: number of finished runs kept; data: JOBC_DATA_DIR
     endpoint, region, scratch: for storage=object, where root is s3://BUCKET/PREFIX; scratch: folder on each node
     """
@@ -271,9 +272,9 @@ class LaunchPlan:
 
     name:      name of the job
     launcher:  how ranks start on a node: the launch line of launch.sh
-    command:   program of every rank, without the launcher
+    command:   every rank's program, without the launcher
     uses_trainer: whether command is jobc's trainer, which reads train.json
-    env:       environment variables of every rank
+    env:       every rank's environment variables
     secret_kinds: kinds that occur in secrets, because not every engine can deliver each
     parallel:  parallelism (ddp, …), which launchers such as accelerate need
     accelerate_extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json

@@ -264,7 +264,7 @@ class _Lowering:
         return value
 
     def rule(self, key: str, function: Leaf) -> None:
-        """Record the first line of the docstring of the function that derives the value."""
+        """Record the first docstring line of the function that derives the value."""
         if isinstance(function, FunctionType) and function.__doc__:
             self.rules[key] = function.__doc__.split("\n", 1)[0]
 

@@ -1,4 +1,4 @@
-"""The protocol of a backend. To write one, read docs/extending/backend.md first and import from jobc.compiler.api.
+"""The backend protocol. To write a backend, read docs/extending/backend.md first and import from jobc.compiler.api.
 
 A backend is a folder with `backend.py` (a module-level `BACKEND`), `templates/`, `conf/backend/NAME.yaml` (the
 defaults of its options) and `README.md`. Built-in backends are in backends/; others come from any package through the
@@ -75,7 +75,7 @@ class OrderedBackend(Backend, Protocol):
 
 @dataclass(frozen=True)
 class Point:
-    """One compiled job of a sweep. files: path -> text."""
+    """One of a sweep's compiled jobs. files: path -> text."""
 
     options: Any
     files: Mapping[str, str]
@@ -97,13 +97,13 @@ class SweepingBackend(Backend, Protocol):
 
 @runtime_checkable
 class EngineBackend(Backend, Protocol):
-    """A backend whose engine.py, packed into jobctl, needs more settings than the name of the job."""
+    """A backend whose engine.py, packed into jobctl, needs more settings than the job's name."""
 
     def engine_settings(self, plan: LaunchPlan, options: Any) -> Mapping[str, Any]:
         """Return JSON values for .jobc/job.json; they override common ones, such as `runs`, the run root.
 
         A value that depends on the plan or the options is a function of the views, such as `of.options.partition`, or a
-        list or mapping of such functions, as in Render.json(): so `jobc why` knows the keys of its line.
+        list or mapping of such functions, as in Render.json(), so that `jobc why` knows its line's keys.
         """
 
 
@@ -135,7 +135,7 @@ class SeparateNodesBackend(Backend, Protocol):
 
 @dataclass(frozen=True)
 class Filled:
-    """A value that a backend sets in place of the job's.
+    """A value that a backend sets in place of the job's own.
 
     key: top-level spec key, such as `image`; by: the keys that decided; note: tells the user about a surprising value
     """
@@ -172,7 +172,7 @@ class CarryingBackend(Backend, Protocol):
     """
 
     def carry(self, files: Sequence[Artifact], settings: Artifact, program: bytes) -> Iterable[Artifact]:
-        """Return the files of the artifact directory.
+        """Return the artifact directory's files.
 
         files: of emit(), and launch.sh, spec.yaml and so on; settings: .jobc/job.json; program: jobctl for nodes,
         executable and uncompressed

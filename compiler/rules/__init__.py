@@ -11,7 +11,7 @@ The folder determines the arguments:
     estimate/rules/       check(figures, spec, plan)   one size; yields Findings, a Diagnostic and how bad it is
     backends/NAME/rules/  check(plan, options)
 
-The page of a rule is CODE.md in `codes/`: the symptom, the cause, wrong and right, a near miss, sources. All rules run
+A rule's page is CODE.md in `codes/`: the symptom, the cause, wrong and right, a near miss, sources. All rules run
 and report. Files whose names begin with _ are shared by several rules.
 """
 

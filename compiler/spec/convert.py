@@ -41,9 +41,9 @@ class Converted(Generic[T]):
 
 
 def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix: str = "") -> Converted[T]:
-    """Convert every leaf of `tree` to the type of its field in the dataclass `into`.
+    """Convert every leaf of `tree` to its field's type in the dataclass `into`.
 
-    prefix: dotted key of the tree's root, for diagnostics and origins
+    prefix: the root's dotted key, for diagnostics and origins
     Diagnostics: JC1201 unknown key, JC1202 wrong type, JC1203 missing key, JC1204 null where a value is required; at
     most MOST_DIAGNOSTICS
     """
@@ -326,7 +326,7 @@ def _filled(raw: Any, hint: Any) -> Any:
 
 
 def _nulls(into: Any) -> dict[str, None]:
-    """Return the keys of a dataclass that may be null, each with None."""
+    """Return a dataclass's keys that may be null, each with None."""
     return {name: None for name, hint in hints(into).items() if type(None) in options_of(hint)}
 
 

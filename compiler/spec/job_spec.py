@@ -65,7 +65,7 @@ TARGETS = ("model", "data", "loss", "optim")  # sections that may have a `_targe
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """Samples per step. micro is required; set at most one of the other two, the rest is computed.
+    """Samples per step. micro is required; set at most one of the other two, and the rest is computed.
 
     micro:        samples per forward pass of one rank
     accumulation: forward passes per optimizer step; null = from global, or 1
@@ -128,10 +128,10 @@ class GitCodeSpec:
 
 @dataclass(frozen=True)
 class PythonSpec:
-    """The Python environment of the ranks (group `python`).
+    """The ranks' Python environment (group `python`).
 
     kind:        none | venv | conda | uv | modules | image
-    path:        folder of the venv, conda environment or uv project
+    path:        folder that contains the venv, conda environment or uv project
     modules:     environment modules to load, in order
     interpreter: command that starts Python once the environment is active
     """
@@ -168,7 +168,7 @@ class MountSpec:
 
 @dataclass(frozen=True)
 class SettingSpec:
-    """One network variable of the ranks. reason: shown in launch.sh."""
+    """One of the ranks' network variables. reason: shown in launch.sh."""
 
     name: EnvName
     value: str
@@ -214,7 +214,7 @@ class ProcessGroupSpec:
 
 @dataclass(frozen=True)
 class LifecycleSpec:
-    """Shutdown, requeue and restart of an attempt.
+    """How an attempt is shut down, requeued and restarted.
 
     grace:        time between the stop signal and the kill; must be enough to save
     keep:         how long an engine keeps finished jobs (pods, machines); null = its default
@@ -259,7 +259,7 @@ class StorageSpec:
 
     run:  shared (all nodes can access the run folder) | node (each node has its own) | object (a bucket)
           | auto (shared if the backend's nodes share storage.root, else node; resolved before the spec is checked)
-    root: folder of all runs; a relative path starts beside the folder `artifacts/`; s3://BUCKET/PREFIX for a bucket
+    root: folder of all runs; a relative path starts next to the folder `artifacts/`; s3://BUCKET/PREFIX for a bucket
     data: folder for data sets on the nodes, passed to the ranks as JOBC_DATA_DIR
     endpoint, region: for the object store; scratch: folder on each node for its runs. All three with run=object
     """

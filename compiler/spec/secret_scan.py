@@ -2,7 +2,7 @@
 
 Refer to a secret instead: secrets.NAME=env:NAME, file:PATH or k8s:SECRET/KEY. Messages do not repeat the value.
 
-A text is a secret if it has the format of a known issuer's tokens (anywhere), if its name has no other meaning, or if
+A text is a secret if it has the format of a known issuer's tokens (anywhere), if its name can only mean a secret, or if
 its name may mean a secret and its value is long and random. The names that count depend on the context:
 
     context                                   no other meaning       another meaning

@@ -29,7 +29,7 @@ def fact(spec: JobSpec, name: str, partition: str | None) -> Any:
 
 
 def site_limit(spec: JobSpec, name: str) -> Any:
-    """Return the largest value of a fact over the job's possible partitions; None if it is unknown for one of them."""
+    """Return a fact's largest value over the job's possible partitions; None if it is unknown for any of them."""
     values = [fact(spec, name, partition) for partition in partitions(spec) or (None,)]
     return None if None in values else max(values)
 

@@ -170,7 +170,7 @@ class Witness:
 def problems_of_preflight(
     compiled: Compiled, checked: Sequence[CheckedNode], received: Sequence[Received], here: str
 ) -> list[str]:
-    """Return signs that preflight checked the submit host. here: its name; received: the ranks of the same job"""
+    """Return signs that preflight checked the submit host. here: its name; received: the same job's ranks"""
     nodes = range(compiled.plan.topology.nodes)
     unseen = [node for node in nodes if node not in {check.node for check in checked}]
     if unseen:

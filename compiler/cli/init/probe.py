@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from ...spec.value_types import show_duration
 
-Run = Callable[..., "str | None"]  # words of a command -> stdout; None if it does not exist or fails
+Run = Callable[..., "str | None"]  # a command's words -> stdout; None if it does not exist or fails
 PATIENCE_S = 10  # timeout of one lookup: a scheduler that does not answer counts as absent
 
 

@@ -1,4 +1,4 @@
-"""Write the text of a cluster profile: facts and answers as YAML that people can read and edit.
+"""Write a cluster profile: facts and answers as YAML that people can read and edit.
 
 In:  facts (key, value, source) in any order
 Out: text whose lines follow the order of the sections below

@@ -79,7 +79,7 @@ def match_lines(written: Sequence[str], now: Sequence[str]) -> list[tuple[int | 
 
 
 def keys_of(keys: tuple[str, ...], template: str) -> tuple[str, ...]:
-    """Return the plan keys of a line. The name of the backend is the selected group, not a field of the spec."""
+    """Return a line's plan keys. The backend's name is the selected group, not a spec field."""
     return ("spec.backend",) if template in ("data at backend", "data at backend.name") else keys
 
 

@@ -1,4 +1,4 @@
-"""Explain one line of an artifact (jobc why FILE:LINE) or one key of the spec."""
+"""Explain one artifact line (jobc why FILE:LINE) or one spec key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""jobc why NAME for an environment variable of the ranks: where it is set, and which variables that line reads."""
+"""jobc why NAME for one of the ranks' environment variables: where it is set, and which variables that line reads."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def _run_root(job: Job) -> Iterator[str]:
 
 
 def _in_list(lines: Sequence[str], key: str, value: str) -> Iterator[int]:
-    """Yield the line numbers of a value in the lists of a JSON file that has one value per line."""
+    """Yield a value's line numbers in the lists of a JSON file that has one value per line."""
     start = next((n for n, line in enumerate(lines) if line.strip() == f'"{key}": ['), len(lines))
     for number in range(start + 1, len(lines)):
         if lines[number].strip() in ("]", "],"):
@@ -266,7 +266,7 @@ def _read_in(line: str, name: str) -> list[str]:
 
 
 def _place(job: Job, rank: int, name: str) -> str:
-    """Return the node of a rank, and the variable's value if it depends only on the rank."""
+    """Return a rank's node, and the variable's value if it depends only on the rank."""
     procs, world = job.plan["topology.procs"], job.plan["topology.world_size"]
     if rank >= world:
         because = f"the world size is {world}, and ranks start at 0"

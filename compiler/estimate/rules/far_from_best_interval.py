@@ -32,7 +32,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
 
 
 def _hint(spec: JobSpec, best: int, of_epoch: int | None) -> str:
-    """Return the best interval in the unit of the job, or in steps if even one epoch is far more."""
+    """Return the best interval in the job's unit, or in steps if even one epoch is much longer."""
     if not spec.checkpoint.every_epochs or not of_epoch:
         return f"checkpoint.every_steps={best}"
     if of_epoch > _FAR * best:

@@ -43,9 +43,9 @@ def engine(file: str) -> str:
 
 
 def keys_below(path: KeyPath, section: Section, tree: Mapping[str, Any]) -> Section:
-    """Return the keys of a section; `params` of an optimizer or a scheduler depend on the type next to it.
+    """Return a section's keys. An optimizer's or scheduler's `params` depend on the type next to it.
 
-    path: path of the section in its file; tree: the user's values there
+    path: the section's path in its file; tree: the user's values there
     """
     if path not in (("optimizer",), ("scheduler",)):
         return section

@@ -98,7 +98,7 @@ _STARTERS: Mapping[str, _Starter] = {
 
 
 def program(command: Sequence[str]) -> str:
-    """Return the name of the program without its folder, also for `$(which NAME)`; "" for no words."""
+    """Return the program's name without its folder, also for `$(which NAME)`; "" for no words."""
     first = command[0] if command else ""
     match = _BY_NAME.fullmatch(first)
     return (match[2] if match else first).rpartition("/")[2]

@@ -42,13 +42,13 @@ def is_bash_variable(name: str) -> bool:
 
 @cache
 def node_script_variables() -> frozenset[str]:
-    """Return the variables of launch.sh, without function locals."""
+    """Return launch.sh's variables, without function locals."""
     return frozenset(_outer((PACKAGE / "compiler/templates/launch.sh.j2").read_text(encoding="utf-8")))
 
 
 @cache
 def script_variables() -> frozenset[str]:
-    """Return the variables of every script, including functions: secrets are read by name in many."""
+    """Return every script's variables, including those in functions, because many functions read secrets by name."""
     folders = [PACKAGE / "compiler/templates", *sorted((PACKAGE / "backends").glob("*/templates"))]
     templates = (file.read_text(encoding="utf-8") for folder in folders for file in sorted(folder.rglob("*.j2")))
     return frozenset(name for text in templates for name in _names(text))

@@ -1,4 +1,4 @@
-"""JC2005: fewer hosts than nodes, although each node needs its own.
+"""JC2005: fewer hosts than nodes, although each node needs its own host.
 
 Source: DeepSpeed 0.19.5, launcher/runner.py: if `--num_nodes` exceeds the number of hosts, it uses the hosts it has
 """
