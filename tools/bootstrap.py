@@ -238,7 +238,7 @@ def pin_of(pins: Mapping[str, Mapping[str, str]], package: Package) -> str:
 
 
 def install_pins(python: Path, pins: Sequence[str], *options: str) -> None:
-    """Install only artifacts with these hashes, without further dependencies."""
+    """Install only artifacts with these hashes, without any other dependencies."""
     if pins:
         hashed = ["--require-hashes", "--no-deps", "--no-build-isolation", "-r", "/dev/stdin"]
         run_or_refuse(pip(python, *hashed, *options), "".join(pins))

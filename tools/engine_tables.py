@@ -1,6 +1,6 @@
 """compiler/launchers/accelerate/engine_tables.json: the keys of accelerate.yaml and deepspeed.json, and their types.
 
-Usage  python tools/engine_tables.py [--check]   (--check writes nothing and exits with 1 if the file is out of date)
+Usage: python tools/engine_tables.py [--check]   (--check writes nothing and exits with 1 if the file is out of date)
 In:    the installed accelerate, DeepSpeed and torch (extras `accelerate`, `deepspeed`, `trainer`)
 Out:   key -> type, or the keys of a section. Types, joined by " or ": any, bool, int, number, text, scalar, list,
        mapping, auto, each with bounds such as `int>=0`; or words, `a|b`, with ~ in front if their case does not matter

@@ -1,8 +1,8 @@
 """backends/_shared/kubernetes_fields.json: the fields of pods, Jobs, Services, JobSets and TrainJobs, in compact form.
 
-Usage  python tools/kubernetes_fields.py
+Usage: python tools/kubernetes_fields.py
 In:    the strict schemas of kubernetes-validate, VERSION, and the models of kubeflow-trainer-api (extra `dev`), which
-       are those of JobSet as well; words of text fields, which both lack: ENUMS
+       also cover JobSet; the words that text fields accept, which both lack, are in ENUMS
 Out:   definition -> field -> shape: a definition, a type, [shape of items], {"*": shape of values}, or the words `A|B`
 """
 

@@ -111,7 +111,7 @@ def _location(d: Diagnostic, folders: Folders) -> dict[str, Any]:
 
 
 def as_github(found: Sequence[Diagnostic], folders: Folders) -> str:
-    """Return one workflow command per diagnostic; GitHub shows it at the line of the file."""
+    """Return one workflow command per diagnostic; GitHub displays it at the file's line."""
     return "".join(f"{_annotation(d, folders)}\n" for d in merged(found) if not d.allowed)
 
 

@@ -74,7 +74,7 @@ def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[
 
 
 def _apart(labels: Sequence[str]) -> list[str]:
-    """Return unique labels: repeated ones get a suffix `~2`, because labels are cut to 60 characters."""
+    """Return unique labels: repeated ones get a suffix `~2`, because labels are truncated to 60 characters."""
     apart: dict[str, None] = {}
     for label in labels:
         others = (f"{label}~{number}" for number in itertools.count(2))

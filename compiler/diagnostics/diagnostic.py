@@ -155,7 +155,7 @@ def format_text(
     """Return the text for a terminal, sorted by position, with blank lines between, without allowed diagnostics.
 
     texts: `ROOT:PATH` -> text of the files with positions, for the line and its caret
-    name_of: returns the name to print beside a code, "" for the code alone
+    name_of: returns the name to print next to a code, "" for the code alone
     """
 
     def paint(text: str, style: str) -> str:

@@ -3,7 +3,7 @@
 In:  a template's syntax tree, from jobc or a plugin
 Out: TemplateSyntaxError for an expression that is printed without a filter, or with one for another context
 
-The text before an expression decides its context. All branches of an `if` start in the same context.
+The text before an expression determines its context. All branches of an `if` start in the same context.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class SourceMap:
     """The origins of all of an artifact's lines.
 
     files: path -> one (keys, template) per line; table: plan key -> spec keys;
-    chosen: path -> plan keys that decide whether or which file is emitted, if there are any;
+    chosen: path -> plan keys that determine whether the file is emitted, or which one, if there are any;
     rules: plan key -> description of how it was derived, unless it is a copy;
     options: config group -> (its option, position of the choice; None: in a defaults list).
     """

@@ -16,7 +16,7 @@ from jinja2.visitor import NodeTransformer
 from ..plan.shell_quoting import PLACES, Inexpressible, comment, directive, raw, sh
 from .filter_places import check_places
 
-COMPILED = "__compiled__"  # folder beside templates, created by the wheel build; see precompile()
+COMPILED = "__compiled__"  # folder next to templates, created by the wheel build; see precompile()
 
 
 class _Guards(NodeTransformer):

@@ -3,7 +3,7 @@
 In:  the command line's words
 Out: `Override`s, whose canonical form Hydra parses to exactly that text
 
-Hydra 1.3's grammar decides what is a list, a mapping or an interpolation; numbers, words and flags remain text
+Hydra 1.3's grammar determines what is a list, a mapping or an interpolation; numbers, words and flags remain text
 (`24.10`, `0755`, `on`). A value that Hydra cannot parse and that does not start with `[`, `{` or a quote is taken as
 typed (`node[1-4]`, `^lo`, `~/x`, `a=b`). Without -m, commas and function calls are also text, which the key's type
 interprets later. With -m, a comma outside quotes separates values, and a value that Hydra cannot parse is an error.

@@ -107,7 +107,7 @@ def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
 
 
 def _unit_text(key: str) -> Callable[[Any], str] | None:
-    """Return the function that shows a key's value as text with its unit; None for a key without a unit."""
+    """Return the function that formats a key's value as text with its unit; None for a key without a unit."""
     scalar = value_type(type_at(JobSpec, key))
     return scalar.show if scalar is not None and scalar.units else None
 

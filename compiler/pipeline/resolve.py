@@ -27,7 +27,7 @@ Command = tuple[str, ...] | None
 class Typed(NamedTuple):
     """The job's typed values. values: spec key -> value as typed, with its position; options: the backend's own type.
 
-    keeps: where the order of keys has a meaning, see canonical_order.py
+    keeps: where key order matters, see canonical_order.py
     """
 
     plugin: Plugin

@@ -168,7 +168,7 @@ class MountSpec:
 
 @dataclass(frozen=True)
 class SettingSpec:
-    """One of the ranks' network variables. reason: shown in launch.sh."""
+    """One of the ranks' network variables. reason: printed in launch.sh."""
 
     name: EnvName
     value: str

@@ -88,7 +88,7 @@ def is_mapping(hint: Any) -> bool:
 
 
 def value_type(hint: Any) -> ValueType | None:
-    """Return how a scalar type is read and shown; None for lists, mappings, sections and Literals."""
+    """Return how a scalar type is read and written; None for lists, mappings, sections and Literals."""
     for option in options_of(hint):
         if get_origin(option) is Annotated:
             return next(extra for extra in get_args(option)[1:] if isinstance(extra, ValueType))

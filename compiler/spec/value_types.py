@@ -27,7 +27,7 @@ class Refused(Exception):
 class ValueType:
     """A scalar type. name: in diagnostics; read: text to value; show: value to a text that reads back to it.
 
-    units: the text has a unit that the value lacks, or is far shorter, so files show the text
+    units: the text has a unit that the value lacks, or is far shorter, so files contain the text
     example: for hints, if the value recommended for empty text is not helpful
     """
 

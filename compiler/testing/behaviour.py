@@ -33,7 +33,7 @@ PATIENCE_S = 120.0  # for an engine to start, end or dequeue a job
 
 
 class Trial:
-    """One submitted job whose ranks wait for release(); its command is `wait.py`."""
+    """One submitted job whose ranks are waiting for release(); its command is `wait.py`."""
 
     def __init__(self, compiled: Compiled, project: Path, environment: Mapping[str, str]) -> None:
         project.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ PATIENCE_S = 10  # timeout of one lookup: a scheduler that does not answer count
 
 @dataclass(frozen=True)
 class Fact:
-    """A detected or given fact. key: in the profile, "" = only shown; value: as in the profile; by: its source."""
+    """A detected or given fact. key: in the profile, "" = only printed; value: as in the profile; by: its source."""
 
     key: str
     value: str
@@ -78,7 +78,7 @@ def _config(text: str) -> list[Fact]:
     by, facts = "scontrol show config", []
     if name := settings.get("ClusterName"):
         facts.append(Fact("name", name, f"{by}: ClusterName"))
-    if settings.get("SelectType") not in (None, "select/cons_tres"):  # cons_tres: the only one with --gpus-per-node
+    if settings.get("SelectType") not in (None, "select/cons_tres"):  # only cons_tres supports --gpus-per-node
         facts.append(Fact("backend.gpus_as", "gres", f"{by}: SelectType={settings['SelectType']}"))
     if "associations" in settings.get("AccountingStorageEnforce", ""):
         facts.append(Fact("site.requires", "[queue.account]", f"{by}: AccountingStorageEnforce"))
@@ -160,7 +160,7 @@ def interfaces(run: Run) -> list[Fact]:
 
 
 def python(environment: Mapping[str, str]) -> list[Fact]:
-    """Return the active Python environment. Loaded modules are only shown, because not all of them are for Python."""
+    """Return the active Python environment. Loaded modules are only printed, because not all of them are for Python."""
     facts = []
     for variable, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
         if path := environment.get(variable):

@@ -97,7 +97,7 @@ def _yaml_document(plan: LaunchPlan) -> dict[str, Any]:
         "use_cpu": False,
         "debug": False,
     }
-    if plan.parallel == "deepspeed":  # accelerate rejects mixed_precision beside a file that also sets it
+    if plan.parallel == "deepspeed":  # accelerate rejects mixed_precision if a file also sets it
         document["deepspeed_config"] = {"deepspeed_config_file": JSON, "deepspeed_multinode_launcher": "standard"}
     else:
         document["mixed_precision"] = _mixed_precision

@@ -157,7 +157,7 @@ def _split(option: re.Match[str], rest: Sequence[str]) -> Sequence[str]:
         text, rest = "".join(rest[:1]), rest[1:]
     try:
         return (*shlex.split(text), *rest)
-    except ValueError:  # env rejects it as well
+    except ValueError:  # env rejects it too
         return ()
 
 

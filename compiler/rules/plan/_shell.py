@@ -135,7 +135,7 @@ def with_option(command: Sequence[str], *option: str) -> str:
 
 
 def on_a_line(words: Iterable[str]) -> str:
-    """Return the words as typed in bash. Newlines are shown as `\\n`, which bash only interprets in $'…'."""
+    """Return the words as typed in bash. Newlines are written as `\\n`, which bash interprets only in $'…'."""
     return " ".join(shlex.quote(word) if word.isprintable() else _with_escapes(word) for word in words)
 
 

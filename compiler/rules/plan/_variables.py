@@ -37,7 +37,7 @@ class Variable:
 
     @property
     def is_known(self) -> bool:
-        """Return whether the program gets the value unchanged, without shell expansion."""
+        """Return whether the program receives the value unchanged, without shell expansion."""
         return not (self.is_of_command and re.search(r"[$`]", self.value))
 
     def without(self, instead: str = "") -> str:

@@ -1,4 +1,4 @@
-"""JC3001: the command is a launcher, and jobc starts one as well: ranks that start ranks, or one world per node.
+"""JC3001: the command is a launcher, and jobc also starts one: ranks start ranks, or each node is its own world.
 
 With one process per node, the launcher starts the ranks, but only on its own node unless its options name the others.
 Source: torchrun of PyTorch 2.13 (--nnodes is 1, --master-addr 127.0.0.1), accelerate 1.15 (--num_machines, or its

@@ -1,4 +1,4 @@
-"""JC3002: text such as `$SCRATCH/data` or `~/data` where no shell expands it, so that the ranks get it literally."""
+"""JC3002: text such as `$SCRATCH/data` or `~/data` where no shell expands it, so the ranks receive it literally."""
 
 from __future__ import annotations
 
