@@ -1,7 +1,7 @@
 """Estimate how many parameters FSDP gathers at once: trainer/parallel/fsdp.py, or accelerate 1.15.0 for other programs.
 
 A unit is gathered while it runs, and the next one is prefetched. Parameters in no unit belong to the root: the trainer
-keeps them from the forward pass to the end of the backward pass. Source torch 2.13,
+keeps them from the forward pass to the end of the backward pass. Source: torch 2.13,
 torch.distributed.fsdp.fully_shard.
 """
 

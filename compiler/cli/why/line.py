@@ -91,7 +91,7 @@ def _shown(value: SpecValue) -> str:
 
 
 def _option(source_map: SourceMap, origin: Origin | None) -> Iterator[str]:
-    """Yield where the option was chosen whose config group file contains a value."""
+    """Yield where the config group option that contains a value was chosen."""
     if origin is None or not origin.line:
         return
     for group, (option, chosen) in source_map.options.items():

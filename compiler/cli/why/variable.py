@@ -94,7 +94,7 @@ def _library() -> dict[str, list[str]]:
 
 
 def _shares_machine(job: Job) -> bool:
-    """Return whether submit starts several nodes on one machine: hosts.txt lists them, and no client is set."""
+    """Return whether submit starts several nodes on one machine: hosts.txt has its addresses, and no client is set."""
     text = "\n".join(job.written.get(JOB, ()))
     settings = json.loads(text) if text else {}
     return "hosts.txt" in job.files and settings.get("nodes", 1) > 1 and "hosts" not in settings

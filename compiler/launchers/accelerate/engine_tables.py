@@ -4,7 +4,7 @@ In:  engine_tables.json, which tools/engine_tables.py generates from the install
 Out: a section, a type as text, or None for an unknown key; accepts(), descriptions and examples for people
 
 Never stricter than the engine: pydantic, which parses most of deepspeed.json, converts 1e9 to an integer and "yes" to
-true, and DeepSpeed drops values of "auto". Source pydantic 2.14, Conversion Table, lax mode, JSON input
+true, and DeepSpeed drops values of "auto". Source: pydantic 2.14, Conversion Table, lax mode, JSON input
 """
 
 from __future__ import annotations
