@@ -1,7 +1,7 @@
 """The public API for backend plugins: `from jobc.compiler.api import …` is all that backend code imports from jobc.
 
-These names keep their meaning from release to release; everything else in jobc may change. The tests of a plugin import
-from jobc.compiler.testing.suite. Read docs/extending/backend.md first.
+These names keep their meaning from release to release; everything else in jobc may change. A plugin's tests import from
+jobc.compiler.testing.suite. Read docs/extending/backend.md first.
 """
 
 from __future__ import annotations

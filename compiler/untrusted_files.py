@@ -1,4 +1,4 @@
-"""The reader of untrusted small files, for the compiler: runtime/system/untrusted_files.py, which nodes run as well."""
+"""Read small untrusted files in the compiler, with runtime/system/untrusted_files.py, which also runs on nodes."""
 
 from __future__ import annotations
 

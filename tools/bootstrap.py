@@ -1,11 +1,11 @@
-"""Make the virtual environment that every `make` target works in.
+"""Create the virtual environment that every `make` target uses.
 
     python3 tools/bootstrap.py demo      jobc and the trainer
-    python3 tools/bootstrap.py dev       the same, and what lints and tests it
+    python3 tools/bootstrap.py dev       the same, and the tools that lint and test it
 
-Needs Python >= 3.10 with ensurepip, and nothing else. Prints what it will download and how large that is; returns at
-once if everything is installed. The place is .venv in the checkout, or $JOBC_VENV.
-Exit 0: ready. 1: one message that says what to do. 130: interrupted; the next call starts afresh.
+Needs Python >= 3.10 with ensurepip, and nothing else. Prints what it will download and how large that is; returns
+immediately if everything is installed. The environment is .venv in the checkout, or $JOBC_VENV.
+Exit codes: 0 = ready; 1 = a message that explains what to do; 130 = interrupted, and the next call starts over.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PINS = ROOT / "requirements.txt"  # with the hashes of all artifacts: for each Python and platform
+PINS = ROOT / "requirements.txt"  # with the hashes of all artifacts, for each Python and platform
 EXTRAS = {"demo": "trainer", "dev": "trainer,dev,site"}
 INSTALLER = ["pip", "setuptools", "hatchling", "editables"]
 INSTALLER += ["packaging", "pathspec", "pluggy", "tomli", "tomlkit", "trove-classifiers"]  # of hatchling
-# Built here from source. They come first, by hash, because pip runs their code to learn what they depend on.
+# Built here from source. They are installed first, by hash, because pip runs their code to find their dependencies.
 FROM_SOURCE = {"demo": ["antlr4-python3-runtime"], "dev": ["antlr4-python3-runtime", "deepspeed"]}
-# PyPI's torch for Linux is the CUDA build, gigabytes of it; here lie builds of 200 MB, for the CPU only.
+# PyPI's torch for Linux is the CUDA build, several gigabytes; this index has CPU-only builds of 200 MB.
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-ENVIRONMENT = {**os.environ, "PIP_USER": "0"}  # a pip.conf that says user = true would refuse to work here
+ENVIRONMENT = {**os.environ, "PIP_USER": "0"}  # with user = true in pip.conf, pip would fail here
 PIP_FAILED = (
     "pip could not install what is needed; its own words are above\n"
     "  no network? a proxy is named by https_proxy, a mirror of PyPI by PIP_INDEX_URL\n"
@@ -51,7 +51,7 @@ class Package:
     name: str
     version: str
     url: str
-    index: str  # the only index to take it from; empty: as pip is set up
+    index: str  # the only index to download it from; empty: as pip is configured
 
 
 class Refusal(Exception):
@@ -81,7 +81,7 @@ def refuse(message: str) -> int:
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """Allow one bootstrap of a checkout at a time: a second `make` waits for the first."""
+    """Allow one bootstrap per checkout at a time: a second `make` waits for the first."""
     with PINS.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -98,7 +98,7 @@ def ensure(venv: Path, wanted: str) -> None:
         return
     ours = bool(record.get("ours"))
     if ours and (not record.get("sets") or record.get("place") != str(venv) or not works(python)):
-        shutil.rmtree(venv)  # half made, moved, or its Python is gone
+        shutil.rmtree(venv)  # incomplete, moved, or its Python no longer exists
     if not venv.exists() or not any(venv.iterdir()):
         check_ensurepip()
         ours = True
@@ -118,7 +118,7 @@ def ensure(venv: Path, wanted: str) -> None:
 
 
 def record_key(venv: Path) -> str:
-    """Digest of everything that makes an environment stale: versions, places, the dependencies asked for."""
+    """Return the digest of everything that can make an environment stale: versions, paths, requested dependencies."""
     digest = hashlib.sha256()
     for part in (str(ROOT), str(venv)):
         digest.update(part.encode() + b"\0")
@@ -142,7 +142,7 @@ def write_record(path: Path, record: Mapping[str, object]) -> None:
 
 
 def works(python: Path) -> bool:
-    """Is this a Python >= 3.10 that has pip?"""
+    """Return whether this is a Python >= 3.10 that has pip."""
     check = "import sys, importlib.util as u; sys.exit(sys.version_info < (3, 10) or u.find_spec('pip') is None)"
     try:
         return subprocess.run([str(python), "-I", "-c", check], capture_output=True, check=False).returncode == 0
@@ -151,7 +151,7 @@ def works(python: Path) -> bool:
 
 
 def check_ensurepip() -> None:
-    """Some distributions ship Python without ensurepip, and `python -m venv` then stops half way."""
+    """Raise Refusal without ensurepip: some distributions omit it, and `python -m venv` then stops halfway."""
     if all(importlib.util.find_spec(name) for name in ("venv", "ensurepip")):
         return
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -187,7 +187,7 @@ def install_command(version: str) -> str:
 
 
 def check_foreign(venv: Path, python: Path) -> None:
-    """Install into an environment that somebody else made, but never into, or over, any other folder."""
+    """Accept an environment that somebody else created, but never install into, or overwrite, any other folder."""
     if not (venv / "pyvenv.cfg").exists():
         raise Refusal(f"{venv} is not empty and no virtual environment; set JOBC_VENV to another place")
     if not works(python):
@@ -197,7 +197,7 @@ def check_foreign(venv: Path, python: Path) -> None:
 def install(python: Path, wanted: str) -> None:
     pins = read_pins()
     print("fetching the installer (pip, setuptools, hatchling) and what is built here (about 7 MB)", flush=True)
-    # In this order: the setuptools that a new environment brings, if any, cannot build those without `wheel`.
+    # In this order, because the setuptools in a new environment, if any, cannot build those packages without `wheel`.
     for names in (INSTALLER, FROM_SOURCE[wanted]):
         install_pins(python, [pin for name in names for pin in pins[name].values()], "-qq")
     packages = resolve(python, "--no-build-isolation", "-e", f"{ROOT}[{EXTRAS[wanted]}]")
@@ -208,21 +208,21 @@ def install(python: Path, wanted: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         sizes = dict(zip(packages, pool.map(download_bytes, packages), strict=True))
     print(describe(sizes), flush=True)
-    # requirements.txt has no hash for a build of torch for one kind of device, such as 2.13.0+cpu, which comes from an
-    # index of its own or lies on this machine.
+    # requirements.txt has no hash for a torch build for one kind of device, such as 2.13.0+cpu, which comes from its
+    # own index or is already on this machine.
     hashed = [package for package in packages if package.name != "torch" or "+" not in package.version]
     for package in sizes.keys() - set(hashed):
         source = ["--index-url", package.index] if package.index else []
         quiet = [] if is_big(sizes[package]) else ["-qq"]
         run_or_refuse(pip(python, *quiet, "--no-deps", *source, f"torch=={package.version}"))
-    # The big ones first, with pip's own progress bar; the rest is quick.
+    # Large packages first, with pip's own progress bar; the rest installs quickly.
     install_pins(python, [pin_of(pins, package) for package in hashed if is_big(sizes[package])])
     install_pins(python, [pin_of(pins, package) for package in hashed], "-qq")
     run_or_refuse(pip(python, "-qq", "--no-deps", "--no-build-isolation", "-e", str(ROOT)))
 
 
 def read_pins() -> dict[str, dict[str, str]]:
-    """Normalized name of a package: {version: its lines in requirements.txt, with a marker and hashes}."""
+    """Return normalized package name -> {version: its lines in requirements.txt, with a marker and hashes}."""
     pins: dict[str, dict[str, str]] = {}
     for pin in re.split(r"^(?=[^\s#])", PINS.read_text(), flags=re.MULTILINE)[1:]:
         name, version = pin.split()[0].split("==")
@@ -238,7 +238,7 @@ def pin_of(pins: Mapping[str, Mapping[str, str]], package: Package) -> str:
 
 
 def install_pins(python: Path, pins: Sequence[str], *options: str) -> None:
-    """Install only artifacts with these hashes, without further dependencies."""
+    """Install only artifacts with these hashes, without any other dependencies."""
     if pins:
         hashed = ["--require-hashes", "--no-deps", "--no-build-isolation", "-r", "/dev/stdin"]
         run_or_refuse(pip(python, *hashed, *options), "".join(pins))
@@ -256,10 +256,10 @@ def run_or_refuse(command: Sequence[str], stdin: str = "") -> None:
 
 
 def resolve(python: Path, *arguments: str, index: str = "") -> list[Package] | None:
-    """The packages that pip would add; none are downloaded or built for it. None: pip failed, and printed why on
-    stderr.
+    """Return the packages that pip would add, without downloading or building any.
 
-    index: ask this one only, once and not for long, and keep quiet when it does not answer
+    None: pip failed and printed the reason to stderr
+    index: query only this index, once and with a short timeout, and print nothing if it does not answer
     """
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
@@ -289,7 +289,7 @@ def has_nvidia_gpu() -> bool:
 
 
 def with_cpu_torch(python: Path, packages: list[Package]) -> list[Package]:
-    """Return the same packages with torch for the CPU; unchanged if that index does not answer."""
+    """Return the same packages with torch for the CPU, or unchanged if that index does not answer."""
     torch = next(package for package in packages if package.name == "torch")
     resolved = resolve(python, "--no-deps", f"torch=={torch.version}", index=CPU_INDEX)
     if not resolved:
@@ -302,7 +302,7 @@ def with_cpu_torch(python: Path, packages: list[Package]) -> list[Package]:
 
 
 def describe(sizes: Mapping[Package, int | None]) -> str:
-    """Return one line: the number of packages, and the megabytes to download."""
+    """Return one line with the number of packages and the megabytes to download."""
     if not sizes:
         return "to install: jobc itself; all packages that it needs are there"
     total = sum(size or 0 for size in sizes.values())
@@ -322,7 +322,7 @@ def is_big(size: int | None) -> bool:
 
 
 def download_bytes(package: Package) -> int | None:
-    """Size of the file that pip would fetch: 0 if it is on this machine, None if unknown."""
+    """Return the size of the file that pip would download: 0 if it is on this machine, None if unknown."""
     if package.url.startswith("file:"):
         return 0
     request = urllib.request.Request(package.url, method="HEAD", headers={"User-Agent": "jobc-bootstrap"})

@@ -1,6 +1,6 @@
-"""The second half of `make demo`: compile a job, train it on 2 processes, print where everything is.
+"""The second half of `make demo`: compile a job, train it with 2 processes, and print where everything is.
 
-Prints and runs what a user would type. Exit status: the status of the commands, or 1 if the loss did not fall.
+Prints and runs what a user would type. The exit code is that of the commands, or 1 if the loss did not decrease.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main() -> int:
         if status:
             print(f"error: that ended with exit status {status}", file=sys.stderr)
             return status
-    run = max(path for path in RUNS.iterdir() if path.is_dir())  # run ids begin with the time
+    run = max(path for path in RUNS.iterdir() if path.is_dir())  # run IDs begin with the time
     steps = training_steps(run / "metrics" / "rank_00.jsonl")
     first, last = float(str(steps[min(steps)]["loss"])), float(str(steps[max(steps)]["loss"]))
     activate = shlex.quote(str(Path(sys.prefix) / "bin" / "activate"))

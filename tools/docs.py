@@ -1,8 +1,8 @@
 """`make docs`: the generated pages of docs/: keys, environment, codes, engines, jobc ls, placement, glossary, figures.
 
 usage: python tools/docs.py [--check] [PAGE…]
-  --check  write nothing; exit status 1 and the names of stale pages when there are some
-  PAGE     such as keys.md; else all of them, of which placement.md takes half a minute
+  --check  write nothing; if any pages are stale, print their names and exit with 1
+  PAGE     such as keys.md; without it, all pages, of which placement.md takes half a minute
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / ".dev"))  # the jobc of this checkout, whichever is installed
+sys.path.insert(0, str(ROOT / ".dev"))  # this checkout's jobc, whichever one is installed
 
 from pages import codes, engines, environment, figures, glossary, keys, ls, pains, placement  # noqa: E402  # beside this file
 

@@ -1,13 +1,13 @@
 """compiler/launchers/accelerate/engine_tables.json: the keys of accelerate.yaml and deepspeed.json, and their types.
 
-Usage  python tools/engine_tables.py [--check]   (--check writes nothing and exits with 1 if the file is out of date)
-In     the installed accelerate, DeepSpeed and torch (extras `accelerate`, `deepspeed`, `trainer`)
-Out    key -> type, or the keys of a section. Types, joined by " or ": any, bool, int, number, text, scalar, list,
+Usage: python tools/engine_tables.py [--check]   (--check writes nothing and exits with 1 if the file is out of date)
+In:    the installed accelerate, DeepSpeed and torch (extras `accelerate`, `deepspeed`, `trainer`)
+Out:   key -> type, or the keys of a section. Types, joined by " or ": any, bool, int, number, text, scalar, list,
        mapping, auto, each with bounds such as `int>=0`; or words, `a|b`, with ~ in front if their case does not matter
 
-Where DeepSpeed has a pydantic model, the model decides. Where it reads plain dictionaries, it is given one that
-records each key and its default. Parameters of optimizers and schedulers are those of the constructors; the bounds that
-torch checks are found by trying values.
+Where DeepSpeed has a pydantic model, the keys come from the model. Where it reads plain dictionaries, it is passed one
+that records each key and its default. Parameters of optimizers and schedulers come from the constructors; the bounds
+that torch checks are found by trying values.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ MODELS: dict[str, Any] = {  # section of deepspeed.json -> its model
     "weight_quantization": WeightQuantConfig,
     **{name: field.annotation for name, field in DeepSpeedMonitorConfig.model_fields.items()},
 }
-SECRETS = {"comet": "api_key"}  # Comet reads it from COMET_API_KEY; no secret belongs in a file of the artifact
+SECRETS = {"comet": "api_key"}  # Comet reads it from COMET_API_KEY; no secret belongs in an artifact's files
 
 
 # ---- DeepSpeed: pydantic models --------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def is_model(kind: Any) -> bool:
 
 
 def kind_of(annotation: Any) -> Any:
-    """Type of an annotation in the words of the file; "" for what no JSON holds; the keys of a model."""
+    """Return an annotation's type in the file's words, "" for what JSON cannot hold; for a model, its keys."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if is_model(annotation):
         return model_keys(annotation)
@@ -187,11 +187,11 @@ class Recorder(dict[str, Any]):
             return "mapping"
         if default is None or default == "auto":
             return "any"
-        kind = kind_of(type(default))  # which nothing checks: a number need not be whole, and 2 is true
+        kind = kind_of(type(default))  # nothing checks it: a number need not be whole, and 2 is true
         return {"int": "number", "bool": "bool or number"}.get(kind, kind)
 
 
-READ: Table = {  # sections that must be there to be read
+READ: Table = {  # sections that must exist to be read
     "train_micro_batch_size_per_gpu": 2,
     "checkpoint": {"writer": {"type": "FAST"}, "parallel_write": {}},
     "expert_parallel": {"enabled": False},
@@ -247,11 +247,11 @@ def removed_keys() -> dict[str, str]:
 
 # ---- DeepSpeed: optimizers and schedulers ----------------------------------------------------------------------------
 
-POINTS = (-1.0, -1e-9, 0.0, 1e-9, 0.5, 1 - 1e-9, 1.0, 1 + 1e-9, 2.0)  # where a bound may lie, and just beside it
+POINTS = (-1.0, -1e-9, 0.0, 1e-9, 0.5, 1 - 1e-9, 1.0, 1 + 1e-9, 2.0)  # where a bound may be, and just beside it
 
 
 def parameters(of: Any, *leave_out: str) -> Table:
-    """Keyword -> type, of a constructor."""
+    """Return keyword -> type for a constructor."""
     declared = inspect.signature(of).parameters.values()
     hints = typing.get_type_hints(vars(of)["__init__"], localns=vars(collections.abc))
     skipped = {"self", "params", "model_params", "optimizer", "defaults", *leave_out}
@@ -283,7 +283,7 @@ def torch_optimizers() -> dict[str, Table]:
 
 
 def bounded(optimizer: Any) -> Table:
-    """parameters() of an optimizer of torch, with the bounds that its constructor checks."""
+    """Return the parameters() of a torch optimizer, with the bounds that its constructor checks."""
 
     def works(name: str, value: float) -> bool:
         try:
@@ -312,20 +312,20 @@ def bounds_of(works: Callable[[float], bool]) -> str:
 
 
 def either(*tables: Table) -> Table:
-    """The keys of all; a type that two of them give differently is any."""
+    """Return the keys of all tables; if two tables disagree about a type, it is `any`."""
     names = dict.fromkeys(name for table in tables for name in table)
     kinds = {name: {table[name] for table in tables if name in table} for name in names}
     return {name: type_names.pop() if len(type_names) == 1 else "any" for name, type_names in kinds.items()}
 
 
 def optimizers() -> dict[str, Table]:
-    """Name -> params. DeepSpeed's own have small letters; `adam torch_adam` is Adam and AdamW with torch_adam."""
+    """Return name -> params. DeepSpeed's own are in lower case; `adam torch_adam` is Adam and AdamW with torch_adam."""
     chosen = {"torch_adam": "bool", "adam_w_mode": "bool", "fp32_optimizer_states": "bool"}  # read by the engine
     rejected = ("max_grad_norm", "adamw_mode")  # by DeepSpeedEngine._configure_basic_optimizer
     fused = {**either(parameters(DeepSpeedCPUAdam, *rejected), parameters(FusedAdam, *rejected)), **chosen}
     plain = {**bounded(torch.optim.AdamW), **chosen}
     muon = dict.fromkeys((*DeepSpeedEngine._MUON_HALF_KEYS, "muon_lr", "adam_lr"), "number") | {"ns_method": "text"}
-    mup = {"decoupled_wd": "bool"}  # mup/optim.py 1.0.0, the rest goes to torch's
+    mup = {"decoupled_wd": "bool"}  # mup/optim.py 1.0.0; the rest is passed to torch's
     deepspeed = {
         "adam": fused,
         "adamw": fused,
@@ -333,7 +333,7 @@ def optimizers() -> dict[str, Table]:
         "adagrad": either(parameters(DeepSpeedCPUAdagrad), parameters(torch.optim.Adagrad)),
         "lamb": parameters(FusedLamb, *rejected),
         "lion": either(parameters(DeepSpeedCPULion), parameters(FusedLion)),
-        "muon": {**either(fused, plain), **muon},  # it drops the keys that it does not know
+        "muon": {**either(fused, plain), **muon},  # it drops unknown keys
         "muadam": {**bounded(torch.optim.Adam), **mup},
         "muadamw": {**bounded(torch.optim.AdamW), **mup},
         "musgd": {**bounded(torch.optim.SGD), **mup},
@@ -360,7 +360,7 @@ def schedulers() -> dict[str, Table]:
 
 
 def scheduler(of: Any) -> Table:
-    """parameters() of a scheduler. A rate may be a list, one for each group; some words may be anything."""
+    """Return the parameters() of a scheduler. A rate may be a list, one per group; some words may be anything."""
     accepted = inspect.signature(of).parameters
     needed = {name: value for name, value in NEEDED.items() if name in accepted}
 
@@ -381,7 +381,7 @@ def scheduler(of: Any) -> Table:
 
 # ---- accelerate ------------------------------------------------------------------------------------------------------
 
-# Sections whose keys may have this in front or not (accelerate, commands/launch.py, _validate_launch_command).
+# Sections whose keys may or may not have this prefix (accelerate, commands/launch.py, _validate_launch_command).
 PREFIXES = {"fsdp_config": "fsdp_", "fp8_config": "fp8_", "dynamo_config": "dynamo_"}
 
 
@@ -406,10 +406,10 @@ def accelerate_keys() -> Table:
 
 
 def flag_kind(flag: Any) -> str:
-    """Type of an option of `accelerate launch`, as the YAML may have it: nothing converts or checks it."""
+    """Return the type of an `accelerate launch` option as the YAML may contain it: nothing converts or checks it."""
     if flag.nargs == 0 or flag.type is bool or getattr(flag.type, "__name__", "") == "str_to_bool":
         return "bool"
-    if flag.choices and flag.dest.startswith("fp8_"):  # checked by the recipes of accelerate/utils/dataclasses.py
+    if flag.choices and flag.dest.startswith("fp8_"):  # checked by the recipes in accelerate/utils/dataclasses.py
         return any_case(flag.choices)
     if flag.type in (int, float):
         return "number"
@@ -420,7 +420,7 @@ def flag_kind(flag: Any) -> str:
 
 
 def made() -> str:
-    """The text of the file."""
+    """Return the file's text."""
     old = {precision_config.BFLOAT16_OLD: precision_config.BFLOAT16}
     document = {
         "versions": {name: version(name).partition("+")[0] for name in ("accelerate", "deepspeed", "torch")},

@@ -1,9 +1,9 @@
-"""backends/_shared/kubernetes_fields.json: what fields pods, Jobs, Services, JobSets and TrainJobs have, in few words.
+"""backends/_shared/kubernetes_fields.json: the fields of pods, Jobs, Services, JobSets and TrainJobs, in compact form.
 
-Usage  python tools/kubernetes_fields.py
-In     the strict schemas of kubernetes-validate, VERSION, and the models of kubeflow-trainer-api (extra `dev`), which
-       are those of JobSet as well; words of text fields, which both lack: ENUMS
-Out    definition -> field -> shape: a definition, a type, [shape of items], {"*": shape of values}, or the words `A|B`
+Usage: python tools/kubernetes_fields.py
+In:    the strict schemas of kubernetes-validate, VERSION, and the models of kubeflow-trainer-api (extra `dev`), which
+       also cover JobSet; the words that text fields accept, which both lack, are in ENUMS
+Out:   definition -> field -> shape: a definition, a type, [shape of items], {"*": shape of values}, or the words `A|B`
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ ENUMS = {  # Kubernetes API reference 1.37; JobSet 0.12, api/jobset/v1alpha2/job
 
 
 def custom_definitions() -> dict[str, Any]:
-    """Class name -> JSON schema, of what Kubernetes itself does not have."""
+    """Return class name -> JSON schema for definitions that Kubernetes itself does not have."""
     schemas: dict[str, Any] = {}
     for model in CUSTOM:
         schema = model.model_json_schema(by_alias=True)
@@ -72,7 +72,7 @@ def custom_definitions() -> dict[str, Any]:
 
 
 def made() -> str:
-    """The text of the file."""
+    """Return the file's text."""
     folder = files("kubernetes_validate") / "kubernetes-json-schema" / f"v{VERSION}-local-strict"
     schemas: dict[str, Any] = json.loads((folder / "_definitions.json").read_text())["$defs"]
     entries: dict[str, Any] = {}
@@ -83,7 +83,7 @@ def made() -> str:
     def define(name: str) -> str:
         short = name.rpartition(".")[2]
         if short not in entries:
-            entries[short] = None  # it may hold itself
+            entries[short] = None  # it may contain itself
             fields = schemas[name].get("properties")
             entries[short] = {key: shape(inner) for key, inner in fields.items()} if fields else shape(schemas[name])
         return short
@@ -92,7 +92,7 @@ def made() -> str:
         if "$ref" in schema:
             name = schema["$ref"].rpartition("/")[2]
             return name if name in custom else define(by_class.get(name, name))
-        if "anyOf" in schema:  # of a model: it, or null
+        if "anyOf" in schema:  # in a model: this type, or null
             (schema,) = (kind for kind in schema["anyOf"] if kind != {"type": "null"})
             return shape(schema)
         kinds = schema.get("type", "any")

@@ -63,14 +63,14 @@ DOCSTRING_STARTS = re.compile(r"(?:Of|As|What|Whether|Those|The same)\b")
 
 
 def findings(line: str) -> Iterator[tuple[str, str]]:
-    """Phrase and advice for each finding in one line of text."""
+    """Yield the phrase and the advice for each finding in one line of text."""
     for pattern, advice in PHRASES:
         for match in re.finditer(pattern, line, re.IGNORECASE):
             yield match[0], advice
 
 
 def page_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a Markdown page, without fenced blocks and code spans."""
+    """Yield the numbered lines of a Markdown page, without fenced blocks and code spans."""
     fence = ""
     for number, line in enumerate(text.splitlines(), start=1):
         mark = re.match(r"`{3,}", line)
@@ -81,7 +81,7 @@ def page_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def docstrings(text: str) -> Iterator[tuple[int, str]]:
-    """First line number and text of each docstring of a module."""
+    """Yield the first line number and the text of each docstring in a module."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             docstring = ast.get_docstring(node)
@@ -90,7 +90,7 @@ def docstrings(text: str) -> Iterator[tuple[int, str]]:
 
 
 def messages(text: str) -> Iterator[tuple[int, str]]:
-    """Line number and text of each string of three or more words, without placeholders and docstrings."""
+    """Yield the line number and text of each string of three or more words, without placeholders and docstrings."""
     tree = ast.parse(text)
     skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -107,7 +107,7 @@ def messages(text: str) -> Iterator[tuple[int, str]]:
 
 
 def check(file: Path) -> Iterator[str]:
-    """One line of output for each finding in a file."""
+    """Yield one line of output for each finding in a file."""
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".md":
         for number, line in page_lines(text):

@@ -1,11 +1,11 @@
 """Draw sentences of the documentation by seed, for a reader who judges whether a native engineer would write them.
 
 usage: python tools/sentences.py SEED [COUNT]
-  SEED   the same seed draws the same sentences, as long as the pages stay the same
-  COUNT  50 without it
+  SEED   the same seed draws the same sentences, as long as the pages do not change
+  COUNT  default: 50
 
-Pages: README.md, CONTRIBUTING.md, docs/ without the pages of codes, decisions and proof, and the READMEs of backends.
-Prints FILE: SENTENCE, one a line. Rows of tables with five or more words count as sentences.
+Pages: README.md, CONTRIBUTING.md, docs/ without the pages of codes, decisions and proof, and the backends' READMEs.
+Prints one FILE: SENTENCE per line. Table rows with five or more words count as sentences.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ END = r"(?<=[.:;!?])\s+(?=[A-Z`*\[])"
 
 
 def sentences(page: Path) -> Iterator[str]:
-    """Sentences of five words or more, outside fenced blocks; links and code do not count."""
+    """Yield sentences of five words or more, outside fenced blocks; links and code do not count."""
     text = page.read_text(encoding="utf-8")
     text = re.sub(r"^(```+)\w*\n.*?^\1$|<!--.*?-->", "", text, flags=re.DOTALL | re.MULTILINE)
     for paragraph in re.split(r"\n\s*\n|\n(?=[|#]|\s*- |    \S)", text):

@@ -1,9 +1,9 @@
-"""MkDocs hooks: build the documentation site from all pages of the repository, with llms.txt and the pages as text.
+"""MkDocs hooks: build the documentation site from all of the repository's pages, with llms.txt and the pages as text.
 
 usage: mkdocs build   (mkdocs.yml names this file; `make site`)
 
-Adds README.md, CONTRIBUTING.md and the README of each backend to the pages of docs/, points links at the pages of the
-site, and replaces a link to any other file of the repository by its path. Writes site/llms.txt and, next to each page
+Adds README.md, CONTRIBUTING.md and each backend's README to the pages in docs/, points links at the site's pages, and
+replaces a link to any other file in the repository by the file's path. Writes site/llms.txt and, next to each page
 X.html, its Markdown X.md.
 """
 
@@ -23,15 +23,15 @@ ROOT = Path(__file__).resolve().parents[1]
 CODE_PAGE = re.compile(r"(?:compiler/diagnostics|backends/\w+)/codes/(JC\d{4})\.md")
 LINK = re.compile(r"\[(?P<text>[^]\n]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
 LLMS = "llms.txt"
-# Weight of a page in the search: the page that answers a question comes before records and long tables.
+# A page's weight in the search: a page that answers a question comes before records and long tables.
 BOOST = {"troubleshooting.md": 4.0, "decisions/": 0.2, "codes": 0.5, "pains.md": 0.4, "engines.md": 0.3, "proof/": 0.5}
 
-_navigation: list[Navigation] = []  # MkDocs passes the navigation to one event only
+_navigation: list[Navigation] = []  # MkDocs passes the navigation to only one event
 _texts: dict[str, tuple[str, str]] = {}  # source path of a page -> its title and its Markdown
 
 
 def added_pages() -> dict[str, str]:
-    """Path in the site -> path in the repository, of the pages outside docs/."""
+    """Return path in the site -> path in the repository, for the pages outside docs/."""
     backends = {f"backends/{file.parent.name}.md": file for file in sorted(ROOT.glob("backends/*/README.md"))}
     pages = {"index.md": ROOT / "README.md", "contributing.md": ROOT / "CONTRIBUTING.md", **backends}
     return {name: file.relative_to(ROOT).as_posix() for name, file in pages.items()}
@@ -51,7 +51,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     text = site_markdown(markdown, page.file.src_uri)
-    if page.parent is None:  # a tab of one page: its width is better used by the text
+    if page.parent is None:  # a tab with one page: the text makes better use of the width
         page.meta["hide"] = ["navigation"]
     boosts = [factor for start, factor in BOOST.items() if page.file.src_uri.startswith(start)]
     page.meta["search"] = {"boost": boosts[0] if boosts else 1.0}
@@ -69,7 +69,7 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 
 def site_markdown(markdown: str, name: str) -> str:
-    """The Markdown of page `name` with the links of the site. Fenced blocks are not changed."""
+    """Return the Markdown of page `name` with the site's links. Fenced blocks are not changed."""
     lines, fence = [], ""
     for line in markdown.split("\n"):
         mark = re.match(r"\s*(`{3,})", line)
@@ -77,14 +77,14 @@ def site_markdown(markdown: str, name: str) -> str:
             fence = "" if fence else mark[1]
         elif not fence:
             line = LINK.sub(lambda match: site_link(match, name), line)
-            if line.startswith("|"):  # GitHub needs the backslash in code, Python-Markdown shows it
+            if line.startswith("|"):  # GitHub needs the backslash in code; Python-Markdown prints it
                 line = re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", "|"), line)
         lines.append(line)
     return "\n".join(lines)
 
 
 def site_link(match: re.Match[str], name: str) -> str:
-    """One link of page `name`: to a page of the site, or the path of the file as code."""
+    """Return one link of page `name`: to a page of the site, or the file's path as code."""
     target, anchor = match["target"], match["anchor"] or ""
     if not target or re.match(r"\w+:", target):
         return match[0]
@@ -98,12 +98,12 @@ def site_link(match: re.Match[str], name: str) -> str:
     elif path.startswith("docs/"):
         page = path.removeprefix("docs/")
     if page is None:
-        return f"`{path}`" if (ROOT / path).exists() else match[0]  # MkDocs reports a link that leads nowhere
+        return f"`{path}`" if (ROOT / path).exists() else match[0]  # MkDocs reports broken links
     return f"[{match['text']}]({posixpath.relpath(page, posixpath.dirname(name) or '.')}{anchor})"
 
 
 def llms_lines(config: MkDocsConfig, nav: Navigation) -> Iterator[str]:
-    """The lines of llms.txt: a title, a summary, and one line for each page with its Markdown file."""
+    """Yield the lines of llms.txt: a title, a summary, and one line for each page with its Markdown file."""
     yield f"# {config.site_name}"
     yield ""
     yield f"> {config.site_description}"
@@ -131,7 +131,7 @@ def pages_of(item: object) -> Iterator[Page]:
 
 
 def summary(text: str) -> str:
-    """First sentence of a page, without links and emphasis."""
+    """Return a page's first sentence, without links and emphasis."""
     paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
     prose = next((p for p in paragraphs if not re.match(r"#|<!--|\||`{3}|-{3}|- ", p)), "")
     plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", prose).replace("**", "").replace("*", "")

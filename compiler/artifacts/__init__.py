@@ -1,1 +1,1 @@
-"""Compare two existing artifacts, normalize them for comparison, and compile an artifact again."""
+"""Compare two existing artifacts, normalize files for comparison, and compile an artifact again."""

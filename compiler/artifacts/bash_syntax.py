@@ -1,7 +1,7 @@
-"""Use bash as a parser: check and print the syntax of a script without running any of it.
+"""Use bash as a parser: check and print a script's syntax without running any of it.
 
-In   the text of a script, possibly hostile
-Out  whether bash can parse it, and its commands in bash's own layout
+In:  a script's text, possibly hostile
+Out: whether bash can parse it, and its commands in bash's own layout
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def parses(script: str) -> bool:
 
 
 def statements(script: str) -> list[str] | None:
-    """Return the commands of a script as `declare -f` prints them, without comments; None if bash cannot parse it.
+    """Return a script's commands as `declare -f` prints them, without comments; None if bash cannot parse it.
 
     The script becomes the body of a function that is printed and never called. It must be complete, so that no `}` in
     it can end that body.

@@ -1,8 +1,9 @@
 """Compare two artifacts: first their meaning, then their records, then their files.
 
-In   two mappings of path -> text, from compiled or written directories; the records are in .jobc/job.json
-Out  Comparison
-Differences that readers of a file ignore, such as comments and key order, do not count (normalize.py).
+In:  two mappings of path -> text, from compiled or written directories; the records are in .jobc/job.json
+Out: Comparison
+
+Differences that the program reading a file ignores, such as comments and key order, do not count (normalize.py).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .normalize import normalized_lines
 
 
 class Absent(Enum):
-    """Marker for a key that one side does not have; null is a value."""
+    """Marker for a key that only the other side has. It is not null, because null is a value."""
 
     ABSENT = "(not there)"
 
@@ -29,12 +30,12 @@ ABSENT = Absent.ABSENT
 
 
 class DamagedRecord(ValueError):
-    """Raised for a record of an artifact that is missing or has an invalid format."""
+    """Raised when an artifact's record is missing or malformed."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A key whose value differs. Values are JSON-able, or ABSENT."""
+    """A key whose value differs. Values can be written as JSON, or are ABSENT."""
 
     key: str
     before: Any
@@ -52,7 +53,7 @@ class FileChange:
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison. name: for people; files: path -> text of every file; executable, links: paths."""
+    """One side of a comparison. name: for people; files: path -> text of each file; executable, links: paths."""
 
     name: str
     files: Mapping[str, str]
@@ -62,7 +63,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Result of compare(). meaning: leaves of the plan; spec: keys of the job; breaks_resume: changed keys that
+    """Result of compare(). meaning: the plan's leaves; spec: the job's keys; breaks_resume: changed keys that
     prevent one run from resuming the other (D10).
     """
 
@@ -104,13 +105,13 @@ def _has_below(key: str, changes: list[Change]) -> bool:
 
 
 def _spec(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of the job; derived values are null."""
+    """Return the job's keys; derived values are null."""
     backend = read_record(job, "plan").get("backend.name")
     return {**read_record(job, "identity"), **read_record(job, "spec"), "backend": backend}
 
 
 def _job(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return the job.json of an artifact. Raises DamagedRecord."""
+    """Return an artifact's job.json. Raises DamagedRecord."""
     if JOB not in files:
         raise DamagedRecord(f"{JOB} is missing")
     try:
@@ -120,7 +121,7 @@ def _job(files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_record(job: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the values in a record of a job.json by key. name: identity, spec or plan. Raises DamagedRecord."""
+    """Return the values in one of job.json's records by key. name: identity, spec or plan. Raises DamagedRecord."""
     if name not in job:
         raise DamagedRecord(f"{JOB} has no {name}")
     try:
@@ -132,7 +133,7 @@ def read_record(job: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def without_records(files: Mapping[str, str]) -> dict[str, str]:
-    """Return the files without those in .jobc/, which describe the others."""
+    """Return the files outside .jobc/. Those inside only describe the others."""
     return {path: text for path, text in files.items() if not path.startswith(".jobc/")}
 
 

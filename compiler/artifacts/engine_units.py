@@ -1,8 +1,8 @@
-"""Parse durations and sizes of Slurm, and quantities of Kubernetes.
+"""Parse Slurm durations and sizes, and Kubernetes quantities.
 
-In   text such as `0-02:00:00`, `64G` and `204800Mi`
-Out  seconds, bytes, a number; ValueError for invalid text
-Source  sbatch manual of Slurm 25.11, --time and --mem; Kubernetes, the type Quantity
+In:  text such as `0-02:00:00`, `64G` and `204800Mi`
+Out: seconds, bytes, a number; ValueError for invalid text
+Source: sbatch manual, Slurm 25.11, --time and --mem; Kubernetes, type Quantity
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _UNITS = {
 
 
 def slurm_bytes(text: str) -> int:
-    """Return the bytes of a `--mem` value; without a unit it is in MiB."""
+    """Return a `--mem` value in bytes. A number without a unit is in MiB."""
     power = "KMGT".index(text[-1]) + 1 if text[-1:] in (*"KMGT",) else 2
     return int(text.rstrip("KMGT")) << 10 * power
 
 
 def slurm_seconds(text: str) -> int:
-    """Return the seconds of a `--time` value: D-HH:MM:SS, HH:MM:SS, MM:SS, or minutes without a colon."""
+    """Return a `--time` value in seconds: D-HH:MM:SS, HH:MM:SS, MM:SS, or minutes without a colon."""
     days, _, clock = text.rpartition("-")
     numbers = [int(part) for part in clock.split(":")]
     if days:

@@ -1,9 +1,10 @@
-"""Normalize a file to lines, so that two files of one path with the same lines mean the same to their reader.
+"""Normalize a file to lines. Two versions of a file with the same lines mean the same to the program that reads them.
 
-In   the path of a file, and its text
-Out  the leaves of data, the statements of Python, bash's layout of a script; the unchanged lines of any other file
-Removed are comments, the order of keys, insignificant spaces, and the unit of an amount, such as 200Gi and
-204800Mi; in scripts also the quotes of assigned values.
+In:  a file's path and text
+Out: the leaves of data, Python statements, or a script in bash's layout; any other file's lines, unchanged
+
+Comments, key order and insignificant spaces are removed, and amounts converted to one unit, so that 200Gi equals
+204800Mi. In scripts, the quotes around assigned values are also removed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .bash_syntax import parses, statements
 from .engine_units import quantity, slurm_bytes, slurm_seconds
 
 MOST_LEAVES = 200_000
-_HEAD = re.compile(r"(?:(?:#.*|[^\S\n]*)\n)*")  # lines of a script before its first command
+_HEAD = re.compile(r"(?:(?:#.*|[^\S\n]*)\n)*")  # a script's lines before its first command
 
 
 def normalized_lines(path: str, text: str) -> list[str] | None:
@@ -53,7 +54,7 @@ def _few(lines: Iterator[str]) -> list[str]:
 
 
 def _directives(script: str) -> list[str]:
-    """Return the comments before the first command that programs read: `#!` in line 1, and others like #SBATCH."""
+    """Return the comments before the first command that other programs read: `#!` in line 1, and those like #SBATCH."""
     head = _HEAD.match(script)
     lines = head[0].split("\n") if head else []
     return [_directive(s) for index, s in enumerate(lines) if re.match(r"#!" if index == 0 else r"#[^\s#!]", s)]
@@ -71,7 +72,7 @@ def _directive(line: str) -> str:
 
 
 def _plain_values(lines: list[str]) -> list[str]:
-    """Return the lines with `A="b c";` as `A='b c';` where the value is plain text, as bash splits no words there."""
+    """Return the lines with `A="b c";` as `A='b c';` where the value is plain text, which bash does not split."""
     out, checks = list(lines), 0
     for number, line in enumerate(lines):
         match = _VALUE.fullmatch(line)
@@ -84,15 +85,15 @@ def _plain_values(lines: list[str]) -> list[str]:
     return out
 
 
-_MOST_CHECKS = 200  # runs of bash for one file, 2 ms each; further values are compared with their quotes
-# An assignment of one plain text in any quotes, and the end of the statement.
+_MOST_CHECKS = 200  # bash runs per file, 2 ms each; any further values are compared with their quotes
+# An assignment of plain text in any quotes, up to the end of the statement.
 _VALUE = re.compile(
     r"(\s*(?:export |local |readonly )?[A-Za-z_]\w*=)(?:'([^'\n]*)'|\"([^\"$`\\\n]*)\"|([\w./:@%+,-]*))(;?)"
 )
 
 
 def _is_code(lines: list[str], number: int) -> bool:
-    """Return whether a line is code, not part of a multi-line string: in code an added `)` is a syntax error."""
+    """Return whether a line is code, not part of a multi-line string: in code, adding a `)` is a syntax error."""
     return not parses("\n".join([*lines[:number], ")", *lines[number + 1 :]]))
 
 

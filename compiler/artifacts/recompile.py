@@ -1,7 +1,7 @@
 """Compile an artifact directory again from the arguments in its job.json, and report how its inputs have changed.
 
-In   an artifact directory, the user's config folders in their current state
-Out  Recompiled: the files and their source map; Drift: the differences, None if the inputs give the same files
+In:  an artifact directory, and the user's config folders in their current state
+Out: Recompiled: the files and their source map; Drift: the differences, None if the inputs give the same files
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .diff import Comparison, DamagedRecord, Side, compare
 
 @dataclass(frozen=True)
 class Recompiled:
-    """Result of recompile(). texts: path -> text of every file."""
+    """Result of recompile(). texts: path -> text of each file."""
 
     source_map: SourceMap
     texts: Mapping[str, str]
@@ -45,7 +45,7 @@ class Drift:
 
     causes:  sentences: changed input files, versions of jobc and of the backend's package
     refused: diagnostics if the job no longer compiles; then all fields below are empty
-    files:   paths that would be written differently, without .jobc/; library: whether jobctl would
+    files:   paths outside .jobc/ that would be written differently; library: whether jobctl would
     found:   differences in meaning; None if the artifact's record of it was edited by hand
     elsewhere: inputs that are not on this machine; then nothing was recompiled, and only the causes are known
     """
@@ -59,11 +59,11 @@ class Drift:
 
 
 class InputsMissing(Exception):
-    """Raised if input files are not on this machine, or job.json has no compile request. Text: the reason."""
+    """Raised if input files are not on this machine, or job.json has no compile request. Its text is the reason."""
 
 
 def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recompiled:
-    """Compile a directory again. Raises NotHere; CompileError as in read_job(), or if the job does not compile."""
+    """Compile a directory again. Raises InputsMissing; CompileError as in read_job(), or if the compile fails."""
     written = read_job(folder)
     request = read_recorded_request(folder, config_dirs)
     if elsewhere := _elsewhere(written, folder, config_dirs):
@@ -78,9 +78,9 @@ def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recomp
 
 
 def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drift | None, Recompiled | None]:
-    """Return the drift of a directory (None without differences) and its recompile (None if that fails).
+    """Return a directory's drift (None without differences) and its recompile (None if that fails).
 
-    Raises NotHere, and CompileError as in read_job().
+    Raises InputsMissing, and CompileError as in read_job().
     """
     written, folders = read_job(folder), dict(config_dirs)
     try:
@@ -110,7 +110,7 @@ def is_sweep(job: Mapping[str, Any]) -> bool:
 
 
 def read_recorded_request(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Request:
-    """Return the compile request that job.json records. Raises NotHere, and CompileError as in read_job()."""
+    """Return the compile request recorded in job.json. Raises InputsMissing, and CompileError as in read_job()."""
     written = read_job(folder)
     if "request" not in written:
         raise InputsMissing("an earlier version of jobc wrote it and did not record the sweep's command line")

@@ -1,7 +1,7 @@
 """Compare what a plan requests with what a backend honours, so that nothing is ignored silently.
 
-A must that the backend does not honour is an error with alternatives; a wish is a note.
-Also here: the generic scope check of runtime variables.
+A must that the backend does not honour is an error that lists alternatives; such a wish is a note. This file also
+contains the generic scope check of runtime variables.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ..spec.type_hints import choices, type_at
 def container_of_engine(spec: JobSpec, backend: Backend, is_chosen: bool) -> tuple[JobSpec, list[Diagnostic]]:
     """Return the spec with container=pod if the backend runs images itself; JC4517 if that replaces a runtime.
 
-    So one job can use `container=apptainer`, or only an image, on machines and run the same image in pods. Options of
-    the runtime, container.options, are kept and rejected by check_honours.
+    One job can thus use `container=apptainer`, or only set an image, on machines and run the same image in pods. The
+    runtime's options (container.options) are kept, and check_honours rejects them.
     is_chosen: the job sets `container` itself, even to `none`
     """
     named = spec.container.kind
@@ -44,7 +44,7 @@ def container_of_engine(spec: JobSpec, backend: Backend, is_chosen: bool) -> tup
 
 
 def runs_pods(backend: Backend) -> bool:
-    """Return whether the engine runs an image by itself, and in no other container."""
+    """Return whether the engine runs the image itself and supports no other kind of container."""
     return backend.honours.get("container.kind") == ("pod",)
 
 
@@ -87,12 +87,12 @@ def run_storage_of_engine(spec: JobSpec, backend: Backend, options: Any) -> tupl
 
 
 def honoured(backend: Backend, key: str) -> tuple[str, ...]:
-    """Return the supported values of a plan key, or of its family `section.*`: ANY for all, () for none."""
+    """Return a plan key's supported values, or those of its family `section.*`: ANY for all, () for none."""
     return backend.honours.get(key) or backend.honours.get(f"{key.split('.')[0]}.*", ())
 
 
 def unsupported_values(backend: Backend, demand: BackendRequirement) -> tuple[Any, ...]:
-    """Return the part of a demand's value, or of its values, that a backend does not honour."""
+    """Return those of a demand's values that a backend does not honour."""
     supported = honoured(backend, demand.key)
     values = demand.value if isinstance(demand.value, tuple) else (demand.value,)
     return () if supported == ANY else tuple(value for value in values if value not in supported)
@@ -116,7 +116,7 @@ def ignored_settings(
 ) -> list[IgnoredSetting]:
     """Return the required demands, and the optional ones set outside jobc's defaults, that the backend does not honour.
 
-    table: plan key -> spec keys; values: the leaves of the spec
+    table: plan key -> spec keys; values: the spec's leaves
     """
     ignored = []
     for demand in backend_requirements(plan):
@@ -145,7 +145,7 @@ def settings_ignored_with_note(
 
 
 def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, SpecValue]) -> list[str]:
-    """Return the spec keys with one of the words: `code.kind`, or `secrets.TOKEN` for k8s:A/B; else the first key."""
+    """Return the spec keys set to one of the words: `code.kind`, or `secrets.TOKEN` for k8s:A/B; else the first key."""
     matching_keys = [key for key in keys if key in values and str(values[key].value).partition(":")[0] in words]
     return matching_keys or [*keys[:1]] or [""]
 
@@ -228,7 +228,7 @@ def is_in_section(key: str, section: str) -> bool:
 
 
 def _text(key: str, values: Mapping[str, SpecValue]) -> str:
-    """Return the value of a spec key as a user would type it. values: its leaves"""
+    """Return a spec key's value as a user would type it. values: its leaves"""
     if key not in values:
         inner = (f"{name.removeprefix(f'{key}.')}: {value.value}" for name, value in values.items())
         return "{" + ", ".join(inner) + "}"

@@ -1,7 +1,7 @@
 """Site policies: installed packages with their own rules, found through the entry point group `jobc.policies`.
 
 An entry point is an object with a `name` and a function `check(spec, plan)` that yields Diagnostics. Their codes have
-their own prefix, and their pages are in `codes/` next to the module. `Policy` is a ready-made one that only needs
+their own prefix, and their pages are in `codes/` next to the module. `Policy` is a ready-made policy that only needs
 values. A policy that cannot be loaded or run is an error (JC3093), because ignoring it would allow everything.
 """
 
@@ -18,12 +18,12 @@ from ..plugins.registry import find_policies
 from ..spec.job_spec import JobSpec
 from ..spec.value_types import show_duration
 
-_DOCKER = "docker://"  # prefix of Apptainer and Pyxis for docker's image names
+_DOCKER = "docker://"  # prefix that Apptainer and Pyxis use for Docker image names
 
 
 @runtime_checkable
 class PolicyProtocol(Protocol):
-    """Type of a policy entry point."""
+    """The type of a policy entry point."""
 
     name: str
 
@@ -33,12 +33,12 @@ class PolicyProtocol(Protocol):
 
 @dataclass(frozen=True)
 class Policy:
-    """Limits of a site; None or () means no limit.
+    """A site's limits; None or () means no limit.
 
     images:      shell patterns such as `registry.lab.org/*`; a job's image must match one, ignoring `docker://`
     most_time_s: maximum time limit in seconds; a job without a time limit is also rejected
     labels:      names of required labels, such as the team that pays
-    severity:    severity of findings; a warning is shown, and can be allowed by `# jobc: allow`
+    severity:    severity of findings; a warning is printed, and can be allowed by `# jobc: allow`
     rules:       additional rule functions with the signature of check()
     """
 
@@ -69,7 +69,7 @@ class Policy:
             yield Diagnostic("JC3090", title, because, hint, key="image", severity=self.severity)
 
     def _time(self, spec: JobSpec) -> Iterator[Diagnostic]:
-        """Yield JC3091 for a missing or too long time limit."""
+        """Yield JC3091 for a time limit that is missing or too long."""
         if self.most_time_s is not None and (spec.time is None or spec.time > self.most_time_s):
             most = show_duration(self.most_time_s)
             title = (

@@ -1,12 +1,12 @@
 """Filter findings before they are reported: `# jobc: allow NAME because …` in a user's YAML, and --strict.
 
-In   the text of the files that a compile read, and the findings of a stage, with their positions
-Out  the findings, allowed ones marked with the reason; in a CompileError if an error remains
+In:  the text of the files that a compile read, and one stage's findings with their positions
+Out: the findings, with the reason on allowed ones; if an error remains, all of them in a CompileError
 
-A comment allows a code, as a code (JC3011) or a name (taken-port), for the value on its own line, or on the next line
-of the file if it stands alone. Several comments may share a line. The value is everything after a key, including a
-list or several lines. A finding about a mapping can be allowed at any value directly in it. Warnings and notes can be
-allowed, and errors that are guesses (judgment), but not errors that would make the artifact wrong (JC3082).
+A comment gives a code (JC3011) or its name (taken-port). It applies to the value on its own line, or on the file's next
+line if the comment stands alone. Several comments may share a line. The value is everything after a key, including a
+list or several lines. A finding about a mapping can be allowed at any value directly in it. Warnings, notes and errors
+that are guesses (judgment) can be allowed, but not errors that would make the artifact wrong (JC3082).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Allowance:
 
     word: the code or name as written
     code: the code, "" if no code has that name
-    line: line to which it applies; lines: lines of the values there; origin: position of the comment
+    line: line to which it applies; lines: lines of the values there; origin: the comment's position
     """
 
     word: str
@@ -59,7 +59,7 @@ class Allowance:
 
 @dataclass(frozen=True)
 class Levels:
-    """Decides the severity of findings. strict: warnings and notes are errors, unless a comment allows them."""
+    """Sets the severity of findings. strict: warnings and notes become errors unless a comment allows them."""
 
     allowances: tuple[Allowance, ...] = ()
     strict: bool = False
@@ -77,10 +77,10 @@ class Levels:
     ) -> list[Diagnostic]:
         """Return the findings of earlier stages and this one. Raises CompileError with all of them if one is an error.
 
-        last: whether this is the last stage. Earlier stages do not raise for errors that only --strict makes, so that
-        later stages report their findings in the same run.
-        failure: exception of a check. It is raised only if no error is reported, because checks rely on values that
-        other checks reject.
+        last: whether this is the last stage. Earlier stages do not raise for findings that are errors only because of
+        --strict, so that later stages report theirs in the same run.
+        failure: exception raised by a check. It is raised again only if no error is reported, because a check may rely
+        on a value that another check rejects.
         """
         found = list(found)
         judged = [*earlier, *self.judge(found)]
@@ -133,7 +133,7 @@ def _idle(allowance: Allowance) -> Diagnostic:
 
 
 def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
-    """Return the comments of all files. files: `ROOT:PATH` -> text. CompileError JC3080 for invalid comments."""
+    """Return the comments in all files. files: `ROOT:PATH` -> text. CompileError JC3080 for invalid comments."""
     allowances: list[Allowance] = []
     refused: list[Diagnostic] = []
     for location, text in files.items():
@@ -156,7 +156,7 @@ def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
 
 
 def _code(word: str) -> str:
-    """Return the code that `word` is or names: jobc's own if several have the name, "" if none has."""
+    """Return the code that `word` is or names: jobc's own if several codes share the name, "" if none has it."""
     return word if word[0].isupper() else codes_by_name().get(word, ("",))[0]
 
 

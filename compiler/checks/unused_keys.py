@@ -1,7 +1,7 @@
 """Warn about keys for jobc's own trainer when the user's command runs instead and never reads them.
 
-In   the composed tree, the user's command, the key table, the leaves of the spec
-Out  JC2014 for keys that the user set; the unset keys, whose defaults have no effect
+In:  the composed tree, the user's command, the key table, the spec's leaves
+Out: JC2014 for keys that the user set; the unset keys, whose defaults have no effect
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _read_by_trainer_alone(table: KeyTable) -> set[str]:
 
 
 def _chosen(composed: Composed) -> list[str]:
-    """Return the groups for which the command line chose an option."""
+    """Return the groups whose option was chosen on the command line."""
     return list(dict.fromkeys(o.key for o in composed.overrides if o.key in composed.choices))
 
 

@@ -1,4 +1,4 @@
-"""The command line: argv in, exit code out (0 ok, 1 diagnostics, 2 bug in jobc; see diff.py for those of diff).
+"""The command line: argv in, exit code out (0 ok, 1 diagnostics, 2 bug in jobc; diff.py lists those of jobc diff).
 
 The first word without `=` is a command; without one, jobc compiles. Each command is one function in a file of this
 folder. Only these files print; the modules they call return values. Only commands that compose import Hydra.

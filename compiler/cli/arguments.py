@@ -94,7 +94,7 @@ class Arguments:
 
     @property
     def config_dirs(self) -> tuple[tuple[str, Path], ...]:
-        """Return the user's config folders, the first wins: --config-dir, ./jobc, ~/.config/jobc."""
+        """Return the user's config folders; earlier ones win: --config-dir, ./jobc, ~/.config/jobc."""
         home = user_config()
         project = Path("jobc")
         folders = [("input", self.config_dir)] if self.config_dir else []
@@ -145,7 +145,7 @@ def parse(argv: Sequence[str]) -> Arguments:
 
 
 def parse_leniently(argv: Sequence[str]) -> Arguments:
-    """Return the command and format of an unparsable command line, so that the error has the right format."""
+    """Return an unparsable command line's command and format, so that the error has the right format."""
     words = list(argv[: argv.index("--")] if "--" in argv else argv)
     index = _command_at(words)
     command = "compile" if index is None else words[index]
@@ -155,16 +155,17 @@ def parse_leniently(argv: Sequence[str]) -> Arguments:
 
 
 def _command_at(words: Sequence[str]) -> int | None:
-    """Return the index of the command: the first bare word (no option, value or override), if it names a command."""
+    """Return the command's index: the first bare word (no option, value or override), if it names a command."""
     bare = (i for i, word in enumerate(words) if not re.match(r"[-~]|.*=", word) and not _is_value(words, i))
     first = next(bare, None)
     return first if first is not None and words[first] in COMMANDS else None
 
 
 def is_override(word: str) -> bool:
-    """Return whether a word is an override. Directories of a sweep contain `=` as well.
+    """Return whether a word is an override. The names of sweep directories also contain `=`.
 
-    `artifacts/f+seed=1/slurm` has a `+` before the `=`, which no key has. Existing paths (or :LINE of one) are paths.
+    `artifacts/f+seed=1/slurm` has a `+` before the `=`, which no key has. An existing path, with or without :LINE, is
+    never an override.
     """
     return bool(re.match(r"~|\+{0,2}[^+=]*=", word)) and not os.path.exists(re.sub(r":\d+(-\d+)?$", "", word))
 
@@ -322,7 +323,7 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
 
 
 def option_lines() -> list[tuple[str, str]]:
-    """Return (names, help) of every option, for --help."""
+    """Return each option's (names, help), for --help."""
     rows = []
     for action in _parser()._actions:
         if action.option_strings:

@@ -1,4 +1,4 @@
-"""Shell completion: commands, options, keys, groups and their options, valid words of a key.
+"""Shell completion of commands, options, keys, groups and their options, and a key's valid words.
 
 `jobc completion bash` prints a script that calls `jobc _complete` with the words before the cursor.
 """
@@ -48,7 +48,7 @@ def complete_command(arguments: Arguments) -> int:
 
 
 def candidates(line: str) -> list[str]:
-    """Return the completions of the last word of a command line."""
+    """Return the completions of a command line's last word."""
     words = line.split(" ")
     word = words[-1]
     if "--" in words[:-1]:
@@ -94,7 +94,7 @@ def _fields(section: str) -> dict[str, object]:
 
 
 def _types_at(key: str) -> list[object]:
-    """Return the possible types of a key; in `backend` the types from every backend with such an option."""
+    """Return a key's possible types; below `backend`, the types from every backend with such an option."""
     if key.split(".")[0] != "backend":
         return [type_at(JobSpec, key) if key else JobSpec]
     below = key.partition(".")[2]
@@ -106,7 +106,7 @@ def _members(hint: object) -> tuple[object, ...]:
 
 
 def _options(name: str) -> type | None:
-    """Return the options of a backend; None if it cannot be imported."""
+    """Return a backend's options; None if it cannot be imported."""
     try:
         return find_plugins()[name].load().Options
     except CompileError:

@@ -1,7 +1,7 @@
 """jobc diff: compare two jobs, artifacts or runs. Exit codes as in diff(1): 0 the same, 1 different, 2 error.
 
 jobc diff DIR DIR               two artifact directories, or two run folders
-jobc diff DIR:0 DIR:3           points 0 and 3 of a sweep's directory; DIR:N may stand wherever DIR may
+jobc diff DIR:0 DIR:3           points 0 and 3 of a sweep directory; DIR:N works wherever DIR does
 jobc diff DIR                   the written files and a fresh compile of the same command line
 jobc diff DIR KEY=VALUE …       the written files and a compile of these overrides
 jobc diff KEY=VALUE,VALUE …     the two points of a sweep: nodes=2,4 or backend=slurm,ssh
@@ -86,7 +86,7 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
 
 
 def _of_versus(*sides: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return the sides. Raises CompileError JC1110 for a side that is not either one directory or overrides."""
+    """Return the sides. Raises CompileError JC1110 for a side that is neither one directory nor overrides."""
     for side in sides:
         folders = [word for word in side if not is_override(word)]
         if not side or (folders and len(side) > 1):
@@ -117,7 +117,7 @@ def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:
 
 
 def _now(arguments: Arguments, word: str) -> Side:
-    """Compile the recorded command line of a directory again."""
+    """Compile a directory's recorded command line again."""
     with _opened(word) as folder:
         recorded = read_recorded_request(folder, arguments.config_dirs)
     return _side("the same overrides, compiled now", compile_job(recorded))
@@ -149,7 +149,7 @@ def _opened(word: str) -> Iterator[Path]:
 
 
 def _folder(word: str) -> Path:
-    """Return an artifact directory, or the newest attempt of a run folder. CompileError JC5004 for any other."""
+    """Return an artifact directory, or a run folder's newest attempt. CompileError JC5004 for any other."""
     folder = Path(word)
     if not (folder / JOB).is_file() and (attempts := _attempts(folder)):
         folder = attempts[-1]
@@ -199,7 +199,7 @@ def _text(a: Side, b: Side, found: Comparison) -> list[str]:
 
 
 def document(found: Comparison) -> dict[str, Any]:
-    """Return the diff as JSON; a side without the key has no value."""
+    """Return the diff as JSON; a side that lacks the key has no value."""
     return dataclasses.asdict(found, dict_factory=_without_absent)
 
 

@@ -43,7 +43,7 @@ def _codes(word: str) -> tuple[str, ...]:
 
 
 def backends_command(arguments: Arguments) -> int:
-    """Run jobc backends, which prints one block for each backend."""
+    """Run jobc backends, which prints one block per backend."""
     if arguments.words:
         because = f"it always lists all backends, so {arguments.words[0]} has no effect"
         raise CompileError([Diagnostic("JC1110", "jobc backends takes no arguments", because, "jobc backends")])

@@ -1,10 +1,10 @@
 """Print diagnostics for machines: `--format json`, `sarif` and `github`. diagnostic.py prints text for people.
 
-In   diagnostics, and the folders of the roots in their positions
-Out  one document, sorted by position, deterministic; allowed diagnostics are included and marked
+In:  diagnostics, and the folders of the roots that their positions refer to
+Out: one deterministic document, sorted by position; allowed diagnostics are included and marked
 
-Source SARIF 2.1.0 (OASIS, errata 01); GitHub Actions, "Workflow commands": ::error file=…,line=…,col=…,title=…::text
-       GitHub, "SARIF support for code scanning": a uri is relative to the root of the repository; so is file=
+Source: SARIF 2.1.0 (OASIS, errata 01); GitHub Actions, "Workflow commands": ::error file=…,line=…,col=…,title=…::text
+        GitHub, "SARIF support for code scanning": a uri is relative to the repository root; so is file=
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..diagnostics.origin import COMMAND_LINE, Origin, one_line
 from ..plugins.registry import code_name, code_pages
 from .terminal import json_text
 
-Folders = Mapping[str, Path]  # root of an origin -> its folder
+Folders = Mapping[str, Path]  # an origin's root -> its folder
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
@@ -95,7 +95,7 @@ def _result(d: Diagnostic, rule: int, folders: Folders) -> dict[str, Any]:
 
 
 def _location(d: Diagnostic, folders: Folders) -> dict[str, Any]:
-    """Return a position in a file, or the key or command-line words if it is not in a file."""
+    """Return the position in a file, or else the key or the command-line words."""
     origin = d.origin
     location: dict[str, Any] = {}
     if origin and origin.root != COMMAND_LINE:
@@ -111,7 +111,7 @@ def _location(d: Diagnostic, folders: Folders) -> dict[str, Any]:
 
 
 def as_github(found: Sequence[Diagnostic], folders: Folders) -> str:
-    """Return one workflow command per diagnostic; GitHub shows it at the line of the file."""
+    """Return one workflow command per diagnostic; GitHub displays it at the file's line."""
     return "".join(f"{_annotation(d, folders)}\n" for d in merged(found) if not d.allowed)
 
 

@@ -1,4 +1,4 @@
-"""jobc plan: estimate each size of a job. Writes no file except the plot, if one is requested."""
+"""jobc plan: estimate every size of a job. Writes no file except the plot, if one is requested."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .terminal import put_text
 
 
 def plan_command(arguments: Arguments) -> int:
-    """Print the figures of every point; commas make several with or without -m. --strict makes warnings errors."""
+    """Print every point's figures. Commas separate points with or without -m; --strict turns warnings into errors."""
     if arguments.plot and arguments.plot.suffix not in ENDINGS:
         because = f"the file extension selects the format, and {arguments.plot.suffix or 'none'} is not supported"
         named = arguments.plot.with_suffix(".png") if arguments.plot.name else arguments.plot / "sizes.png"
@@ -49,9 +49,9 @@ def plan_command(arguments: Arguments) -> int:
 
 
 def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[Diagnostic]]:
-    """Return the figures of every point, and the findings of the size rules. Raises CompileError JC2124.
+    """Return every point's figures, and the findings of the size rules. Raises CompileError JC2124.
 
-    Equal step times are scaled from the first point that has them.
+    Points that set the same step time or run are scaled from the first of them.
     """
     labels = _apart([point.spec.point or point.spec.name for point in points])
     paces: dict[tuple[float | None, str | None], Pace | None] = {}
@@ -74,7 +74,7 @@ def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[
 
 
 def _apart(labels: Sequence[str]) -> list[str]:
-    """Return unique labels: repeated ones get a suffix `~2`, because labels are cut to 60 characters."""
+    """Return unique labels: repeated ones get a suffix `~2`, because labels are truncated to 60 characters."""
     apart: dict[str, None] = {}
     for label in labels:
         others = (f"{label}~{number}" for number in itertools.count(2))
@@ -83,7 +83,7 @@ def _apart(labels: Sequence[str]) -> list[str]:
 
 
 def _attempts(one: Planned | Compiled) -> int:
-    """Return the largest number of starts by the engine; 1 if the engine cannot requeue."""
+    """Return the maximum number of times the engine starts the job; 1 if it cannot requeue."""
     backend, options = _backend(one), one.options if isinstance(one, Compiled) else one.typed.options
     starts_again = bool(honoured(backend, "lifecycle.max_requeues"))
     if isinstance(backend, RecoveringBackend):
@@ -104,7 +104,7 @@ def _backend(one: Planned | Compiled) -> Backend:
 def _pace(step_s: float | None, run: str | None, samples: int) -> Pace | None:
     """Return the pace; None if no step time is set. Raises CompileError JC2124 for a run without a measured step.
 
-    samples: per rank and step, for step_s or for a run that does not record it
+    samples: per rank and step, for step_s, or for a run that does not record them
     """
     if step_s is not None or run is None:
         return None if step_s is None else Pace(step_s, samples)

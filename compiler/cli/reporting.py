@@ -15,10 +15,10 @@ from .arguments import Arguments
 from .terminal import put_progress, put_styled, put_text
 
 OK, DIAGNOSTICS, OUR_BUG, INTERRUPTED = 0, 1, 2, 130
-NO_READER = 141  # for run and watch: 128 + SIGPIPE; the exit code of the run is unknown
+NO_READER = 141  # for run and watch: 128 + SIGPIPE; the run's exit code is unknown
 TROUBLE = 2  # for diff, where 1 means that the two differ
 
-_NAMELESS = {  # hints for errors of the operating system without a file name
+_NAMELESS = {  # hints for operating system errors without a file name
     errno.ENOENT: "check that the current directory still exists",
     errno.ENOSPC: "free space on the output's file system, or redirect the output",
 }
@@ -33,7 +33,7 @@ def too_large(error: MemoryError | RecursionError) -> Diagnostic:
 
 
 def of_system(error: OSError | Unreadable) -> Diagnostic:
-    """Return JC1001 for an error of the operating system or an unusable file."""
+    """Return JC1001 for an operating system error or an unusable file."""
     if isinstance(error, Unreadable):
         hint = "remove it, or replace it with a regular file" if not error.missing else "check the name"
         return Diagnostic("JC1001", f"cannot use {error.path}", f"it {error.reason}", hint)

@@ -1,4 +1,4 @@
-"""Commands about runs: run and watch follow one with a live line; the other verbs call the artifact's jobctl.
+"""Commands about runs: run and watch follow a run with a live line; the other verbs call the artifact's jobctl.
 
 The artifact contains everything that a run needs; these commands are only shortcuts.
 """

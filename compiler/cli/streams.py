@@ -1,6 +1,7 @@
-"""Handle output whose reader may exit early, such as `jobc backends | head`: not an error, and errors stay visible.
+"""Handle output whose reader may exit early, as in `jobc backends | head`. This is not an error, and errors stay
+visible.
 
-The command still runs to its end, because its exit code reports its result; further output is discarded.
+The command still runs to completion, because its exit code reports the result; further output is discarded.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class BrokenPipeSafeStream:
 
 @contextmanager
 def ignore_broken_pipes() -> Iterator[None]:
-    """Replace stdout and stderr by streams that ignore a missing reader, also if they were closed."""
+    """Replace stdout and stderr by streams that ignore a missing reader, even if they were closed."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast(TextIO, BrokenPipeSafeStream(stream or StringIO())) for stream in before)
     try:
@@ -58,5 +59,5 @@ def ignore_broken_pipes() -> Iterator[None]:
 
 
 def has_reader(stream: TextIO) -> bool:
-    """Return whether the reader of a stream is still connected, as of the last write or flush."""
+    """Return whether a stream's reader was still connected at the last write or flush."""
     return not isinstance(stream, BrokenPipeSafeStream) or stream.has_reader

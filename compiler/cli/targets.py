@@ -1,6 +1,6 @@
-"""Find the artifact that a command-line word names: its directory, a run folder, a run ID or the name of a job.
+"""Find the artifact that a command-line word names: its directory, a run folder, a run ID or a job name.
 
-Run IDs and names are only looked up among this user's runs, because the jobctl of the run is started.
+Run IDs and names are only looked up among this user's runs, because the run's jobctl is then executed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _newest_copy(folder: Path) -> Path:
 
 
 def _run_called(command: str, word: str) -> Path | None:
-    """Return the run with that ID, or the newest run of the job with that name."""
+    """Return the run with that ID, or the newest run of a job with that name."""
     from ...runtime.verbs.run_list import find_runs
     from .ls import run_roots
 

@@ -1,4 +1,4 @@
-"""Options of the verbs of jobctl. They differ between backends, whose engines define some of them."""
+"""Options of jobctl's verbs. They differ between backends, whose engines define some of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def options_of(verb: str) -> dict[str, str]:
 
 
 def options_with(plugin: Plugin, verb: str) -> dict[str, str]:
-    """Return option -> description of a verb on one backend."""
+    """Return option -> description for a verb on one backend."""
     module: Any = import_module(f"...runtime.verbs.{verb}", __package__)
     return dict(_described(module.parser(_engine(plugin))))
 

@@ -1,6 +1,6 @@
 """jobc verify: check whether an artifact directory is unedited, and whether its inputs still give the same files.
 
-jobc verify DIR …    files edited by hand, with their lines; inputs that have changed since; the digest to quote
+jobc verify DIR …    files edited by hand, with the edited lines; inputs that have changed since; the digest to quote
 `--config-dir FOLDER` as in the compile. Exit code 1 if a file or the inputs differ, or something cannot be read.
 `--format json` prints one document on stdout. Nothing in the directory is run or imported.
 """
@@ -63,7 +63,7 @@ def _removed() -> CompileError:
 
 @dataclass(frozen=True)
 class Verified:
-    """Result for one directory. digest: over its `files` original files; drift: None if its inputs are unchanged.
+    """Result for one directory. digest: of its `files` original files; drift: None if its inputs are unchanged.
 
     unknown: why the inputs were not compared; "" if they were
     again: command that writes the directory again
@@ -118,7 +118,7 @@ class Refused:
 
 
 def _meaning(found: Drift) -> dict[str, Any]:
-    """Return the meaning of the change, as `jobc diff` reports it; null if unknown."""
+    """Return what the change means, as `jobc diff` reports it; null if unknown."""
     from .diff import document
 
     tree = document(found.found) if found.found is not None else {}

@@ -1,6 +1,6 @@
 """Parse the first line of a code's page, `# CODE name: title`, such as `# JC3011 taken-port: a port that …`.
 
-The name of a code is only defined there. `# jobc: allow` comments and `jobc explain` accept it in place of the code.
+A code's name is defined only there. `# jobc: allow` comments and `jobc explain` accept it in place of the code.
 A plugin's page may omit the name (`# CODE: title`).
 """
 

@@ -1,12 +1,12 @@
-"""Diagnostics: code, severity, position, reason and hint of every message.
+"""Diagnostics: every message's code, severity, position, reason and hint.
 
 A user's mistake is a `Diagnostic`, collected and reported together; `CompileError` carries them to the command line.
 Code ranges: JC1xxx reading and types, JC2xxx an inconsistent job, JC30xx a consistent job that would still fail, JC4xxx
 backend, JC5xxx writing and artifacts, JC9xxx bugs in jobc. Plugins use their own prefix.
 
-An error means that the artifact would be wrong, or that a site forbids the job, so nothing suppresses it, unless it
-is a guess (judgment). A warning is about a job that probably fails or wastes GPUs, a note about something ignored;
-both may be allowed (suppressions.py).
+An error means that the artifact would be wrong or that a site forbids the job, so it cannot be suppressed unless it is
+a guess (judgment). A warning means that the job will probably fail or waste GPUs; a note means that something is
+ignored. Both can be allowed (suppressions.py).
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class Diagnostic:
     """One error, warning or note.
 
     title:   what is wrong, lower case, no full stop
-    origin:  position of the value, if one position is to blame
+    origin:  the value's position, if one position is to blame
     key:     the spec key concerned, "" if none
     because: why it cannot work; one sentence
     hint:    what to type instead; it compiles
-    private: the value may be a secret, so the word of the command line is not repeated
-    judgment: an error based on a guess, which the user may allow
+    private: the value may be a secret, so the command-line word is not repeated
+    judgment: an error based on a guess, which the user can allow
     policy:  the site policy that reports it, "" for jobc and backends
-    points:  affected points of a sweep, as typed; () without a sweep
-    otherwise: points with the same problem but other numbers in the text
-    allowed: the reason it is allowed; then it is not counted, and only machine-readable formats show it
+    points:  affected sweep points, as typed; () without a sweep
+    otherwise: points with the same problem but different numbers in the text
+    allowed: why it is allowed; it is then not counted, and only machine-readable formats include it
     """
 
     code: str
@@ -155,7 +155,7 @@ def format_text(
     """Return the text for a terminal, sorted by position, with blank lines between, without allowed diagnostics.
 
     texts: `ROOT:PATH` -> text of the files with positions, for the line and its caret
-    name_of: returns the name to print beside a code, "" for the code alone
+    name_of: returns the name to print next to a code, "" for the code alone
     """
 
     def paint(text: str, style: str) -> str:
@@ -185,6 +185,6 @@ def format_text(
 
 
 def _one_line(text: str) -> str:
-    """Return user text so that it cannot break the line, flood the screen or control the terminal."""
+    """Return user text in a form that cannot break the line, flood the screen or control the terminal."""
     shown = one_line(text)
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 40]} … {shown[-30:]}"

@@ -1,4 +1,4 @@
-"""Source position of a value: `Origin`, and `Text`, the scalar that carries one through Hydra.
+"""A value's source position, `Origin`, and `Text`, the scalar that carries one through Hydra.
 
 `Text` is only used in compose and convert. Later stages use typed values and look up origins by key.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Origin:
-    """One position that a user can open: in a file below a known root, or in a word of the command line.
+    """One position that a user can open: in a file below a known root, or in a command-line word.
 
     root:   `jobc`, `plugin:NAME`, `user`, `project`, `input` (files) or `command line`
     path:   relative to the root, with `/`; for the command line the override as typed
@@ -36,7 +36,7 @@ class Origin:
         return replace(self, line=0, column=0)
 
     def of_key(self, key: str) -> Origin:
-        """Return the position of the key instead of its value; unchanged if the override does not name it."""
+        """Return the position of the key instead of its value; unchanged if the override does not name the key."""
         named = self.path.partition("=")[0].lstrip("+~")
         return replace(self, column=1) if self.root == COMMAND_LINE and f"{named}.".startswith(f"{key}.") else self
 

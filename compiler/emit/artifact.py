@@ -1,6 +1,6 @@
-"""One emitted file with the origin of each line.
+"""One emitted file with each line's origin.
 
-`Artifact` and `LineRange` are frozen from the first release: backends build them, every later tool reads them.
+`Artifact` and `LineRange` are frozen from the first release, because backends build them and all later tools read them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class LineRange:
 class Artifact:
     """One emitted file. path: relative to the artifact directory, with `/`; text: the whole file, ends in a newline.
 
-    binary: bytes of a file that is not text; `text` is then its readable part
+    binary: the bytes of a file that is not text; `text` is then its readable part
     chosen: plan keys that decide whether the backend emits this file, or which file of this name
     """
 

@@ -1,8 +1,8 @@
 """Write an artifact directory atomically, and verify it later.
 
 A new directory is created next to the old one, synced, and exchanged with it in one step (renameat2, Linux 3.15; two
-renames elsewhere), so a crash or a full disk leaves the old one unchanged. Only directories that jobc wrote and nobody
-edited are replaced; `.jobc/job.json` records what jobc wrote.
+renames elsewhere), so a crash or a full disk leaves the old one unchanged. jobc replaces only directories that it wrote
+and nobody has edited; `.jobc/job.json` records what jobc wrote.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .job_json import EARLIER, JOB
 MOST_LINES = 100_000  # lines in a file that is shown or compared line by line
 UNSUMMED = "its digest does not match its checksums"
 DAMAGED = "JC5011"
-LARGEST = 16 * MIB  # bytes in a file of an artifact directory; jobc's own files are smaller than 1 MiB
+LARGEST = 16 * MIB  # bytes per file in an artifact directory; jobc's own files are smaller than 1 MiB
 IGNORED = ("__pycache__",)  # created by running the artifact, not by editing it
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One difference from the checksums of a directory. lines: 1-based, in the current file; () = the whole file."""
+    """One difference from a directory's checksums. lines: 1-based, in the current file; () = the whole file."""
 
     path: str
     kind: str  # changed | missing | added | mode | link | UNSUMMED (for job.json)
@@ -40,12 +40,12 @@ class Edit:
 
 
 def checksums(artifacts: Iterable[Artifact]) -> dict[str, dict[str, Any]]:
-    """Return path -> SHA-256 and executable bit of each file."""
+    """Return path -> each file's SHA-256 and executable bit."""
     return {a.path: {"sha256": hashlib.sha256(a.content).hexdigest(), "executable": a.executable} for a in artifacts}
 
 
 def digest_of(entries: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the digest of an artifact, computed from the checksums of its files."""
+    """Return an artifact's digest, computed from its files' checksums."""
     covered = sorted(entries.items())
     return _sha256("".join(f"{path} {entry['sha256']} {entry['executable']}\n" for path, entry in covered))
 
@@ -53,9 +53,9 @@ def digest_of(entries: Mapping[str, Mapping[str, Any]]) -> str:
 def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> None:
     """Write these files to `target` and keep files that the user added there.
 
-    Raises CompileError and leaves `target` unchanged: JC5001 for a directory, or something in it, that jobc cannot
-    replace; JC5002 for files edited by hand (unless force); JC5003 for errors of the file system (full, read-only,
-    permissions); JC5004 for an artifact of an earlier jobc; JC5011 for a damaged job.json (unless force).
+    Raises CompileError and leaves `target` unchanged: JC5001 if jobc cannot replace the directory or something in it;
+    JC5002 for files edited by hand (unless force); JC5003 for file system errors (full, read-only, permissions); JC5004
+    for an artifact written by an earlier jobc; JC5011 for a damaged job.json (unless force).
     Concurrent compiles wait for each other.
     """
     artifacts = list(artifacts)
@@ -79,7 +79,7 @@ def _make_root(root: Path) -> None:
 
 
 def _write_alone(target: Path, artifacts: Sequence[Artifact], force: bool) -> None:
-    """Do what write() does, with the lock held. Also raises OSError."""
+    """Do what write() does, while the caller holds the lock. Also raises OSError."""
     emitted = {artifact.path: artifact.text for artifact in artifacts}
     foreign_paths = [path for path in _refuse_foreign(target, emitted, force) if path not in emitted]
     _refuse_in_the_way(target, emitted, foreign_paths)
@@ -127,7 +127,7 @@ def read_job(directory: Path) -> dict[str, Any]:
 
 
 def text_of(file: Path) -> str:
-    """Return the text of a file with its line ends. Invalid UTF-8 becomes U+FFFD. Raises Unreadable."""
+    """Return a file's text with its line endings. Invalid UTF-8 becomes U+FFFD. Raises Unreadable."""
     text = read_bytes(file, LARGEST).decode("utf-8", "replace")
     if text.count("\n") > MOST_LINES:
         raise Unreadable(file, f"has more than {MOST_LINES:,} lines")
@@ -172,14 +172,14 @@ def find_edits(directory: Path) -> list[Edit]:
 
 
 def file_digest(file: Path) -> str:
-    """Return the SHA-256 of a file, or "" if it is larger than LARGEST. Raises Unreadable."""
+    """Return a file's SHA-256, or "" if it is larger than LARGEST. Raises Unreadable."""
     if file.stat().st_size > LARGEST:
         return ""
     return hashlib.sha256(read_bytes(file, LARGEST)).hexdigest()
 
 
 def checksum_of_job(file: Path) -> str:
-    """Return the checksum of a job.json, "" for text that jobc does not write. Raises Unreadable."""
+    """Return a job.json's checksum, "" for text that jobc does not write. Raises Unreadable."""
     content = read_bytes(file, LARGEST)
     tree = parsed(file, content)
     is_original = isinstance(tree, dict) and job_json.to_text(tree).encode() == content
@@ -187,7 +187,7 @@ def checksum_of_job(file: Path) -> str:
 
 
 def _changed_settings(file: Path, text: str, checksum: str) -> tuple[int, ...]:
-    """Return the edited lines of a job.json before its seal.
+    """Return the edited lines above the seal of a job.json.
 
     text: what jobc writes there now; checksum: checksum of the original; if `text` has another one, the lines are
     unknown
@@ -306,7 +306,7 @@ def _copy(file: Path, to: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Flush the folder's file system to disk: one syncfs (Linux 2.6.39) takes a tenth of an fsync per file."""
+    """Flush the folder's file system to disk: one syncfs (Linux 2.6.39) takes a tenth as long as an fsync per file."""
     syncfs = getattr(_libc(), "syncfs", None)
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -1,9 +1,9 @@
-"""Check at template compile time that each value is printed with the right filter, so that no value becomes syntax.
+"""When a template is compiled, check that each value is printed with the right filter, so that no value becomes syntax.
 
-In   the syntax tree of a template, from jobc or a plugin
-Out  TemplateSyntaxError for an expression that is printed without a filter, or with one for another context
+In:  a template's syntax tree, from jobc or a plugin
+Out: TemplateSyntaxError for an expression that is printed without a filter, or with one for another context
 
-The text before an expression decides its context. All branches of an `if` start in the same context.
+The text before an expression determines its context. All branches of an `if` start in the same context.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _Checker:
 
 
 def _is_constant(node: nodes.Expr | None) -> bool:
-    """Return whether the expression can print only constants of the template."""
+    """Return whether the expression can print only the template's constants."""
     if isinstance(node, nodes.CondExpr):
         return _is_constant(node.expr1) and (node.expr2 is None or _is_constant(node.expr2))
     return isinstance(node, nodes.Const)

@@ -17,7 +17,8 @@ LOCK_WAIT_S = 60.0
 
 @contextmanager
 def locked(target: Path) -> Iterator[None]:
-    """Hold a lock on `target`, so that only one compile writes it. The lock file is next to it and removed afterwards.
+    """Hold a lock on `target`, so that only one compile writes it. The lock file is next to `target` and is removed
+    afterwards.
 
     It is a regular file, because NFS cannot lock directories. Raises CompileError JC5003 if another compile holds it
     for LOCK_WAIT_S, OSError if the lock file cannot be created.
@@ -48,7 +49,7 @@ def _open_lock(file: Path) -> int:
     try:
         return os.open(file, flags | os.O_RDWR | os.O_CREAT, 0o666)
     except PermissionError:
-        return os.open(file, flags | os.O_RDONLY)  # left by a killed compile of another user
+        return os.open(file, flags | os.O_RDONLY)  # left behind by another user's killed compile
 
 
 def _is_taken(lock: int) -> bool:

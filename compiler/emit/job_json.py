@@ -1,9 +1,10 @@
 """Write and validate `.jobc/job.json`, the one file that records what an artifact is.
 
-In   a parsed job.json, which may have been edited by hand, so readers rely only on what is checked here
-Out  its text, its checksum, whether it is valid
-It has the settings that jobctl reads; `place`, the path NAME/BACKEND of the artifact; the records `identity`, `spec`
-and `plan`, as `key = value` lines; and the seal, which records how the artifact was compiled.
+In:  a parsed job.json, which may have been edited by hand, so readers rely only on what is checked here
+Out: its text, its checksum, whether it is valid
+
+It contains the settings that jobctl reads; `place`, the artifact's path NAME/BACKEND; the records `identity`, `spec`
+and `plan`, as `key = value` lines; and the seal, which records how the artifact was compiled
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from typing import Any
 
 JOB = ".jobc/job.json"
 SEAL = ("digest", "versions", "request", "inputs", "checksums")  # the last keys of the file
-EARLIER = ".jobc/manifest.json"  # had the checksums until jobc wrote one file
+EARLIER = ".jobc/manifest.json"  # contained the checksums before jobc wrote a single file
 _REQUEST = {"words", "command", "config_name", "strict"}
 
 
 def to_text(tree: Mapping[str, Any]) -> str:
-    """Return the only valid text of the file: different whitespace or order counts as an edit."""
+    """Return the file's only valid text: different whitespace or order counts as an edit."""
     return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
 
 
 def checksum(tree: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the file without its seal, so that it depends only on what a run can read."""
+    """Return the file's SHA-256 without the seal, so that it depends only on what a run can read."""
     covered = {key: value for key, value in tree.items() if key not in SEAL}
     return hashlib.sha256(to_text(covered).encode("utf-8")).hexdigest()
 

@@ -12,7 +12,7 @@ Opcode = tuple[str, int, int, int, int]
 
 
 def opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
-    """Return difflib's opcodes. Lists with too many repeated lines are replaced as a whole between their equal ends."""
+    """Return difflib's opcodes. If too many lines repeat, all lines between the equal ends count as replaced."""
     head = _equal_lines(a, b)
     tail = _equal_lines(a[head:][::-1], b[head:][::-1])
     middle_a, middle_b = a[head : len(a) - tail], b[head : len(b) - tail]

@@ -1,4 +1,4 @@
-"""Record which plan keys each line of a file depends on, while the file is rendered."""
+"""Record which plan keys each line depends on while a file is rendered."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .artifact import LineRange
 
 @dataclass(frozen=True)
 class Refused:
-    """Text that cannot be expressed in its context. keys: plan keys that it came from; place: such as `#SBATCH
-    line`.
+    """Text that cannot be expressed in its context. keys: plan keys that the text came from; place: its context, such
+    as `#SBATCH line`.
     """
 
     keys: tuple[str, ...]
@@ -22,7 +22,7 @@ class Refused:
 
 
 class TextRefused(Exception):
-    """Raised for texts of the job that cannot be written into a file unchanged."""
+    """Raised for job texts that cannot be written into a file unchanged."""
 
     def __init__(self, refused: Iterable[Refused]) -> None:
         self.refused = tuple(refused)
@@ -31,8 +31,8 @@ class TextRefused(Exception):
 
 @dataclass
 class Trace:
-    """Reads during one rendering. pending: keys read since the last piece; guards: one set of keys per open `if` or
-    `for`; line: line of the next piece in the template; ended: keys of the blocks that ended since the last piece;
+    """Keys read during one rendering. pending: keys read since the last piece; guards: one set of keys per open `if` or
+    `for`; line: line of the next piece in the template; ended: keys of blocks that ended since the last piece;
     refused: texts that cannot be expressed in their context.
     """
 
@@ -54,21 +54,21 @@ class Trace:
     def note(self, key: str) -> None:
         self.pending.append(key)
 
-    def push(self) -> str:
+    def begin_block(self) -> str:
         self.guards.append([])
         return ""
 
-    def pop(self) -> str:
+    def end_block(self) -> str:
         self.ended += self.guards.pop()
         return ""
 
-    def guard(self, test: Any) -> Any:
+    def record_test(self, test: Any) -> Any:
         """Record the keys that an `if` test read: the whole block depends on them. Returns the test's truth value."""
         truth = bool(test)
         self.guards[-1] += self.take()
         return truth
 
-    def over(self, iterable: Any) -> Any:
+    def record_loop(self, iterable: Any) -> Any:
         """Record the keys that a `for` iterable read: every iteration depends on them. Returns the iterable."""
         self.guards[-1] += self.take()
         self.guards.append([])
@@ -84,12 +84,12 @@ class Trace:
         return pending
 
     def blocks(self) -> list[str]:
-        """Return keys of the blocks that ended before the current piece. An empty block has no piece to carry them."""
+        """Return the keys of blocks that ended before the current piece. Empty blocks have no piece."""
         ended, self.ended = self.ended, []
         return ended
 
     def keys(self) -> tuple[str, ...]:
-        """Return the keys of the current piece."""
+        """Return the current piece's keys."""
         keys = dict.fromkeys(self.take())
         for guard in self.guards:
             keys.update(dict.fromkeys(guard))
@@ -104,7 +104,7 @@ class Lines:
         self.rows: list[tuple[dict[str, None], str]] = [({}, "")]
 
     def within(self, keys: Iterable[str]) -> None:
-        """Add keys of a possibly empty piece to the current line, if it has begun."""
+        """Add the keys of a possibly empty piece to the current line, if that line has begun."""
         row_keys, source = self.rows[-1]
         if source:
             row_keys.update(dict.fromkeys(keys))
@@ -123,6 +123,6 @@ class Lines:
                 template_line = f"{file}:{line + i if constant else line}" if line else file
                 self.rows[-1] = (row_keys, source or template_line)
 
-    def ranges(self) -> tuple[LineRange, ...]:
+    def line_ranges(self) -> tuple[LineRange, ...]:
         rows = self.rows[:-1] if not self.rows[-1][1] else self.rows
         return tuple(LineRange(i, i, tuple(keys), source) for i, (keys, source) in enumerate(rows, 1))

@@ -1,7 +1,7 @@
-"""Merge `backend.extra`, the escape hatch of every backend, into the tree that becomes the engine's file.
+"""Merge `backend.extra`, every backend's escape hatch, into the tree that becomes the engine's file.
 
-In   a document for Render.yaml, the user's tree, the paths that the plan sets
-Out  the merged document, whose added lines lead back to `backend.extra`; JC4600 for entries that contradict the plan
+In:  a document for Render.yaml, the user's tree, the paths that the plan sets
+Out: the merged document, whose added lines are traced to `backend.extra`; JC4600 for entries that contradict the plan
 
 Mappings are merged key by key. Lists whose items have a `name` are merged by name, with new items at the end.
 Anything else replaces the existing value; null removes it.
@@ -39,7 +39,7 @@ def refuse_extra(
 def merge_extra(document: Any, extra: Mapping[str, Any], at: Path = ("options", "extra")) -> Any:
     """Return the document for Render.yaml or Render.json with a tree merged in. `jobc why` finds its keys.
 
-    at: path of the tree in the views
+    at: the tree's path in the views
     """
     return _merge(document, extra, at) if extra else document
 
@@ -110,7 +110,7 @@ def _merge_named(base: Sequence[Any], extra: Mapping[str, Any], path: Path) -> l
 
 
 def leaves(tree: Any, at: Path = ()) -> Iterator[Path]:
-    """Yield the path of every value in a tree. An empty mapping counts as a value."""
+    """Yield each value's path in a tree. An empty mapping counts as a value."""
     if isinstance(tree, Mapping) and tree:
         for key, inner in tree.items():
             yield from leaves(inner, (*at, key))

@@ -1,7 +1,7 @@
-"""Render views of the plan into files, and record which plan keys each line depends on.
+"""Render views of the plan to files, and record which plan keys each line depends on.
 
-Three forms: a Jinja template that reads like its output, a YAML or JSON document built as data, and a host table.
-A line depends on the keys that were read to render it and those read by the enclosing `if` and `for`.
+A file is a Jinja template that reads like its output, a YAML or JSON document built as data, or a host table. A line
+depends on the keys that were read to render it, and on those that the enclosing `if` and `for` read.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .yaml_json import dump_yaml, json_lines, line_owners
 
 
 class TemplateFailed(Exception):
-    """A template that cannot be rendered. Its text names the template, the line and the reason."""
+    """Raised for a template that cannot be rendered. Its text names the template, the line and the reason."""
 
 
 Omit = object()  # returned by a leaf function to omit the entry
 
-HEAD = ""  # data path suffix for the line of a mapping without those of its entries
+HEAD = ""  # data path suffix for a mapping's own line, without its entries' lines
 
 Leaf = Callable[[Any], Any]  # leaf of a document: a function of the views
 
@@ -53,7 +53,7 @@ of = KeyPath()
 
 @dataclass(frozen=True)
 class Given:
-    """Leaf that is omitted if its value is None. A mapping of only such leaves may become `{}`, with all their keys."""
+    """Leaf that is omitted if its value is None. A mapping of only such leaves can become `{}`, with all their keys."""
 
     leaf: Leaf
 
@@ -79,9 +79,9 @@ class Digested:
 
 @dataclass(frozen=True)
 class JsonText:
-    """Leaf: a tree as JSON text, on one line of a document that only programs read.
+    """Leaf: a tree as JSON text, on one line of a document that only programs read
 
-    by: reads what decides which entries the tree has
+    by: reads the values that determine which entries the tree has
     """
 
     tree: Mapping[str, Any]
@@ -106,8 +106,8 @@ class Render:
     def template(self, name: str, path: str, executable: bool = False, **extra: Any) -> Artifact:
         """Render one template. Raises TextRefused, or TemplateFailed for a bug in jobc or a plugin (JC9002).
 
-        extra: more names for the template. A plain value depends on no key. For `jobc why` to find the keys, pass a
-        function and call it on traced values: `{{ memory(plan.resources.mem_bytes) | directive }}` with memory=…
+        extra: additional names for the template. A plain value depends on no key. For `jobc why` to find the keys, pass
+        a function and call it on traced values: `{{ memory(plan.resources.mem_bytes) | directive }}` with memory=…
         """
         trace, lines = Trace(), Lines()
         label = next((lb for f, lb in zip(self.folders, self.labels, strict=True) if Path(f, name).exists()), "?")
@@ -126,7 +126,7 @@ class Render:
             raise TemplateFailed(f"{label}/{name}:{line}: {reason}") from error
         if trace.refused:
             raise TextRefused(trace.refused)
-        return Artifact(path, "".join(lines.text), executable, lines.ranges())
+        return Artifact(path, "".join(lines.text), executable, lines.line_ranges())
 
     def chosen(self, artifact: Artifact, by: Callable[[Any], Any]) -> Artifact:
         """Record the plan keys that decide whether this file is emitted: those that `by` reads (`of.plan.name`)."""
@@ -158,7 +158,7 @@ class Render:
                     for row in comment_text.split("\n"):
                         lines.add(f"{indent}# {comment(row)}\n", of_comment, path, 1, constant=False)
                 lines.add(text, _keys_of(data_path, keys), _data_path(data_path[1:]), 0, constant=False)
-        return Artifact(path, "".join(lines.text), False, lines.ranges())
+        return Artifact(path, "".join(lines.text), False, lines.line_ranges())
 
     def json(self, document: Any, path: str, expand_lists: bool = False) -> Artifact:
         """Render one JSON document with an indent of two spaces, in the given order. Leaves are as in yaml().
@@ -170,7 +170,7 @@ class Render:
         lines = Lines()
         for text, data_path in json_lines(plain, expand_lists):
             lines.add(text, _keys_of(data_path, keys), _data_path(data_path), 0, constant=False)
-        return Artifact(path, "".join(lines.text), False, lines.ranges())
+        return Artifact(path, "".join(lines.text), False, lines.line_ranges())
 
     def table(self, path: str, rows: Sequence[str], key: str) -> Artifact:
         """Render one line per row, such as a host table. All rows depend on one plan key. Raises TextRefused."""
@@ -226,7 +226,7 @@ class Render:
 
 
 def _watched(views: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
-    """Return the views with dataclasses and mappings watched. Plain values depend on no key."""
+    """Return the views, with dataclasses and mappings wrapped to record reads. Plain values depend on no key."""
     watched_views = {
         name: view for name, view in views.items() if dataclasses.is_dataclass(view) or isinstance(view, Mapping)
     }

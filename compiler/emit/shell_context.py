@@ -1,7 +1,7 @@
-"""Track the context of each character in a shell script: code, quotes, comment or directive.
+"""Track each character's context in a shell script: code, quotes, comment or directive.
 
-In   the text of a script, piece by piece
-Out  `place` before the next piece
+In:  a script's text, piece by piece
+Out: `place` before the next piece
 
 Source: POSIX.1-2024, Shell Command Language, 2.2 Quoting, 2.3 Token Recognition, 2.7.4 Here-Document
 """
@@ -18,7 +18,7 @@ _WORD_BREAK = " \t\n;&|()`"
 
 
 class ShellPlaces:
-    """State of a scan through a script.
+    """The state of a scan through a script.
 
     stack: open constructs, outermost first: code (`$(` or `(`), code` (backtick), braces (`${`), double, single,
     dollar (`$'`), comment, heredoc

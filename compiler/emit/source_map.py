@@ -1,4 +1,4 @@
-"""The source map of a compiled artifact: line -> plan keys -> spec keys -> position where each was written.
+"""A compiled artifact's source map: line -> plan keys -> spec keys -> position where each was written.
 
 It exists only in memory: compiles are reproducible, so `jobc why` compiles again instead of reading a record.
 """
@@ -14,7 +14,7 @@ from ..diagnostics.origin import Origin
 from .artifact import Artifact
 
 DIGEST = "digest"  # plan key of Render.digested(); it has no spec keys, or every key would list its lines
-SEAL = "seal"  # template of the lines of job.json that record the whole job
+SEAL = "seal"  # template of the job.json lines that record the whole job
 PACKED = "packed"  # template of the lines that are jobctl, compressed
 DIGEST_RULE = "computed from the whole plan: a change of nearly any key changes it"
 
@@ -40,10 +40,10 @@ class SpecValue:
 
 @dataclass(frozen=True)
 class SourceMap:
-    """Origins of all lines of an artifact.
+    """The origins of all of an artifact's lines.
 
     files: path -> one (keys, template) per line; table: plan key -> spec keys;
-    chosen: path -> plan keys that decide whether or which file is emitted, if there are any;
+    chosen: path -> plan keys that determine whether the file is emitted, or which one, if there are any;
     rules: plan key -> description of how it was derived, unless it is a copy;
     options: config group -> (its option, position of the choice; None: in a defaults list).
     """
@@ -56,7 +56,7 @@ class SourceMap:
     options: Mapping[str, tuple[str, Origin | None]]
 
     def spec_keys(self, plan_keys: Iterable[str]) -> tuple[str, ...]:
-        """Return the spec leaves behind plan keys. The key of a section stands for every leaf in it."""
+        """Return the spec leaves behind plan keys. A section's key stands for every leaf in it."""
         leaves: dict[str, None] = {}
         for key in plan_keys:
             for spec_key in self._spec_keys(key):

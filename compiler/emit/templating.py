@@ -1,4 +1,4 @@
-"""The Jinja environment of all templates: traced, strict, and precompiled in wheels.
+"""The Jinja environment for all templates: traced, strict, and precompiled in wheels.
 
 Source: Jinja 3.1, "API" (environment, loaders) and "Extensions" (the syntax tree).
 """
@@ -16,11 +16,11 @@ from jinja2.visitor import NodeTransformer
 from ..plan.shell_quoting import PLACES, Inexpressible, comment, directive, raw, sh
 from .filter_places import check_places
 
-COMPILED = "__compiled__"  # folder beside templates, created by the wheel build; see precompile()
+COMPILED = "__compiled__"  # folder next to templates, created by the wheel build; see precompile()
 
 
 class _Guards(NodeTransformer):
-    """Makes a template report to the trace where `if` and `for` blocks begin and end, and the line of each piece."""
+    """Makes a template report to the trace where `if` and `for` blocks begin and end, and each piece's line."""
 
     @staticmethod
     def _call(method: str, *args: nodes.Expr) -> nodes.Call:
@@ -32,16 +32,16 @@ class _Guards(NodeTransformer):
 
     def visit_If(self, node: nodes.If) -> list[nodes.Node]:
         for test in [node, *node.elif_]:
-            test.test = self._call("guard", cast(nodes.Expr, test.test))
+            test.test = self._call("record_test", cast(nodes.Expr, test.test))
             test.body = self._all(test.body)
         node.else_ = self._all(node.else_)
-        return [self._do("at", nodes.Const(node.lineno)), self._do("push"), node, self._do("pop")]
+        return [self._do("at", nodes.Const(node.lineno)), self._do("begin_block"), node, self._do("end_block")]
 
     def visit_For(self, node: nodes.For) -> list[nodes.Node]:
-        node.iter = self._call("over", cast(nodes.Expr, node.iter))
+        node.iter = self._call("record_loop", cast(nodes.Expr, node.iter))
         node.body = [self._do("item"), *self._all(node.body)]
-        begin = [self._do("at", nodes.Const(node.lineno)), self._do("push")]
-        return [*begin, node, self._do("pop"), self._do("pop")]
+        begin = [self._do("at", nodes.Const(node.lineno)), self._do("begin_block")]
+        return [*begin, node, self._do("end_block"), self._do("end_block")]
 
     def visit_Output(self, node: nodes.Output) -> list[nodes.Node]:
         """Emit each piece as a statement with its line number, because Jinja's debug table lacks constant text."""
@@ -98,7 +98,7 @@ def _directive(context: jinja2.runtime.Context, value: object, line: str) -> str
 
 
 def _fits(compiled: Path) -> bool:
-    """Return whether the compiled templates were compiled with the installed Jinja version."""
+    """Return whether the precompiled templates match the installed Jinja version."""
     marker = compiled / "jinja2_version"
     return marker.is_file() and marker.read_text() == jinja2.__version__
 

@@ -11,7 +11,7 @@ import yaml
 
 
 def dump_yaml(document: Any) -> str:
-    """Return block-style YAML, order kept. Readers of YAML 1.1 and 1.2 read every string as the same string."""
+    """Return block-style YAML in the given order. YAML 1.1 and 1.2 readers parse every string as the same string."""
     return str(yaml.dump(document, Dumper=_dumper(), sort_keys=False, width=10**9, allow_unicode=True))
 
 
@@ -34,7 +34,7 @@ def _dumper() -> Any:
 
 
 def line_owners(text: str) -> dict[int, tuple[str | int, ...]]:
-    """Return line number -> data path of the innermost entry that begins at the line or covers it."""
+    """Return line number -> data path of the innermost entry that begins on the line or covers it."""
     owners: dict[int, tuple[str | int, ...]] = {}
 
     def walk(node: yaml.Node, path: tuple[str | int, ...], first: int) -> None:
@@ -55,7 +55,7 @@ def line_owners(text: str) -> dict[int, tuple[str | int, ...]]:
 
 
 def json_lines(node: Any, expand_lists: bool = False) -> Iterator[tuple[str, tuple[str | int, ...]]]:
-    """Yield each line and the data path of its entry. expand_lists: one item per line, as json.dumps(indent=2) does"""
+    """Yield each line and its entry's data path. expand_lists: one item per line, as json.dumps(indent=2) does"""
 
     def walk(value: Any, path: tuple[str | int, ...], head: str, tail: str, depth: int) -> Iterator[Any]:
         pad = "  " * depth

@@ -1,1 +1,1 @@
-"""Estimate steps, memory, time, cost and failures of a job for `jobc plan`. Artifacts do not depend on it."""
+"""Estimate a job's steps, memory, time, cost and failures for `jobc plan`. Artifacts do not depend on it."""

@@ -12,7 +12,7 @@ from .schedule import Schedule
 
 
 def max_checkpoints(how: CheckpointConfig, length: Schedule) -> int:
-    """Return the number of the newest, current, best and permanent checkpoints. length: length of the training"""
+    """Return how many newest, current, best and permanent checkpoints there are. length: the training length"""
     most, every = how.keep + 1 + 1, how.interval(length.steps_of_epoch)
     if length.steps is None or not every:
         return most
@@ -22,7 +22,7 @@ def max_checkpoints(how: CheckpointConfig, length: Schedule) -> int:
 
 
 def fewer_checkpoints_hint(how: CheckpointConfig, length: Schedule, most: int) -> str:
-    """Return a hint to keep fewer checkpoints. most: number of checkpoints that fit on the disk"""
+    """Return a hint to keep fewer checkpoints. most: number of checkpoints that fit on disk"""
     for lasting in dict.fromkeys((how.keep_every_steps, None)):
         changed = replace(how, keep_every_steps=lasting)
         fitting = bisect_right(range(2, how.keep + 1), most, key=partial(_with_keep, changed, length))

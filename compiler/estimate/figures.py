@@ -1,7 +1,7 @@
 """Compute all figures that `jobc plan` prints for one size of a job.
 
-In   the spec, its plan, the step time if it is known
-Out  Figures
+In:  the spec, its plan, and the step time if known
+Out: Figures
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Figures:
     label: what differs from the other sizes
     epoch_s, total_s: training only; wall_s: with failures and saves, if their figures are given
     checkpoints: maximum on disk at once; mem, shm: bytes requested per node
-    batches: maximum bytes in /dev/shm for batches on a node; resuming: bytes of CPU memory that a resume of a sharded
-    model needs on a node
-    attempts: maximum number of starts by the engine; notice_s: maximum seconds before its limit at which an attempt is
-    asked to save
+    batches: maximum bytes in /dev/shm for batches on a node; resuming: bytes of CPU memory that a node needs to resume
+    a sharded model
+    attempts: maximum number of times the engine starts the job; notice_s: an attempt is asked to save at most this many
+    seconds before its limit
     gpu_hours, cost: for wall_s, else for total_s; write_s: seconds to write one checkpoint to storage
     """
 
@@ -117,7 +117,7 @@ def figures(
 
 
 def on_disk(one: Figures) -> int | None:
-    """Return the bytes of the checkpoints of a run."""
+    """Return the size of a run's checkpoints in bytes."""
     one_save = one.memory.checkpoint if one.memory else None
     return None if one_save is None or one.checkpoints is None else one_save * one.checkpoints
 

@@ -1,7 +1,7 @@
 """Estimate how many parameters FSDP gathers at once: trainer/parallel/fsdp.py, or accelerate 1.15.0 for other programs.
 
 A unit is gathered while it runs, and the next one is prefetched. Parameters in no unit belong to the root: the trainer
-keeps them from the forward pass to the end of the backward pass. Source torch 2.13,
+keeps them from the forward pass to the end of the backward pass. Source: torch 2.13,
 torch.distributed.fsdp.fully_shard.
 """
 
@@ -14,7 +14,7 @@ from .parameters import ModelSize, Tree
 
 
 def gathered_parameters(parallel: Mapping[str, Any], size: ModelSize) -> int | None:
-    """Return the gathered parameters, None if the size of the largest unit is unknown. parallel: from train.json"""
+    """Return the gathered parameters, None if the largest unit's size is unknown. parallel: from train.json"""
     n, policy = size.parameters, parallel["auto_wrap_policy"]
     is_whole = policy == "NO_WRAP" or (policy == "SIZE_BASED_WRAP" and n < parallel["min_num_params"])
     if is_whole or not parallel["reshard_after_forward"]:
@@ -30,7 +30,7 @@ def gathered_parameters(parallel: Mapping[str, Any], size: ModelSize) -> int | N
 
 
 def wrapped(module: Tree, least: int) -> tuple[int, int]:
-    """Return (parameters of the largest unit, parameters in none) for wrapping by size: modules with `least` or more
+    """Return (the largest unit's parameters, parameters in no unit) for wrapping by size: modules with `least` or more
     parameters, without those in inner units.
     """
     if isinstance(module, int):

@@ -1,4 +1,4 @@
-"""Estimate CPU memory of one node while the trainer saves or resumes a sharded model.
+"""Estimate a node's CPU memory while the trainer saves or resumes a sharded model.
 
 A checkpoint is not sharded: rank 0 gathers it to save, and each rank reads all of it (trainer/parallel/fsdp.py).
 """
@@ -12,7 +12,7 @@ from .memory import Memory
 
 
 def host_memory(train: Mapping[str, Any], needs: Memory, procs: int, uses_trainer: bool) -> int | None:
-    """Return the bytes while all ranks of the node resume; None if ranks hold only their shares.
+    """Return the bytes while all of the node's ranks resume; None if ranks hold only their shares.
 
     procs: ranks per node
     """

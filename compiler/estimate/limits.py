@@ -1,6 +1,6 @@
-"""Check the figures of a size against its limits, with the rules in rules/.
+"""Check one size's figures against its limits, with the rules in rules/.
 
-A sweep reports each finding once, with the text of the worst size and all affected points.
+A sweep reports each finding once, with the worst size's text and all affected points.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Finding:
 
 
 def worst_per_code(found: Iterable[Finding]) -> list[Diagnostic]:
-    """Return one diagnostic per code and place: the worst point's, with a list of all points."""
+    """Return one diagnostic per code and place: that of the worst point, with a list of all points."""
     groups: dict[tuple[str, object, str], list[Finding]] = {}
     for finding in found:
         d = finding.diagnostic

@@ -1,4 +1,4 @@
-"""Read the step time of an existing run: the median over its metrics, and the samples per rank."""
+"""Read an existing run's step time (the median over its metrics) and its samples per rank."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class MeasuredStep:
 def read_step_time(run: Path) -> MeasuredStep | None:
     """Return the step time in rank 0's metrics, None if they contain no step. Raises Unreadable.
 
-    If several attempts ran, perhaps with different world sizes, the one with the most steps counts.
+    If several attempts ran, perhaps with different world sizes, the one with the most steps is used.
     """
     steps = {}
     for line in read(run / "metrics" / "rank_00.jsonl"):
         if "loss" in line and (step_s := _seconds(line.get("step_s"))):
-            steps[str(line.get("step"))] = str(line.get("attempt", 0)), step_s  # done again, the last one counts
+            steps[str(line.get("step"))] = str(line.get("attempt", 0)), step_s  # if repeated, the last counts
     if not steps:
         return None
     ((attempt, _),) = Counter(attempt for attempt, _ in steps.values()).most_common(1)

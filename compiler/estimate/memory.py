@@ -1,8 +1,8 @@
-"""Estimate the memory of one rank's device by part, and the size of a checkpoint.
+"""Estimate the memory of a rank's device by part, and the size of a checkpoint.
 
-Weights, gradients and the optimizer's state have 4 bytes per number (16-bit copies are extra, except for the user's own
-programs with DeepSpeed: zero.py). Each kind of sharding divides some of them by the ranks that share. Source: ZeRO
-(arXiv 1910.02054, section 5).
+Weights, gradients and optimizer state take 4 bytes per number (16-bit copies are extra, except for the user's own
+programs with DeepSpeed: zero.py). Each kind of sharding divides some of them by the number of ranks that share them.
+Source: ZeRO (arXiv 1910.02054, section 5).
 Not counted: the CUDA context (0.5 to 1 GiB), the allocator's unused blocks, NCCL's buffers.
 """
 
@@ -20,7 +20,7 @@ from .zero import zero
 
 STATES_ERROR = 0.01
 MAY_BE_UNKNOWN = ("optimizer", "activations", "gathered")
-ACTIVATION_ERROR = 0.10  # relative to what autograd was seen to keep (tests/trainer)
+ACTIVATION_ERROR = 0.10  # relative to what autograd was measured to keep (tests/trainer)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Memory(States):
 
     @property
     def error(self) -> int | None:
-        """Return half the width of the error bar of `total`; None if a part is unknown, which may be the largest."""
+        """Return half the width of `total`'s error bar; None if any part is unknown, because it may be the largest."""
         return None if self.unknown else self._wrong
 
     @property
@@ -62,7 +62,7 @@ class Memory(States):
 
 
 def memory(train: Mapping[str, Any], size: ModelSize, world_size: int, uses_trainer: bool = True) -> Memory:
-    """Return the memory of one rank. train: train.json; uses_trainer: False for a user's own program (with DeepSpeed,
+    """Return one rank's memory. train: train.json; uses_trainer: False for a user's own program (with DeepSpeed,
     its config decides)
     """
     is_zero = train["parallel"]["kind"] == "deepspeed"

@@ -1,7 +1,7 @@
-"""Suggest a change so that a rank fits into its GPU: try changes with the same figures and return the first that fits.
+"""Suggest a change that makes a rank fit on its GPU: estimate possible changes and return the first that fits.
 
 If activations are the largest part, a smaller micro-batch or recomputation helps; if weights, gradients and optimizer
-are, sharding over the ranks. The samples per step do not change.
+state are, sharding over the ranks helps. The samples per step do not change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LARGER_GPU = (
 )
 NOT_ALL = "; set estimate.largest_unit=N, the parameters of the largest layer, to check that it fits as well"
 MANY_RANKS = 2**20
-# Values of conf/parallel/fsdp.yaml about gathering, for a job with another parallelism.
+# Gathering settings from conf/parallel/fsdp.yaml, for a job with another parallelism.
 FSDP: Mapping[str, Any] = {
     "reshard_after_forward": True, "auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": [],
 }  # fmt: skip
@@ -37,7 +37,7 @@ class Change:
 
 
 def memory_hint(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
-    """Return the hint. most: bytes of a GPU"""
+    """Return the hint. most: a GPU's memory in bytes"""
     for changes in _tries(spec, plan, most):
         needs = _needs(spec, plan, changes)
         if needs.total <= most:

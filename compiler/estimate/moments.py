@@ -1,6 +1,6 @@
 """Estimate the optimizer state in bytes per parameter: for AdamW and the simple optimizers of torch.optim.
 
-Source torch 2.13, torch/optim/adam.py, sgd.py and so on: the tensors of `state` that are as large as a parameter.
+Source: torch 2.13, torch/optim/adam.py, sgd.py and so on: the tensors of `state` that are as large as a parameter.
 """
 
 from __future__ import annotations

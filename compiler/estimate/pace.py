@@ -1,7 +1,7 @@
 """Estimate the step time at each size, assuming constant time per sample on each rank.
 
 A rank has batch.micro x batch.accumulation samples per step, so half the passes take half the time. This holds for data
-parallelism while the network keeps up, and the time of a forward pass scales with the micro-batch.
+parallelism as long as the network keeps up and a forward pass takes time in proportion to the micro-batch.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds of a step with this number of samples per rank."""
+    """Step time in seconds for this number of samples per rank."""
 
     step_s: float
     samples_of_rank: int
 
     def at(self, train: Mapping[str, Any]) -> float:
-        """Return the seconds of a step of a train.json."""
+        """Return the step time in seconds for a train.json."""
         return self.step_s * samples_of_rank(train) / self.samples_of_rank
 
 

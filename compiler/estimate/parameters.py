@@ -1,7 +1,7 @@
-"""Count parameters and activations of a built-in model from train.json, without torch.
+"""Count a built-in model's parameters and activations from train.json, without torch.
 
 Shapes: B samples, T context, C width, V vocabulary. Dropout masks take one byte per number, as on GPUs; attention has
-none, because its kernels recompute them. Compared with the models in tests/trainer/models/test_estimate.py.
+none, because its kernels recompute them. tests/trainer/models/test_estimate.py compares the counts with the models.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Tree = int | tuple[tuple[int, "Tree"], ...]  # see Modules
 
 @dataclass(frozen=True)
 class Modules:
-    """Parameter counts of a built-in model by module, as FSDP wraps them.
+    """A built-in model's parameter counts by module, as FSDP wraps them.
 
-    block: parameters of the largest block; kind: class of the blocks; rest: parameters outside all blocks
+    block: the largest block's parameters; kind: the blocks' class; rest: parameters outside all blocks
     tree: (count, content) of each submodule; the content of a module without submodules is its parameter count
     """
 
@@ -36,7 +36,7 @@ class Modules:
 
 @dataclass(frozen=True)
 class ModelSize:
-    """Size of a model. parameters: number in the whole model; largest_unit: parameters of the largest part that FSDP
+    """A model's size. parameters: number in the whole model; largest_unit: parameters of the largest part that FSDP
     and ZeRO 3 gather at once, None = unknown
     saved_per_sample: bytes that autograd keeps per sample; None = unknown
     tokens_per_sample: 1 if a sample has one target
@@ -51,8 +51,8 @@ class ModelSize:
 
 
 def size_of(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
-    """Return the size of the built-in model, unless `estimate` sets it. None for a user's program, or for a recipe,
-    which may build a different model.
+    """Return the built-in model's size, unless `estimate` sets it. None for a user's program, or for a recipe, which
+    may build a different model.
     """
     estimate = spec.estimate
     if estimate.parameters is not None:

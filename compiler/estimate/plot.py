@@ -19,7 +19,7 @@ ENDINGS = (".png", ".svg", ".pdf")
 UNDATED = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 ROOM = 34  # total letters of labels that fit side by side below a panel
 GIB = 2**30
-COLUMNS = 3  # columns of the legend, per panel
+COLUMNS = 3  # of the legend, per panel
 FAR = 10  # limit lines above this multiple of the highest bar would flatten the bars
 
 

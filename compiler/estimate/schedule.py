@@ -9,7 +9,7 @@ from typing import Any
 from ..spec.site_spec import EstimateSpec
 from .parameters import ModelSize
 
-NUM_IMAGES = 1797  # trainer/data/digits.py
+NUM_IMAGES = 1797  # in trainer/data/digits.py
 BATCH = frozenset(("batch.micro", "batch.accumulation", "batch.global"))
 LENGTH = frozenset(("loop.steps", "loop.epochs"))
 SAVES = frozenset(("checkpoint.every_steps", "checkpoint.every_epochs"))
@@ -21,7 +21,7 @@ class Schedule:
 
     steps_ceil, steps_floor, steps_quotient: per epoch; steps_of_epoch: the one that loop.drop_last selects
     empty_slots: in the last step of an epoch, with weight 0
-    steps, samples, tokens: for the whole training
+    steps, samples, tokens: for the whole training run
     """
 
     world_size: int

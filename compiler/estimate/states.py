@@ -1,4 +1,4 @@
-"""Memory of one rank that depends on the parallelism, not on the samples."""
+"""The part of a rank's memory that depends on the parallelism, not on the number of samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class States:
     """Bytes on one rank. host: CPU memory, if offloaded; buffers: casts and communication buckets.
 
     optimizer: None for a user's optimizer of unknown size
-    gathered: parameters that FSDP and ZeRO 3 gather at once, None if the size of the largest unit is unknown
+    gathered: parameters that FSDP and ZeRO 3 gather at once, None if the largest unit's size is unknown
     """
 
     weights: int

@@ -3,7 +3,7 @@
 For a user's own program, deepspeed.json enables 16-bit weights (`bf16.enabled`, `fp16.enabled`): gradients also have 16
 bits, and the optimizer updates 4-byte copies, from gradients that are cast to 4 bytes for the update. The trainer uses
 4-byte weights and autocast.
-Source runtime/engine.py (get_data_types), runtime/fp16/unfused_optimizer.py (stage 0), runtime/zero/stage_1_and_2.py,
+Source: runtime/engine.py (get_data_types), runtime/fp16/unfused_optimizer.py (stage 0), runtime/zero/stage_1_and_2.py,
 runtime/zero/stage3.py, runtime/zero/partitioned_param_coordinator.py, runtime/zero/config.py for the defaults.
 """
 
@@ -57,7 +57,7 @@ def _gathered(of_weight: int, size: ModelSize) -> int | None:
 
 
 def _bucket(parallel: Mapping[str, Any], of_number: int) -> int:
-    """Return the bytes of the bucket, allocated at full size even for small models; two if one fills during sending."""
+    """Return the bucket's bytes, the full size even for small models; two buckets if one fills during sending."""
     if not parallel["zero_stage"] or not parallel["contiguous_gradients"]:
         return 0
     count = 2 if parallel["overlap_comm"] and parallel["zero_stage"] < 3 else 1

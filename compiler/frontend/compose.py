@@ -1,7 +1,9 @@
 """Compose one config tree from the config folders and the overrides. Only this file calls Hydra's compose API.
 
-In:  the search path, a config name, canonical overrides.   Out: `Composed`: the resolved tree, the position of each
-leaf, the chosen option of each group. Reports all of Hydra's exceptions for one command line as diagnostics at once.
+In:  the search path, a config name, canonical overrides
+Out: `Composed`: the resolved tree, each leaf's position, each group's chosen option
+
+All of Hydra's exceptions for one command line are reported together, as diagnostics.
 Hydra keeps its state in process-wide singletons, which is why this file has a global variable.
 """
 
@@ -38,7 +40,7 @@ KnownKeys = Callable[[], Sequence[str]]
 
 @dataclass(frozen=True)
 class Folder:
-    """One folder of the search path. provider: name of the root, see JobcSource; path: absolute path."""
+    """One folder on the search path. provider: the root's name, see JobcSource; path: absolute path."""
 
     provider: str
     path: str
@@ -73,12 +75,12 @@ class Composed:
         return next((o.origin for o in self.overrides if o.key.startswith(f"{key}.") and o.operator != "~"), None)
 
     def origin_of_choice(self, group: str) -> Origin | None:
-        """Return the position where the option of a group was chosen; None if a defaults list chose it."""
+        """Return the position where a group's option was chosen; None if a defaults list chose it."""
         chosen_at = [o.origin for o in self.overrides if o.key == group and o.operator != "~"]
         return chosen_at[-1] if chosen_at else None
 
     def options(self) -> dict[str, tuple[str, Origin | None]]:
-        """Return group -> (chosen option, position of the choice), without Hydra's own groups."""
+        """Return group -> (chosen option, position of the choice), excluding Hydra's own groups."""
         return {
             group: (option, self.origin_of_choice(group))
             for group, option in sorted(self.choices.items())
@@ -143,7 +145,7 @@ def groups_with_default() -> set[str]:
 
 
 class OverridesRefused(CompileError):
-    """Raised when some overrides cannot be composed. rest: config of the remaining ones, for more diagnostics."""
+    """Raised when some overrides cannot be composed. rest: config from the remaining ones, for more diagnostics."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic], rest: Composed) -> None:
         super().__init__(diagnostics)
@@ -153,7 +155,7 @@ class OverridesRefused(CompileError):
 def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> Composed:
     """Compose one job. Raises CompileError, or OverridesRefused if the remaining overrides can be composed.
 
-    known: returns the dotted keys of the spec, for did-you-mean hints
+    known: returns the spec's dotted keys, for did-you-mean hints
     """
     again = is_repeated(_folders(), config_name, overrides)
     config, _ = compose_config(loader, config_name, overrides, known, again)
@@ -164,7 +166,7 @@ def compose_config(
     loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys, again: bool = False
 ) -> tuple[DictConfig, list[Override]]:
     """Return Hydra's composed config, with unresolved interpolations and its section `hydra`, and the overrides as
-    Hydra accepted them (see respell). Raises as compose() does.
+    Hydra accepted them (see fix_group_prefix). Raises as compose() does.
 
     again: from the cached merge of the files, whose section `hydra` does not list the other overrides
     """
@@ -174,7 +176,7 @@ def compose_config(
         from .hydra_errors import hydra_setting
 
         refused = [hydra_setting(o) for o in overrides if o not in accepted]
-    respelt: set[str] = set()
+    fixed_groups: set[str] = set()
     while config is None:
         reset_budget()
         try:
@@ -183,10 +185,10 @@ def compose_config(
             else:
                 config = hydra_compose(config_name, [o.canonical for o in accepted], return_hydra_config=True)
         except COMPOSE_ERRORS as error:
-            from .hydra_errors import explain, respell  # imported here, because most compiles have no error
+            from .hydra_errors import explain, fix_group_prefix  # imported here, because most compiles have no error
 
-            if (changed := respell(error, accepted, loader)) and changed[0] not in respelt:
-                respelt.add(changed[0])
+            if (changed := fix_group_prefix(error, accepted, loader)) and changed[0] not in fixed_groups:
+                fixed_groups.add(changed[0])
                 accepted = changed[1]
                 continue
             keys = partial(_keys, known, config_name, accepted, loader)
@@ -206,7 +208,7 @@ def compose_config(
 
 
 def _follows(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bool:
-    """Return whether an unknown key belongs to a group whose option is already rejected."""
+    """Return whether an unknown key belongs to a group whose option has already been rejected."""
     section = diagnostic.key.partition(".")[0]
     return diagnostic.code == "JC1102" and any(d.code == "JC1109" and d.key == section for d in earlier)
 

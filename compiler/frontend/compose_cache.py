@@ -1,10 +1,12 @@
 """Cache Hydra's merged files, for jobs that differ only in values.
 
-In:  the overrides of one compile.   Out: the config that Hydra composes, or the error that it raises.
+In:  one compile's overrides
+Out: the config that Hydra composes, or the error that it raises
+
 Hydra 1.3 merges the files that overrides choose (80% of a compile) and then sets the other overrides one by one. Most
-points of a sweep choose the same files, and so does a command line without the override that Hydra has rejected. From
-the second compose on, the merged tree is cached together with the answers of the file system that it depends on, and
-is reused while those answers are the same.
+points of a sweep choose the same files, and so does a command line once the override that Hydra rejected is removed.
+From the second compose on, the merged tree is cached together with the file system's answers that it depends on, and is
+reused as long as they do not change.
 """
 
 from __future__ import annotations

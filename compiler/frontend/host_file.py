@@ -1,9 +1,12 @@
 """Read `hosts=@FILE`: host names from files that clusters already have (node_ip_list.txt, MPI or DeepSpeed hostfiles).
 
-In:  a composed tree whose host lists may be `@FILE`.   Out: the tree with the hosts, file digests, diagnostics.
-A relative FILE starts from the folder of the config file that names it, or on the command line from the current one.
-One entry per line: `node1`, `a,b`, `node[1-4]`, `user@node1`, `node1 slots=8`; `#` starts a comment. The first is node
-0.
+In:  a composed tree whose host lists may be `@FILE`
+Out: the tree with the hosts, the files' digests, and diagnostics
+
+A relative FILE is resolved from the folder of the config file that names it, or, on the command line, from the current
+directory.
+One entry per line: `node1`, `a,b`, `node[1-4]`, `user@node1`, `node1 slots=8`; `#` starts a comment. The first host is
+node 0.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from ..spec.value_types import Refused, expand_hostlist, fold_hostlist, machine_
 from ..untrusted_files import MIB, Unreadable, read_text
 from .project_files import OutsideProject, require_inside, working_folder
 
-Folders = Mapping[str, Path]  # root of an origin -> its folder
+Folders = Mapping[str, Path]  # an origin's root -> its folder
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%-]*", re.ASCII)
 _SLOTS = re.compile(r"(?:max[-_])?slots=([0-9]{1,9})")  # Open MPI 4 hostfile(7), DeepSpeed hostfiles
 
@@ -46,7 +49,7 @@ class Host:
 
 @dataclass
 class HostFiles:
-    """Contents of one job's host files.
+    """Contents of a job's host files.
 
     typed:   spec key -> the `@FILE` in the config; hosts: spec key -> the file's hosts
     digests: `root:path` -> sha256 of the text
@@ -68,7 +71,7 @@ def read_host_files(
     is_typed: Callable[[str], bool],
     folders: Folders,
 ) -> tuple[dict[str, Any], HostFiles]:
-    """Return the tree with every `@FILE` of a host list replaced by its hosts, and what the files contain.
+    """Return the tree with every `@FILE` in a host list replaced by the file's hosts, and what the files contain.
 
     tree: text leaves, not modified. is_typed: returns whether a key's value is on the command line. The command line
     and the user's own config folder may name any file; other config files only those in the project and config folders.
@@ -158,7 +161,7 @@ def _unreadable(error: Unreadable, typed: str, by: Origin | None, file_origin: O
 
 
 def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origin]:
-    """Return (path of the file, its origin for messages). by: position of `@FILE`."""
+    """Return (the file's path, its origin for messages). by: position of `@FILE`."""
     path = Path(typed).expanduser()
     if path.is_absolute() or by is None or by.root not in folders:
         return path, Origin("file", typed)
@@ -167,7 +170,7 @@ def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origi
 
 
 def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) -> Iterator[Host]:
-    """Yield the hosts in the file. Messages do not quote its lines, because a user may name a wrong file by mistake.
+    """Yield the hosts in the file. Messages do not quote its lines, because a user may name the wrong file by mistake.
 
     refused: receives JC1131 for each invalid line, or one for the whole file if too many lines, or all, are invalid
     """

@@ -23,8 +23,8 @@ from .yaml_source import USER_ROOTS, read_files
 
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
 
-TYPO = 0.85  # minimum likeness of a key to count as a typo even if its value does not fit: pocs=two
-MOST_KEYS = 8  # keys that a hint lists
+TYPO = 0.85  # minimum likeness for a key to count as a typo even if its value does not fit: pocs=two
+MOST_KEYS = 8  # maximum number of keys that a hint lists
 _BELOW_LIST = re.compile(
     r"invalid literal for int\(\) with base 10: '(.*)'|Index '(.*)' \(str\) is not an int", re.DOTALL
 )
@@ -37,11 +37,11 @@ def hydra_setting(override: Override) -> Diagnostic:
     return Diagnostic("JC1102", title, because, hint, override.origin.of_key(override.key), override.key)
 
 
-def respell(error: Exception, overrides: Sequence[Override], loader: Any) -> tuple[str, list[Override]] | None:
+def fix_group_prefix(error: Exception, overrides: Sequence[Override], loader: Any) -> tuple[str, list[Override]] | None:
     """Return the group and the overrides with Hydra's other spelling for that group; None for any other error.
 
-    Hydra wants `+group=option` for a group without a default, and `group=option` for one with a default. Users need not
-    know which kind their own group is.
+    Hydra requires `+group=option` for a group without a default, and `group=option` for one with a default. Users need
+    not know which kind their group is.
     """
     alone = re.search(r"Could not override '([^']+)'\.\s*No match in the defaults list", str(error))
     twice = _TWICE.search(str(error))
@@ -180,7 +180,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
 
 
 def _below_mapping(key: str, known_keys: Sequence[str]) -> str:
-    """Return `labels.team` for lables.team: a misspelt mapping with user-defined names; "" if none is similar."""
+    """Return `labels.team` for lables.team: a misspelled mapping with user-defined names; "" if none is similar."""
     parts = key.split(".")
     for count in range(1, len(parts)):
         above = ".".join(parts[:count])
@@ -191,7 +191,7 @@ def _below_mapping(key: str, known_keys: Sequence[str]) -> str:
 
 
 def _beside(section: str, known_keys: Sequence[str]) -> str:
-    """Return a hint that lists the keys of a section if there are few."""
+    """Return a hint that lists a section's keys if there are few."""
     below = {key for key in known_keys if key.startswith(f"{section}.")}
     keys = sorted(key for key in below if not key.rpartition(".")[2].isdigit())  # items of lists
     if not 0 < len(keys) <= MOST_KEYS:
@@ -201,7 +201,7 @@ def _beside(section: str, known_keys: Sequence[str]) -> str:
 
 
 def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
-    """Return whether a similarly spelt key accepts the typed value. value: "" if none was typed"""
+    """Return whether a similarly spelled key accepts the typed value. value: "" if none was typed"""
     if key.startswith("backend."):
         return True  # the plugin defines its type
     key_type = type_at(JobSpec, key)
@@ -210,11 +210,11 @@ def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
     if not value or value[:1] in ("{", "@", "$", "'", '"') or "," in value:
         return True
     if options := loader.get_group_options(key):
-        return bool(value in options or aliases.option_of(key, value) or nearest(value, options))
+        return bool(value in options or aliases.option_from_alias(key, value) or nearest(value, options))
     if value == "null" or key_type is None or is_list(key_type) or is_mapping(key_type):
         return key_type is not None
     if words := choices(key_type):
-        return bool(value.lower() in words or aliases.value_of(key, value) or nearest(value, words))
+        return bool(value.lower() in words or aliases.value_from_alias(key, value) or nearest(value, words))
     scalar = value_type(key_type)
     if scalar is None or value.lower() in ("true", "false"):
         return False  # a section or a boolean, which the typed value does not fit
@@ -237,7 +237,7 @@ def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
     """Return `key=value` for the intended key: in brackets for a list, with a name for a mapping, and with a valid
     value in place of one that the key's type rejects. Without a typed value, return only the key.
 
-    named: what was typed below the key, such as the name of an item
+    named: what was typed below the key, such as an item's name
     """
     key_type = type_at(JobSpec, key)
     if is_mapping(key_type) and value == "null":
@@ -249,7 +249,7 @@ def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
     if is_mapping(key_type):
         name = value.partition(":")[2] if key == "secrets" and value.startswith("env:") else "NAME"
         key, key_type = f"{key}.{name}", get_args(key_type)[1]
-    if meant := aliases.option_of(key, value) or aliases.value_of(key, value):
+    if meant := aliases.option_from_alias(key, value) or aliases.value_from_alias(key, value):
         return f"{key}={meant}"
     is_judged = (value_type(key_type) or choices(key_type)) and re.fullmatch(
         r"[\w.:/%+…-]+", value
@@ -281,7 +281,7 @@ def _null_group(
 
 @dataclass(frozen=True)
 class _Choice:
-    """An item of a defaults list. origin: position of its group; overrides: True if it starts with `override`."""
+    """A defaults list item. origin: its group's position; overrides: True if it starts with `override`."""
 
     origin: Origin
     option: str
@@ -352,7 +352,7 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
 def _lost_override(file: str, group: str, loader: Any) -> Diagnostic:
     """Return JC1105 for an `override` of a group that no file chooses.
 
-    group: as in Hydra's message, which prefixes a group without / with the folder of the file
+    group: as in Hydra's message, which prefixes a group without / with the file's folder
     """
     beside = group.removeprefix(f"{file.rpartition('/')[0]}/")
     items = [c for c in _in_defaults(beside) if c.overrides and f"/{c.origin.path}".endswith(f"/{file}.yaml")]
@@ -385,7 +385,7 @@ def _missing_config(
     if not options and parent and (fault := _beside_file(parent[1], f"{group}/{option}", loader)):
         return fault, None
     culprit = next((o for o in overrides if o.key == group and option in o.canonical), None)
-    meant = aliases.option_of(group, option)
+    meant = aliases.option_from_alias(group, option)
     close = [meant] if meant.partition(" ")[0] in options else _close(options, option)
     close = close or (options if len(options) == 1 else [])
     plus = "+" if culprit and culprit.shown.startswith("+") else ""

@@ -1,4 +1,4 @@
-"""Parse one override with Hydra's grammar, and keep the exact text of its values."""
+"""Parse one override with Hydra's grammar, and keep its values' exact text."""
 
 from __future__ import annotations
 

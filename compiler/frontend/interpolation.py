@@ -1,11 +1,12 @@
 """Make composition and interpolation read only the config itself, in bounded time.
 
-In   the config that Hydra composes inside limit_interpolation()
-Out  resolved values; MachineRead for a resolver that would read this machine; TooMuch for a config that expands too far
+In:  the config that Hydra composes inside limit_interpolation()
+Out: resolved values; MachineRead for a resolver that would read this machine; TooMuch for a config that expands too far
 
 OmegaConf resolves the same reference again and again, so thirty keys of `${a}${a}` take a billion steps. The budget
 limits what is resolved: the number of interpolations, and the characters and nodes that they yield (omegaconf 2.3).
-Defaults lists repeat in the same way: files that each include the next one twice double the work (hydra-core 1.3).
+Defaults lists repeat in the same way: if each file includes the next one twice, every file doubles the work (hydra-core
+1.3).
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ class _Budget:
     def reset(self) -> None:
         self.interpolations, self.characters = MOST_INTERPOLATIONS, MOST_CHARACTERS
         self.text, self.loads, self.values = MOST_TEXT, MOST_LOADS, MOST_VALUES
-        self.values_of: dict[str, int] = {}  # path of a config -> values in it
+        self.values_of: dict[str, int] = {}  # a config's path -> number of values in it
 
-    def take_load(self, path: str, config: Any) -> None:
+    def spend_load(self, path: str, config: Any) -> None:
         """Count one load of a config file. config: its tree, None if the file does not exist"""
         origin = _any_origin(config)
         self.loads -= 1
@@ -72,24 +73,24 @@ class _Budget:
         if self.values < 0:
             raise TooMuch(f"its files contain more than {MOST_VALUES:,} values, counting repeated ones", origin)
 
-    def take_text(self, count: int, origin: Origin | None) -> None:
+    def spend_text(self, count: int, origin: Origin | None) -> None:
         self.text -= count
         if self.text < 0:
             raise TooMuch(f"its files have more than {MOST_TEXT // MIB} MiB of text", origin)
 
-    def take_interpolations(self, count: int, origin: Origin | None, key: str = "") -> None:
+    def spend_interpolations(self, count: int, origin: Origin | None, key: str = "") -> None:
         self.interpolations -= count
         if self.interpolations < 0:
             raise TooMuch(f"it needs more than {MOST_INTERPOLATIONS:,} interpolations", origin, key)
 
-    def take_characters(self, count: int, origin: Origin | None, key: str = "") -> None:
+    def spend_characters(self, count: int, origin: Origin | None, key: str = "") -> None:
         self.characters -= count
         if self.characters < 0:
             raise TooMuch(f"its interpolations expand to more than {MOST_CHARACTERS:,} characters", origin, key)
 
 
 _budget = _Budget()  # of the current config; global because OmegaConf's containers cannot be given it
-reset_budget, take_text = _budget.reset, _budget.take_text
+reset_budget, spend_text = _budget.reset, _budget.spend_text
 
 
 @contextmanager
@@ -113,15 +114,15 @@ def limit_interpolation() -> Iterator[None]:
     def bounded_resolve(self: Any, parse_tree: Any, node: Any, memo: Any = None, key: Any = None) -> Any:
         origin, full_key = _origin(node), str(key or "")
         text = node._value() if isinstance(node, Node) else ""
-        _budget.take_interpolations(cost(text) if isinstance(text, str) else 1, origin, full_key)
+        _budget.spend_interpolations(cost(text) if isinstance(text, str) else 1, origin, full_key)
         value = resolve(self, parse_tree, node, memo, key)
         for size in _sizes(value):
-            _budget.take_characters(size, origin, full_key)
+            _budget.spend_characters(size, origin, full_key)
         return value
 
     def bounded_load(self: Any, config_path: str) -> Any:
         loaded = load(self, config_path)
-        _budget.take_load(config_path, loaded and loaded.config)
+        _budget.spend_load(config_path, loaded and loaded.config)
         return loaded
 
     BaseContainer._resolvers = {
@@ -145,7 +146,7 @@ def limit_interpolation() -> Iterator[None]:
 
 def check_syntax(text: str, origin: Origin | None = None) -> None:
     """Raise GrammarParseError for text whose interpolations cannot be parsed."""
-    _budget.take_interpolations(cost(text), origin)
+    _budget.spend_interpolations(cost(text), origin)
     parse(text)
 
 

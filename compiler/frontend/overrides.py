@@ -1,10 +1,12 @@
 """Parse command-line overrides without changing the text that the user typed.
 
-In:  the words of the command line.   Out: `Override`s, whose canonical form Hydra parses to exactly that text.
-Hydra 1.3's grammar decides what is a list, a mapping or an interpolation; numbers, words and flags remain text
-(`24.10`, `0755`, `on`). A value that Hydra cannot parse and that starts no `[`, `{` or quote is taken as typed
-(`node[1-4]`, `^lo`, `~/x`, `a=b`). Without -m, commas and function calls are also text; the key's type interprets them
-later. With -m, a comma outside quotes separates values, and a value that Hydra cannot parse is an error.
+In:  the command line's words
+Out: `Override`s, whose canonical form Hydra parses to exactly that text
+
+Hydra 1.3's grammar determines what is a list, a mapping or an interpolation; numbers, words and flags remain text
+(`24.10`, `0755`, `on`). A value that Hydra cannot parse and that does not start with `[`, `{` or a quote is taken as
+typed (`node[1-4]`, `^lo`, `~/x`, `a=b`). Without -m, commas and function calls are also text, which the key's type
+interprets later. With -m, a comma outside quotes separates values, and a value that Hydra cannot parse is an error.
 """
 
 from __future__ import annotations
@@ -194,7 +196,7 @@ def _head(text: str) -> tuple[str, str]:
 
 
 def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
-    """Return the canonical values: one, or with -m all values of the sweep."""
+    """Return the canonical values: one, or, with -m, all values of the sweep."""
     opens = right.strip(" \t")[:1]
     if _PLAIN_VALUE.fullmatch(right):
         return [_text(right)]
@@ -228,12 +230,12 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
 
 
 def _outside_quotes(right: str) -> str:
-    """Return the value with `_` for each quoted character. A quoted text can only start where a value starts."""
+    """Return the value with `_` for each quoted character. Quoted text can start only where a value starts."""
     return _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), right)
 
 
 def _each_quoted(key: str, right: str) -> list[str]:
-    """Return the word with each value of the sweep in quotes; [] if its commas separate no values (`node[1,3]`)."""
+    """Return the word with each of the sweep's values in quotes; [] if its commas separate no values (`node[1,3]`)."""
     right = re.sub(r"choice\((.*)\)", r"\1", right.strip(" \t"))
     values, start, depth = [], 0, 0
     bare = _outside_quotes(right)
@@ -249,7 +251,7 @@ def _each_quoted(key: str, right: str) -> list[str]:
 
 
 def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
-    """Return the values of a sweep as text, at least one."""
+    """Return a sweep's values as text, at least one."""
     from hydra.core.override_parser.types import Glob, IntervalSweep, RangeSweep
 
     swept = parsed._value

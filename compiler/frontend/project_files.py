@@ -1,7 +1,7 @@
 """Decide which files a config may name: files in the project and in its config folders.
 
-In   a path from a config file, and the folders that may contain it
-Out  nothing, or OutsideProject. A config may come from anyone, so other files, and hidden ones such as .env or .ssh,
+In:  a path from a config file, and the folders that may contain it
+Out: nothing, or OutsideProject. A config may come from anyone, so other files, and hidden ones such as .env or .ssh,
      are read only if they are named on the command line.
 """
 

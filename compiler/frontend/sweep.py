@@ -1,7 +1,7 @@
 """Expand a sweep such as `nodes=2,4` into points: the overrides of each, and its name in folders and messages.
 
-In   the words of a command line; the diagnostics of each point
-Out  SweepPoints, the last word varying fastest; the diagnostics, each with its point
+In:  a command line's words; each point's diagnostics
+Out: SweepPoints, the last word varying fastest; the diagnostics, each with its point
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SweepPoint:
 def sweep_points(
     words: Sequence[str], open_keys: Sequence[str], loader: Any, aside: Sequence[str] | None
 ) -> Iterator[SweepPoint]:
-    """Yield the points of a sweep. Raises as read_sweep() does, and JC1112 for a key that is swept and set again.
+    """Yield a sweep's points. Raises as read_sweep() does, and JC1112 for a key that is swept and set again.
 
     aside: keys that the label does not name, None for no label; the other parameters as in read_sweep()
     """
@@ -63,7 +63,7 @@ def sweep_points(
 
 
 def common_label(points: Sequence[SweepPoint], aside: Collection[str]) -> str:
-    """Return the part of the label that these points of one sweep share; "" if they share nothing that varies."""
+    """Return the part of the label that these points of a sweep share; "" if they share nothing that varies."""
     alternatives = zip(*(point.varied for point in points), strict=True)
     shared = [same[0] for same in alternatives if len({override.canonical for override in same}) == 1]
     return "+".join(_label(override) for override in shared if override.key not in aside)
@@ -83,19 +83,19 @@ def _set_again(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> I
 
 
 def at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
-    """Return the diagnostics with this point of the sweep added."""
+    """Return the diagnostics with this sweep point added."""
     return [replace(d, points=(where,)) if where else d for d in found]
 
 
 def at_points(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
-    """Return the diagnostics of all points. A value that any point must redact is redacted in all."""
+    """Return all points' diagnostics. A value that any point must redact is redacted in all of them."""
     private_keys = {d.key for _, diagnostics in told for d in diagnostics if d.private}
     placed = ((_with_all_hosts(diagnostics, point), point) for point, diagnostics in told)
     return [d for diagnostics, point in placed for d in at_point(diagnostics, point.shown(private_keys))]
 
 
 def _with_all_hosts(diagnostics: Iterable[Diagnostic], point: SweepPoint) -> list[Diagnostic]:
-    """Return the diagnostics; for `hosts=a,b`, the hint of JC2005 shows how to write one list instead of a sweep."""
+    """Return the diagnostics; for `hosts=a,b`, JC2005's hint explains how to write one list instead of a sweep."""
     typed = next((override.typed for override in point.varied if override.key == "hosts"), "")
     if not re.fullmatch(r"hosts=[\w.,@\[\]-]+", typed):
         return list(diagnostics)

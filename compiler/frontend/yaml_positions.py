@@ -1,7 +1,7 @@
-"""Locate the parts of a YAML document: the key above a value, and the lines of each value.
+"""Locate the parts of a YAML document: the key above a value, and each value's lines.
 
-In   the text of a valid document
-Out  positions and lines, counted from 1
+In:  a valid document's text
+Out: positions and lines, counted from 1
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ def key_above(text: str, value: Origin, levels: int) -> Origin:
 
 
 def value_lines(text: str) -> Iterator[tuple[range, int]]:
-    """Yield for each value without nested keys its lines, from its key to its end, and the line of the key of the
-    enclosing mapping, 0 at the top."""
+    """For each value without nested keys, yield its lines, from its key to its end, and the line of the enclosing
+    mapping's key, 0 at the top.
+    """
 
     def end(node: yaml.Node) -> int:
         if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:

@@ -1,4 +1,4 @@
-"""Read a YAML config file as a tree of texts with their positions; reject what Hydra would misread."""
+"""Read a YAML config file as a tree of texts with their positions, and reject what Hydra would misread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 6 time
 _CORE_TAGS = {f"tag:yaml.org,2002:{t}" for t in ("str", "int", "float", "bool", "null", "timestamp", "value")}
 
 
-MOST_BYTES = MIB  # of one config file
+MOST_BYTES = MIB  # in one config file
 
 
 def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
     return tree
 
 
-_MOST_VALUES = 10_000  # in one file; nine levels of nine aliases are 400 million
+_MOST_VALUES = 10_000  # in one file; nine levels of nine aliases make 400 million
 
 
 _MOST_FAULTS = 30  # faults reported for one file
@@ -73,7 +73,7 @@ def _refuse_deep(text: str, origin: Origin) -> None:
 
 
 def _tag(tag: str) -> str:
-    """Return a tag as spelt in the file, such as `!!binary` or `!mine`."""
+    """Return a tag as spelled in the file, such as `!!binary` or `!mine`."""
     core = "tag:yaml.org,2002:"
     return f"!!{tag.removeprefix(core)}" if tag.startswith(core) else tag
 
@@ -84,7 +84,7 @@ def _syntax_error(because: str, origin: Origin) -> Diagnostic:
 
 
 class _Reader:
-    """Reader of one document in one pass over its node graph; collects diagnostics instead of stopping."""
+    """Reads one document in one pass over its node graph, and collects diagnostics instead of stopping."""
 
     def __init__(self, root: str, path: str) -> None:
         self.root, self.path = root, path
@@ -94,7 +94,7 @@ class _Reader:
         self.key: yaml.Mark | None = None  # start of the latest key in the text, ignoring keys of aliases
 
     def origin(self, node: yaml.Node) -> Origin:
-        """Return the position of a node; for an alias, that of its key instead of the anchor."""
+        """Return a node's position; for an alias, the position of its key instead of the anchor."""
         mark = node.start_mark
         if self.key is not None and mark.index < self.key.index:
             mark = self.key
@@ -120,7 +120,7 @@ class _Reader:
             self.refuse("JC1102", key_node, "the section hydra configures Hydra itself", because, "remove it")
         return tree
 
-    def value(self, node: yaml.Node) -> Any:
+    def value_from_node(self, node: yaml.Node) -> Any:
         self.values += 1
         if self.values > _MOST_VALUES:
             because = f"it has more than {_MOST_VALUES:,} values, counting repetitions through aliases"
@@ -144,7 +144,7 @@ class _Reader:
         try:
             if isinstance(node, yaml.MappingNode):
                 return self.mapping(node)
-            return [self.value(item) for item in node.value]
+            return [self.value_from_node(item) for item in node.value]
         finally:
             self.open.discard(id(node))
 
@@ -188,7 +188,7 @@ class _Reader:
                 self.refuse("JC1006", key_node, "a key must be text", "this key is empty", "use a name")
                 continue
             if key_node.tag == "tag:yaml.org,2002:merge":
-                merged = self.value(value_node)
+                merged = self.value_from_node(value_node)
                 for source in merged if isinstance(merged, list) else [merged]:
                     if source is not None:  # None: already rejected
                         self.merge(out, source, value_node)
@@ -200,7 +200,7 @@ class _Reader:
                 )
                 continue
             first[key] = key_node
-            out[key] = self.plain(value_node) if top and key == "defaults" else self.value(value_node)
+            out[key] = self.plain(value_node) if top and key == "defaults" else self.value_from_node(value_node)
         return out
 
     def merge(self, out: dict[str, Any], merged: Any, node: yaml.Node) -> None:

@@ -1,7 +1,9 @@
-"""Pass config files to Hydra, keeping the text and position of every scalar.
+"""Pass config files to Hydra, keeping every scalar's text and position.
 
-In:  a YAML file of a known root.   Out: nested dicts and lists whose scalars are `Text`.
-`JobcSource` is a Hydra ConfigSource (scheme `jobc:`), public plugin API of hydra-core 1.3; Hydra is not patched.
+In:  a YAML file below a known root
+Out: nested dicts and lists whose scalars are `Text`
+
+`JobcSource` is a Hydra ConfigSource (scheme `jobc:`), part of hydra-core 1.3's public plugin API; Hydra is not patched.
 """
 
 from __future__ import annotations
@@ -19,17 +21,17 @@ from .. import untrusted_files
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import Origin
 from ..untrusted_files import Unreadable
-from .interpolation import take_text
+from .interpolation import spend_text
 from .project_files import OutsideProject, require_inside, working_folder
 from .yaml_reader import MOST_BYTES, read_tree
 
 USER_ROOTS = ("input", "project", "user")
-FOREIGN_ROOTS = ("input", "project")  # roots whose symlinks somebody else may have made
+FOREIGN_ROOTS = ("input", "project")  # roots whose symlinks somebody else may have created
 _OURS = "jobc_config"  # name of jobc's conf/config.yaml that a user's config.yaml does not hide
 
 # Hydra instantiates the sources, so they can report only through globals.
 read_files: dict[str, str] = {}  # `root:path` -> text
-config_folders: list[str] = []  # of the current compose, absolute paths
+config_folders: list[str] = []  # for the current compose, absolute paths
 asked: dict[tuple[str, str], Any] = {}  # (question, absolute path) -> the file system's answer
 
 
@@ -82,7 +84,7 @@ class JobcSource(ConfigSource):
             raise ConfigLoadError(f"Config not found : {file}")
         root, path = origin_root(self.provider, file)
         text = read_text(self._file(file), Origin(root, path))
-        take_text(len(text), Origin(root, path))
+        spend_text(len(text), Origin(root, path))
         read_files[f"{root}:{path}"] = asked["its text", self._file(file)] = text
         tree = read_tree(text, root, path)
         if file == "config.yaml" and self.provider in USER_ROOTS:
@@ -123,7 +125,7 @@ _FILE = "a file"
 
 
 def _kind(path: str) -> str:
-    """Return what exists at a config file's path, "" for nothing. It hides files of that name in later folders."""
+    """Return what exists at a config file's path, "" for nothing. It hides files with that name in later folders."""
     if not os.path.lexists(path):
         return ""
     if os.path.isfile(path):
@@ -206,7 +208,7 @@ def _lay_over_ours(tree: dict[str, Any]) -> None:
 
 
 def origin_root(provider: str, file: str) -> tuple[str, str]:
-    """Return (root, path) of a file for its origins. All of jobc's own folders share the root `jobc`."""
+    """Return a file's (root, path) for its origins. All of jobc's own folders share the root `jobc`."""
     root, _, folder = provider.partition(":")
     if root == "jobc" and folder:
         return root, f"{folder}/{file}"

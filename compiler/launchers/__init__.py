@@ -1,1 +1,1 @@
-"""Launchers that several backends share and that need additional files."""
+"""Launchers that several backends share and that require additional files."""

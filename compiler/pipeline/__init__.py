@@ -1,1 +1,1 @@
-"""The compiler from end to end: compose, convert, check, lower, emit, seal."""
+"""The whole compiler, end to end: compose, convert, check, lower, emit, seal."""

@@ -1,7 +1,7 @@
 """Sort everything that has no fixed order, so that the order of overrides does not change the artifact.
 
-In   the composed tree, and where in it the order of keys has a meaning
-Out  the same tree with all other mappings sorted by key; the words of a command line, sorted likewise
+In:  the composed tree, and where in it key order matters
+Out: the same tree with all other mappings sorted by key; a command line's words, sorted likewise
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def sort_overrides(
     """Return the words in canonical order, which compile to the same job: group options first, all sorted by key.
 
     overrides: one for each word; groups: groups with a chosen option -> whether the group has a default, so a position.
-    Words keep their relative order where it counts: for groups without a position, for one key, for a mapping and the
+    Words keep their relative order where it matters: for groups without a position, for one key, for a mapping and the
     keys in it, and for the pairs that `keeps` selects.
     """
     set_keys = {o.key for o in overrides if not _is_option(o, groups)}

@@ -41,7 +41,7 @@ def neutral_files(plan: LaunchPlan, emitted: Sequence[Artifact], render: Render)
 
 
 def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tree with every leaf as a function of the views, so that each line has its plan key."""
+    """Return the tree with each leaf turned into a function of the views, so that lines can be traced to plan keys."""
 
     def leaf(keys: tuple[str, ...]) -> Any:
         def read(views: Any) -> Any:
@@ -107,7 +107,7 @@ def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
 
 
 def _unit_text(key: str) -> Callable[[Any], str] | None:
-    """Return the function that shows a key's value as text with its unit; None for a key without a unit."""
+    """Return the function that formats a key's value as text with its unit; None for a key without a unit."""
     scalar = value_type(type_at(JobSpec, key))
     return scalar.show if scalar is not None and scalar.units else None
 
@@ -128,7 +128,7 @@ def _readable(value: Any) -> Any:
 
 
 def job_file(render: Render, plan: LaunchPlan, backend: Backend, ignored: Mapping[str, str]) -> Artifact:
-    """Return job.json, which jobctl reads: the job's name, its run root, and settings of its nodes and its engine.
+    """Return job.json, which jobctl reads: the job's name, its run root, and the settings of its nodes and its engine.
 
     render: has the views plan and options; ignored: plan key -> `key=value` of each setting that the backend ignores
     """

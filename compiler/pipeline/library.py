@@ -1,9 +1,9 @@
-"""jobctl, the packed program of every artifact.
+"""jobctl, the packed program in every artifact.
 
-It contains the modules that this job can need: the verbs with the backend's engine, and the programs that run on nodes,
+It contains the modules that this job may need: the verbs with the backend's engine, and the programs that run on nodes,
 each with its imports. A job with the bundled trainer gets the whole trainer.
-The packages runtime/ and trainer/ are named jobc_runtime and jobc_trainer in it, the engine jobc_engine.
-On the nodes it needs Python with torch, and bash, but not jobc.
+In it, the packages runtime/ and trainer/ are named jobc_runtime and jobc_trainer, and the engine jobc_engine. On the
+nodes, it requires bash and Python with torch, but not jobc.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ PROGRAM = "jobctl"  # its path in an artifact
 ENGINE, RUNTIME, TRAINER = "jobc_engine", "jobc_runtime", "jobc_trainer"  # in jobctl
 _PACKED = (".py", ".b85", ".txt")
 _OF_JOBC = re.compile(rb"^( *from )(?:\.{2,}|jobc\.)(runtime|trainer)\b", re.MULTILINE)
-_ENGINE_ON_NODES = ("batch", "job_variables", "join")  # modules of an engine
+_ENGINE_ON_NODES = ("batch", "job_variables", "join")  # an engine's modules
 _ON_NODES = ("launch", "node", "node_checks", "node_failure", "rank", "reach", "spawn", "supervise")
 _PROGRAM_FILES = tuple(f"{PROGRAMS[name]}/{name}.py" for name in _ON_NODES)
 _OF_TRAINER = (f"{TRAINER}/smoke.py", f"{TRAINER}/script.py")  # on the nodes of every job
-# Modules that only some jobs have. Others import them where such a job needs them.
+# Modules that only some jobs include. Other modules import them only where such a job needs them.
 _OF_PROGRAMS = {
     "container": (f"{RUNTIME}/containers/container.py",),
     "depot": (f"{RUNTIME}/storage/depot.py", f"{RUNTIME}/storage/bucket_run.py"),
@@ -43,8 +43,8 @@ _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?: .*\n|\n)+", re.MULTILINE)
 class Contents(NamedTuple):
     """Parts of a program.
 
-    trainer: the whole bundled trainer; verbs, nodes: what runs on the submitting machine, and on nodes
-    programs: further programs for nodes, of _OF_PROGRAMS
+    trainer: the whole bundled trainer; verbs, nodes: what runs on the submitting machine and on the nodes
+    programs: more programs for nodes, from _OF_PROGRAMS
     """
 
     trainer: bool = False
@@ -57,7 +57,7 @@ EVERYTHING = Contents(trainer=True, programs=tuple(_OF_PROGRAMS))
 
 
 def contents_of(plan: LaunchPlan) -> Contents:
-    """Return what jobctl of a job contains."""
+    """Return what a job's jobctl contains."""
     is_used = {
         "container": plan.container.is_entered,
         "depot": plan.run.storage == "object",
@@ -68,15 +68,15 @@ def contents_of(plan: LaunchPlan) -> Contents:
 
 @cache
 def program(contents: Contents, backend: Path | None = None) -> Artifact:
-    """Return jobctl. backend: the folder of the backend whose engine it has"""
+    """Return jobctl. backend: the folder of the backend whose engine it contains"""
     archive = _pack(modules(contents, backend), zipfile.ZIP_DEFLATED)
     return Artifact(PROGRAM, archive.decode("utf-8", "replace"), executable=True, binary=archive)
 
 
 @cache
 def program_on_nodes(contents: Contents, backend: Path) -> bytes:
-    """Return jobctl without its verbs, for an engine's file that brings the program to the nodes. It is not compressed,
-    so that the caller can compress it as a whole.
+    """Return jobctl without its verbs, for an engine's file that carries the program to the nodes. It is not
+    compressed, so that the caller can compress it as a whole.
     """
     return _pack(modules(contents._replace(verbs=False), backend), zipfile.ZIP_STORED)
 
@@ -127,7 +127,7 @@ def _engine(backend: Path | None) -> dict[str, Path]:
 
 
 def renamed(text: bytes) -> bytes:
-    """Return a module whose imports of runtime/ and trainer/ have the names that these have in jobctl."""
+    """Return a module with its imports of runtime/ and trainer/ renamed as in jobctl."""
     return _OF_JOBC.sub(rb"\1jobc_\2", text)
 
 

@@ -1,4 +1,4 @@
-"""Add to each diagnostic the position of the value that it concerns."""
+"""Add to each diagnostic the position of the value it concerns."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def render_for(chosen: Plugin, plan: LaunchPlan, options: Any, spec: JobSpec) ->
 
 
 def backends_supporting(backend: Backend) -> Callable[[BackendRequirement], list[str]]:
-    """Return a function that names other backends supporting a demand, the most similar ones first.
+    """Return a function that names other backends that support a demand, most similar first.
 
     Plugins that cannot be imported are skipped.
     """

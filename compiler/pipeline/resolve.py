@@ -1,7 +1,7 @@
-"""Convert the composed tree to typed values: the job's spec, its backend's options, and the position of each value.
+"""Convert the composed tree to typed values: the job's spec, its backend's options, and each value's position.
 
-In   the result of compose.py, the words after ` -- `, the folders that may contain host files
-Out  Typed; or CompileError with all type errors of spec, options and host files together
+In:  the result of compose.py, the words after ` -- `, and the folders that may contain host files
+Out: Typed; or CompileError with all type errors of spec, options and host files together
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Command = tuple[str, ...] | None
 class Typed(NamedTuple):
     """The job's typed values. values: spec key -> value as typed, with its position; options: the backend's own type.
 
-    keeps: where the order of keys has a meaning, see canonical_order.py
+    keeps: where key order matters, see canonical_order.py
     """
 
     plugin: Plugin
@@ -43,7 +43,7 @@ def to_typed_config(composed: Composed, command: Command, folders: Folders, reco
     """Return the composed tree as typed values. Raises CompileError with the type errors of spec, options and hosts.
 
     command: the words after ` -- `, None without ` -- `; folders: the user's config folders, by root name
-    recorded: the words of the command line come from an artifact, see Request
+    recorded: the command line's words come from an artifact, see Request
     """
     chosen = plugin(composed.choices.get("backend", ""))
     backend = chosen.load()

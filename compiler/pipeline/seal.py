@@ -1,4 +1,4 @@
-"""Complete .jobc/job.json: the path of the artifact, the records of the job, and the seal with the checksums."""
+"""Complete .jobc/job.json with the artifact's path, the job's records, and the seal that contains the checksums."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def seal(
     request: Mapping[str, Any] | None,
     plugin: str | None = None,
 ) -> tuple[Artifact, ...]:
-    """Return all files of an artifact directory: the emitted files, and job.json with everything that is recorded.
+    """Return all of an artifact directory's files: the emitted files, and job.json with everything that is recorded.
 
     files:   include job.json with the settings that jobctl reads
     place:   NAME/BACKEND
     records: see common_files.records()
     read:    digests of files named by the spec, such as hosts=@FILE
     request: see recorded_request()
-    plugin:  version of the package that has the backend, None for jobc's own
+    plugin:  version of the package that contains the backend, None for jobc's own
     The digest, which people can quote, is SHA-256 over `PATH SHA256 EXECUTABLE` of every file, sorted by path. It
-    depends only on what a run can read: the same job gives the same digest if its values are typed or in a config file,
-    and with another version of jobc that writes the same files.
+    depends only on what a run can read: the same job has the same digest whether its values are typed or come from a
+    config file, and with any version of jobc that writes the same files.
     """
     others = [file for file in files if file.path != job_json.JOB]
     (job,) = (file for file in files if file.path == job_json.JOB)
@@ -58,7 +58,7 @@ def seal(
         "inputs": dict(sorted({**input_digests(), **read}.items())),
         "checksums": dict(sorted(entries.items())),
     }
-    text, kept = job_json.to_text(tree), job.text.count("\n") - 1  # all lines of the settings but the last `}`
+    text, kept = job_json.to_text(tree), job.text.count("\n") - 1  # all of the settings' lines but the last `}`
     lines = [span for span in job.lines if span.last <= kept]
     return (*others, Artifact(job_json.JOB, text, lines=(*lines, LineRange(kept + 1, text.count("\n"), (), SEAL))))
 

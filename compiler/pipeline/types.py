@@ -28,8 +28,8 @@ class Request:
 
     words:       overrides as typed
     command:     the words after ` -- `, None without ` -- `
-    config_dirs: the user's config folders by root name (`input`, `project`, `user`), the first wins
-    strict:      warnings and notes that no comment allows are errors
+    config_dirs: the user's config folders by root name (`input`, `project`, `user`); earlier ones win
+    strict:      warnings and notes become errors unless a comment allows them
     recorded:    the words come from an untrusted artifact, so they must not name files outside the project
     """
 
@@ -43,8 +43,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Compiled:
-    """One job compiled for one backend. artifacts: every file of the directory; place: NAME/BACKEND below the output
-    folder; origin_of, levels, unsaid, where, point: as in Planned; sweep: the request of the sweep to which it belongs.
+    """One job compiled for one backend. artifacts: every file in the directory; place: NAME/BACKEND below the output
+    folder; origin_of, levels, unsaid, where, point: as in Planned; sweep: the request of the sweep that it belongs to.
     """
 
     spec: JobSpec
@@ -65,8 +65,8 @@ class Compiled:
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """Directory with several points. points: their number; artifacts, place, source_map: as in Compiled; the lines of
-    the source map are those of the first point.
+    """Directory that contains several points. points: their number; artifacts, place, source_map: as in Compiled; the
+    lines of the source map are those of the first point.
     """
 
     artifacts: tuple[Artifact, ...]
@@ -77,9 +77,9 @@ class SweepFolder:
 
 @dataclass(frozen=True)
 class Planned:
-    """Launch plan of a job, before any backend. made_by: plan key -> rule; origin_of: position where a key was written;
-    levels: suppressions; unsaid: unset keys that the user's own program does not read;
-    where: the point of a sweep, as typed, "" without one; point: its overrides.
+    """A job's launch plan, before any backend is involved. made_by: plan key -> rule; origin_of: position where a key
+    was written; levels: suppressions; unsaid: unset keys that the user's own program does not read;
+    where: the sweep point, as typed, "" without a sweep; point: its overrides.
     """
 
     spec: JobSpec

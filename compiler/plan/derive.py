@@ -1,6 +1,7 @@
 """Derive values from a spec. Each function is a rule, described by its first line, which `jobc why` prints.
 
-In: a JobSpec, plain or watched.   Out: values for the plan (see lower.py) and for checks. Only the spec is read.
+In:  a JobSpec, plain or watched
+Out: values for the plan (see lower.py) and for checks; only the spec is read
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def world_size(spec: JobSpec) -> int:
 
 
 def inventory(spec: JobSpec, hosts: Sequence[str]) -> tuple[str, ...]:
-    """Return the hosts of a list that the job may use, in order; it uses the first `nodes` of them."""
+    """Return the listed hosts that the job may use, in order; it uses the first `nodes` of them."""
     avoided = set(spec.queue.exclude or ())
     return tuple(host for host in hosts if host not in avoided)
 

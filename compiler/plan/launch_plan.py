@@ -3,8 +3,8 @@
 The fields come from four hand-written artifacts (docs/decisions/0001-four-targets). A *must* changes what the job is:
 a backend that does not support it fails the compile. A *wish* concerns queueing and convenience: if ignored, it is
 listed on screen and in `jobctl help`, and is an error with --strict. Neutral values need no support from a backend.
-New fields may be added freely: backends without the field in `honours` are rejected by the generic check in
-capabilities.py if the job uses it.
+New fields may be added freely: if a job uses one, the generic check in capabilities.py rejects backends that do not
+list it in `honours`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _given(*neutral: Any) -> Any:
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Identical nodes. nodes: their number; gpus, procs: GPUs and processes per node."""
+    """A group of identical nodes. nodes: their number; gpus, procs: GPUs and processes per node."""
 
     nodes: int
     gpus: int
@@ -44,8 +44,9 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class Topology:
-    """The nodes, in node rank order. Every backend supports it. There is one group, because all nodes are alike for
-    now.
+    """The nodes, in node rank order. Every backend supports this.
+
+    There is only one group, because all nodes are alike for now.
     """
 
     groups: tuple[NodeGroup, ...] = _given()
@@ -73,9 +74,7 @@ class Topology:
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of one node. cpus: cores; mem_bytes, shm_bytes: bytes; hosts: all hosts in rank order, () = the
-    engine decides.
-    """
+    """One node's resources. cpus: cores; mem_bytes, shm_bytes: bytes; hosts: all in rank order, () = engine decides."""
 
     gpu_type: str | None = _must()
     cpus: int | None = _wish()
@@ -101,7 +100,7 @@ PATH_VARIABLES = (
 
 @dataclass(frozen=True)
 class Secret:
-    """Source of a secret. kind: env (variable `ref` where it is submitted, or on the node), file (path `ref`), k8s
+    """Source of a secret. kind: env (variable `ref` where the job is submitted, or on the node), file (path `ref`), k8s
     (`NAME/KEY`).
     """
 
@@ -111,7 +110,7 @@ class Secret:
 
 @dataclass(frozen=True)
 class Setup:
-    """The Python environment of the ranks.
+    """The ranks' Python environment.
 
     modules:    bash lines that load environment modules on the node, before the container starts
     lines:      bash lines that activate the environment where the ranks start: in the container, if there is one
@@ -128,8 +127,8 @@ class Setup:
 
 @dataclass(frozen=True)
 class Container:
-    """Container of the ranks. kind: none | docker | apptainer | pyxis | pod; image: in the syntax of that runtime;
-    workdir: working directory inside; options: extra options of the runtime.
+    """The ranks' container. kind: none | docker | apptainer | pyxis | pod; image: in the syntax of that runtime;
+    workdir: working directory inside; options: extra runtime options.
     """
 
     kind: str = _must("none")
@@ -159,7 +158,7 @@ class Mount:
 class CodeDelivery:
     """Delivery of the user's code; kind "lib" if jobc's trainer runs without user code.
 
-    root: folder of the code, inside the repository if there is one; max_bytes: limit for copying it
+    root: the code's folder, inside the repository if there is one; max_bytes: limit for copying it
     script: file that the command runs, relative to root; "" if unknown
     repository, commit: for kind "git"
     """
@@ -174,7 +173,7 @@ class CodeDelivery:
 
 @dataclass(frozen=True)
 class Setting:
-    """An environment variable of the ranks. reason: why it is set, for readers of launch.sh."""
+    """One of the ranks' environment variables. reason: why it is set, for readers of launch.sh."""
 
     name: str
     value: str
@@ -196,9 +195,10 @@ class Network:
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """End of an attempt: ranks get SIGTERM and are killed after grace_s.
+    """How an attempt ends: ranks receive SIGTERM and are killed after grace_s.
 
-    time_limit_s: limit of one attempt, 0 = none; keep_s: seconds that the engine keeps finished jobs, None: its default
+    time_limit_s: limit for one attempt, 0 = none; keep_s: seconds that the engine keeps finished jobs, None: its
+    default
     """
 
     grace_s: int = _given()
@@ -209,7 +209,7 @@ class Lifecycle:
 
     @property
     def kill_after_s(self) -> int:
-        """Return how long an engine must wait before it kills: the grace period plus the supervisor's exit."""
+        """Return how long an engine must wait before it kills: the grace period and time for the supervisor to exit."""
         return self.grace_s + 10
 
 
@@ -230,9 +230,9 @@ class Queue:
 
 @dataclass(frozen=True)
 class Run:
-    """The run folders of a job: ROOT/FOLDER/RUN_ID.
+    """A job's run folders: ROOT/FOLDER/RUN_ID.
 
-    root: relative paths start next to artifacts/; folder: the job's name, followed by the point of a sweep
+    root: relative paths start next to artifacts/; folder: the job's name, followed by the sweep point
     storage: shared | node | object; keep: number of finished runs kept; data: JOBC_DATA_DIR
     endpoint, region, scratch: for storage=object, where root is s3://BUCKET/PREFIX; scratch: folder on each node
     """
@@ -258,7 +258,7 @@ class Download:
 
 @dataclass(frozen=True)
 class Caches:
-    """Cache folders of libraries. None = the library's default; `$UID` and `~/` are expanded on the node."""
+    """The libraries' cache folders. None = the library's default; `$UID` and `~/` are expanded on the node."""
 
     downloads: str | None = _given()
     compiled: str | None = _given()
@@ -272,9 +272,9 @@ class LaunchPlan:
 
     name:      name of the job
     launcher:  how ranks start on a node: the launch line of launch.sh
-    command:   program of every rank, without the launcher
+    command:   every rank's program, without the launcher
     uses_trainer: whether command is jobc's trainer, which reads train.json
-    env:       environment variables of every rank
+    env:       every rank's environment variables
     secret_kinds: kinds that occur in secrets, because not every engine can deliver each
     parallel:  parallelism (ddp, …), which launchers such as accelerate need
     accelerate_extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json

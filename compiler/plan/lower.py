@@ -1,8 +1,8 @@
 """Lower a spec to a plan, a key table and rules, by pure arithmetic and naming.
 
-Every plan leaf is computed by one function of a watched spec, so the key table (plan key -> spec keys) records what
-was really read and needs no upkeep. A leaf that is not a copy is computed by a named function of derive.py, whose first
-line is the rule.
+Every plan leaf is computed by one function of a watched spec, so the key table (plan key -> spec keys) records what was
+actually read and needs no maintenance. A leaf that is not a copy is computed by a named function of derive.py, whose
+first line is the rule.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ class _Lowering:
         return value
 
     def rule(self, key: str, function: Leaf) -> None:
-        """Record the first line of the docstring of the function that derives the value."""
+        """Record the first docstring line of the function that derives the value."""
         if isinstance(function, FunctionType) and function.__doc__:
             self.rules[key] = function.__doc__.split("\n", 1)[0]
 
@@ -287,7 +287,7 @@ class _Lowering:
         return MappingProxyType({name: self.leaf(f"{key}.{name}", partial(_entry, entry, name)) for name in source})
 
     def mapping_of_trees(self, key: str, at: tuple[str, str]) -> Mapping[str, Any]:
-        """Return a mapping of the spec, of any depth, unchanged. at: section and name"""
+        """Return one of the spec's mappings, of any depth, unchanged. at: section and name"""
         self.table[key] = (".".join(at),)
 
         def leaf(value: Any, path: tuple[str, ...]) -> Any:

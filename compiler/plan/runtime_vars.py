@@ -1,4 +1,4 @@
-"""Words of a command or environment: literal text, or values known only at run time.
+"""Words of a command or an environment: literal text, or values known only at run time.
 
 Stable since the first release: backends spell `RuntimeVar`s, and shell_quoting.py quotes everything else.
 """
@@ -50,7 +50,7 @@ Word = str | RuntimeVar | Concat
 
 @dataclass(frozen=True)
 class Spelling:
-    """Source of a runtime variable in a backend.
+    """Where a backend gets a runtime variable from.
 
     scope: the first scope in which it is known
     text:  shell text evaluated there (`$SLURM_NODEID`), a field of the engine's file (`fieldRef` path), or text that

@@ -1,4 +1,4 @@
-"""Quote values for their context: the only way for a value to get into a file that is not YAML or JSON.
+"""Quote values for their context: the only way a value can get into a file that is not YAML or JSON.
 
     sh         one shell word, or several
     directive  rest of a line that an engine reads, not a shell: `#SBATCH`, `#PBS`
@@ -21,7 +21,7 @@ PLACES = ("sh", "directive", "comment", "raw")
 
 
 class ShellCode(str):
-    """Shell code written in Python, in which every value of the job has passed sh()."""
+    """Shell code written in Python, in which every value from the job has been quoted by sh()."""
 
     __slots__ = ()
 

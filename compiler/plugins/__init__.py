@@ -1,1 +1,1 @@
-"""The interface of a backend, and discovery of backends and site policies."""
+"""The backend interface, and discovery of backends and site policies."""

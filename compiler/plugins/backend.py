@@ -1,7 +1,7 @@
-"""The protocol of a backend. To write one, read docs/extending/backend.md first and import from jobc.compiler.api.
+"""The backend protocol. To write a backend, read docs/extending/backend.md first and import from jobc.compiler.api.
 
 A backend is a folder with `backend.py` (a module-level `BACKEND`), `templates/`, `conf/backend/NAME.yaml` (the
-defaults of its options) and `README.md`. Built-in backends are in backends/, others come from any package through the
+defaults of its options) and `README.md`. Built-in backends are in backends/; others come from any package through the
 entry point group `jobc.backends`. Both go through registry.py and the conformance suite in compiler/testing/.
 """
 
@@ -36,7 +36,7 @@ class Backend(Protocol):
 
     name:      the word after `backend=`, and the folder in artifacts/NAME/
     Options:   a frozen dataclass of the backend's own keys, types and docs only; defaults in conf/backend/NAME.yaml
-    spellings: for every RuntimeVar, where the engine knows it and how it is spelt there
+    spellings: for every RuntimeVar, where the engine knows it and how it is spelled there
     honours:   plan key -> supported values: words, or ANY. `queue.*` means all keys in queue. A field at its neutral
                value (launch_plan.py) needs no support and no entry
     launch:    one line for people: how to start the emitted files by hand
@@ -67,7 +67,7 @@ class Backend(Protocol):
 
 @runtime_checkable
 class OrderedBackend(Backend, Protocol):
-    """A backend that turns some mappings in its options into lists. All others are emitted sorted by key."""
+    """A backend that turns some mappings in its options into lists. All other mappings are emitted sorted by key."""
 
     def keeps_order(self, at: tuple[str, ...]) -> bool:
         """Return whether the mapping at this path keeps the user's key order. at: path below `backend`"""
@@ -75,7 +75,7 @@ class OrderedBackend(Backend, Protocol):
 
 @dataclass(frozen=True)
 class Point:
-    """One compiled job of a sweep. files: path -> text."""
+    """One of a sweep's compiled jobs. files: path -> text."""
 
     options: Any
     files: Mapping[str, str]
@@ -86,10 +86,10 @@ class SweepingBackend(Backend, Protocol):
     """A backend whose engine starts all points of a sweep as one job. Without it, jobctl starts them one by one."""
 
     def sweep_shape(self, point: Point) -> object:
-        """Return what points of one job have in common. Points that differ in it get directories of their own."""
+        """Return what points of one job must have in common. Points that differ in it get their own directories."""
 
     def check_sweep(self, groups: Sequence[Sequence[Point]]) -> Iterable[Diagnostic]:
-        """Yield problems of a sweep whose points need several jobs. groups: points of the same shape"""
+        """Yield the problems of a sweep whose points need several jobs. groups: points of the same shape"""
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterable[Artifact]:
         """Return the files of the sweep's directory that replace those of its first point. render: of that point"""
@@ -97,24 +97,24 @@ class SweepingBackend(Backend, Protocol):
 
 @runtime_checkable
 class EngineBackend(Backend, Protocol):
-    """A backend whose engine.py, packed into jobctl, needs more settings than the name of the job."""
+    """A backend whose engine.py, packed into jobctl, needs more settings than the job's name."""
 
     def engine_settings(self, plan: LaunchPlan, options: Any) -> Mapping[str, Any]:
         """Return JSON values for .jobc/job.json; they override common ones, such as `runs`, the run root.
 
         A value that depends on the plan or the options is a function of the views, such as `of.options.partition`, or a
-        list or mapping of such functions, as in Render.json(): so `jobc why` knows the keys of its line.
+        list or mapping of such functions, as in Render.json(), so that `jobc why` knows its line's keys.
         """
 
 
 @runtime_checkable
 class NotifyingBackend(Backend, Protocol):
     """A backend whose engine includes the time to save in the limit: it asks the ranks to save before the limit.
-    With all others, the supervisor asks at the limit, and the time to save comes after it.
+    With all other backends, the supervisor asks at the limit, and saving takes place after it.
     """
 
     def notice_s(self, plan: LaunchPlan) -> int:
-        """Return the maximum time in seconds before the limit at which an attempt is asked to save."""
+        """Return the maximum number of seconds before the limit at which an attempt is asked to save."""
 
 
 @runtime_checkable
@@ -135,7 +135,7 @@ class SeparateNodesBackend(Backend, Protocol):
 
 @dataclass(frozen=True)
 class Filled:
-    """A value that a backend sets in place of the job's.
+    """A value that a backend sets in place of the job's own.
 
     key: top-level spec key, such as `image`; by: the keys that decided; note: tells the user about a surprising value
     """
@@ -158,7 +158,7 @@ class FillingBackend(Backend, Protocol):
 
 @runtime_checkable
 class SendingBackend(Backend, Protocol):
-    """A backend whose jobctl submit sends files of the submitting machine besides the code."""
+    """A backend whose jobctl submit also sends files other than the code from the submitting machine."""
 
     def sends(self, plan: LaunchPlan, options: Any) -> Mapping[str, str]:
         """Return key -> path (absolute, or from ~) of a file or folder on the submitting machine."""
@@ -166,15 +166,15 @@ class SendingBackend(Backend, Protocol):
 
 @runtime_checkable
 class CarryingBackend(Backend, Protocol):
-    """A backend whose engine's file carries to the nodes all files that they read, such as a Kubernetes manifest.
+    """A backend whose engine's file, such as a Kubernetes manifest, carries all files that the nodes read.
 
-    jobctl in the artifact directory then has only the verbs.
+    The jobctl in the artifact directory then contains only the verbs.
     """
 
     def carry(self, files: Sequence[Artifact], settings: Artifact, program: bytes) -> Iterable[Artifact]:
-        """Return the files of the artifact directory.
+        """Return the artifact directory's files.
 
         files: of emit(), and launch.sh, spec.yaml and so on; settings: .jobc/job.json; program: jobctl for nodes,
-        executable and not compressed
+        executable and uncompressed
         """
         return files

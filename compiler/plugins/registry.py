@@ -45,7 +45,7 @@ class Plugin:
 
     @property
     def label(self) -> str:
-        """Return the name of the folder in source maps."""
+        """Return the folder's name in source maps."""
         return f"jobc:backends/{self.name}" if self.root == "jobc" else self.root
 
     def load(self) -> Backend:
@@ -72,7 +72,7 @@ class Plugin:
         return backend
 
     def check_defaults(self) -> None:
-        """Raise CompileError JC4004 if the file with its defaults is missing, without which it cannot be selected."""
+        """Raise CompileError JC4004 if the defaults file, without which the backend cannot be selected, is missing."""
         if not (self.conf / "backend" / f"{self.name}.yaml").is_file():
             raise self._no_backend(f"it has no conf/backend/{self.name}.yaml, the defaults of its options")
 
@@ -112,7 +112,7 @@ def find_policies() -> tuple[Plugin, ...]:
 
 
 def code_pages() -> dict[str, Path]:
-    """Return the page of each diagnostic code: compiler/diagnostics/codes/, then codes/ of each backend and policy."""
+    """Return each diagnostic code's page: compiler/diagnostics/codes/, then codes/ of each backend and policy."""
     brought = (plugin.folder / "codes" for plugin in (*find_plugins().values(), *find_policies()))
     folders = [PACKAGE / "compiler" / "diagnostics" / "codes", *brought]
     pages = {page.stem: page for folder in reversed(folders) for page in folder.glob("*.md")}
@@ -130,7 +130,7 @@ def codes_by_name() -> dict[str, tuple[str, ...]]:
 
 
 def code_name(code: str) -> str:
-    """Return the name of a diagnostic code, "" if it has no name or no page."""
+    """Return a diagnostic code's name, "" if it has no name or no page."""
     page = code_pages().get(code)
     return read_heading(page).name if page else ""
 

@@ -1,7 +1,7 @@
 """Rules, one per file: check a job before it uses a GPU. Found by listing the folder.
 
 A file has one code and one function, `check`, which yields Diagnostics and reads only its arguments. It may rely on
-what other rules reject: an exception in a rule is dropped if an error is reported as well (collect_findings()).
+other rules to reject bad values: an exception in a rule is dropped if an error is reported too (collect_findings()).
 The folder determines the arguments:
 
     spec/                 check(spec)     before anything is derived from it
@@ -11,7 +11,7 @@ The folder determines the arguments:
     estimate/rules/       check(figures, spec, plan)   one size; yields Findings, a Diagnostic and how bad it is
     backends/NAME/rules/  check(plan, options)
 
-The page of a rule is CODE.md in `codes/`: the symptom, the cause, wrong and right, a near miss, sources. All rules run
+A rule's page is CODE.md in `codes/`: the symptom, the cause, wrong and right, a near miss, sources. All rules run
 and report. Files whose names begin with _ are shared by several rules.
 """
 

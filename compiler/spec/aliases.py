@@ -1,4 +1,4 @@
-"""Map names of other launch engines to jobc's keys, for hints to their users."""
+"""Map other launch engines' names to jobc's keys, for hints to their users."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ VALUES: Mapping[tuple[str, str], str] = {  # (key, value in other tools) -> the 
     ("loop.compile", "true"): "model",
     ("loop.compile", "false"): "none",
 }
-RENAMED_GROUPS: Mapping[str, str] = {"env": "python"}  # config groups of earlier versions of jobc
+RENAMED_GROUPS: Mapping[str, str] = {"env": "python"}  # config groups in earlier versions of jobc
 
 
 def key_of(typed: str) -> str:
@@ -223,13 +223,13 @@ def not_supported(word: str) -> str:
     return f"the bundled trainer has no {lacks}; your own program may: -- train.py" if lacks else ""
 
 
-def value_of(key: str, typed: str) -> str:
-    """Return the value of a key for another tool's word; "" if unknown."""
+def value_from_alias(key: str, typed: str) -> str:
+    """Return the value of a key that another tool's word stands for; "" if unknown."""
     return VALUES.get((key, typed.lower()), "")
 
 
-def option_of(group: str, typed: str) -> str:
-    """Return the option of a config group for another tool's word; "" if unknown."""
+def option_from_alias(group: str, typed: str) -> str:
+    """Return the option of a config group that another tool's word stands for; "" if unknown."""
     return OPTIONS.get((group, typed.lower()), "")
 
 
@@ -238,5 +238,5 @@ def _same(words: Mapping[str, str]) -> dict[str, str]:
 
 
 def _plain(word: str) -> str:
-    """Return a word without separators and case, so that numNodes, num-nodes and num_nodes are equal."""
+    """Return a word in lower case without separators, so that numNodes, num-nodes and num_nodes are equal."""
     return word.replace("_", "").replace("-", "").lower()

@@ -1,7 +1,9 @@
-"""Convert text to typed values. No other file does.
+"""Convert text to typed values. No other file does this.
 
-In:  a composed tree whose leaves are text, and the dataclass to fill.   Out: the filled dataclass, every leaf with its
-canonical text, and a diagnostic for every leaf that is invalid. Nothing stops at the first mistake.
+In:  a composed tree whose leaves are text, and the dataclass to fill
+Out: the filled dataclass, each leaf's canonical text, and a diagnostic for each invalid leaf
+
+Conversion does not stop at the first mistake
 """
 
 from __future__ import annotations
@@ -39,9 +41,9 @@ class Converted(Generic[T]):
 
 
 def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix: str = "") -> Converted[T]:
-    """Convert every leaf of `tree` to the type of its field in the dataclass `into`.
+    """Convert every leaf of `tree` to its field's type in the dataclass `into`.
 
-    prefix: dotted key of the tree's root, for diagnostics and origins
+    prefix: the root's dotted key, for diagnostics and origins
     Diagnostics: JC1201 unknown key, JC1202 wrong type, JC1203 missing key, JC1204 null where a value is required; at
     most MOST_DIAGNOSTICS
     """
@@ -57,7 +59,7 @@ MOST_DIAGNOSTICS = 100  # per tree: finding similar keys takes 5 ms for each
 
 
 class _TooMany(Exception):
-    """Raised when MOST_DIAGNOSTICS were reported."""
+    """Raised when MOST_DIAGNOSTICS have been reported."""
 
 
 class _Conversion:
@@ -168,7 +170,7 @@ class _Conversion:
         return None
 
     def target(self, raw: Mapping[str, Any], key: str) -> Any:
-        """Return `_target_` and its arguments, whose types the user's code defines."""
+        """Return `_target_` and its arguments, whose types are defined by the user's code."""
         target_key = join(key, target.KEY)
         if "kind" in raw:
             because = f"kind selects a built-in, {target.KEY} your own class or function"
@@ -287,7 +289,7 @@ class _Conversion:
 
 def _word_hint(key: str, text: str, nearest_word: str) -> str:
     """Return the hint for an invalid word. Words of other tools are mapped to jobc's."""
-    word, lacks = aliases.value_of(key, text) or nearest_word, aliases.not_supported(text)
+    word, lacks = aliases.value_from_alias(key, text) or nearest_word, aliases.not_supported(text)
     return f"{key}={word}; {lacks}" if lacks else f"{key}={word}"
 
 
@@ -319,12 +321,12 @@ def _plain(value: Any) -> Shown:
 
 
 def _filled(raw: Any, hint: Any) -> Any:
-    """Return an item of a mapping or list with null for missing optional keys, because no file has defaults for it."""
+    """Return an item of a mapping or list with null for missing optional keys, because no file has its defaults."""
     return {**_nulls(hint), **raw} if dataclasses.is_dataclass(hint) and isinstance(raw, Mapping) else raw
 
 
 def _nulls(into: Any) -> dict[str, None]:
-    """Return the keys of a dataclass that may be null, each with None."""
+    """Return a dataclass's keys that may be null, each with None."""
     return {name: None for name, hint in hints(into).items() if type(None) in options_of(hint)}
 
 

@@ -15,7 +15,7 @@ IMAGE = "pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime"  # has bash, Python and 
 
 
 def example(options: tuple[Any, ...], text: str = "") -> str:
-    """Return a value of the type: the text if it is valid, else a value that the type's reader recommends.
+    """Return a value of the type: the text if it is valid, otherwise a value that the type's reader recommends.
 
     text: for a list its items, for a section in a list its first values
     """

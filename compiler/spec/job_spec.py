@@ -1,8 +1,8 @@
 """JobSpec: the typed source language, with everything that a user may set for a job.
 
 Types and docs only: every default, with its unit and meaning, is in conf/*.yaml and nowhere else. Sections that the
-trainer reads (model, data, optim, …) are the trainer's own dataclasses. The options of a backend are defined in its
-folder and set below the key `backend`.
+trainer reads (model, data, optim, …) are the trainer's own dataclasses. A backend's options are defined in its folder
+and set below the key `backend`.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ OPEN_KEYS = (  # mappings with user-defined keys: no `+` needed
     "backend.file_mounts", "backend.gpu_labels", "backend.requests", "backend.limits", "accelerate.extra",
     "accelerate.deepspeed_extra", "estimate.prices",
 )  # fmt: skip
-TARGETS = ("model", "data", "loss", "optim")  # sections that may have a `_target_`, and then any argument
+TARGETS = ("model", "data", "loss", "optim")  # sections that may have a `_target_`, and then accept any argument
 
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """Samples per step. micro is required; set at most one of the other two, the rest is computed.
+    """Samples per step. micro is required; set at most one of the other two, and the rest is computed.
 
     micro:        samples per forward pass of one rank
     accumulation: forward passes per optimizer step; null = from global, or 1
@@ -128,10 +128,10 @@ class GitCodeSpec:
 
 @dataclass(frozen=True)
 class PythonSpec:
-    """The Python environment of the ranks (group `python`).
+    """The ranks' Python environment (group `python`).
 
     kind:        none | venv | conda | uv | modules | image
-    path:        folder of the venv, conda environment or uv project
+    path:        folder that contains the venv, conda environment or uv project
     modules:     environment modules to load, in order
     interpreter: command that starts Python once the environment is active
     """
@@ -168,7 +168,7 @@ class MountSpec:
 
 @dataclass(frozen=True)
 class SettingSpec:
-    """One network variable of the ranks. reason: shown in launch.sh."""
+    """One of the ranks' network variables. reason: printed in launch.sh."""
 
     name: EnvName
     value: str
@@ -180,7 +180,7 @@ class NetworkSpec:
     """Network between the ranks.
 
     profile:   the fabric, which must exist on the nodes
-    interface: for TCP; null = each node finds the one that leads to node 0
+    interface: for TCP; null = each node uses the one that leads to node 0
     debug:     enables the logs of NCCL and torch
     settings:  variables for NCCL, RCCL or libfabric
     """
@@ -214,7 +214,7 @@ class ProcessGroupSpec:
 
 @dataclass(frozen=True)
 class LifecycleSpec:
-    """Shutdown, requeue and restart of an attempt.
+    """How an attempt is shut down, requeued and restarted.
 
     grace:        time between the stop signal and the kill; must be enough to save
     keep:         how long an engine keeps finished jobs (pods, machines); null = its default
@@ -257,10 +257,10 @@ class QueueSpec:
 class StorageSpec:
     """Storage of runs and data.
 
-    run:  shared (all nodes see the run folder) | node (each node its own) | object (a bucket)
+    run:  shared (all nodes can access the run folder) | node (each node has its own) | object (a bucket)
           | auto (shared if the backend's nodes share storage.root, else node; resolved before the spec is checked)
-    root: folder of all runs; a relative path starts beside the folder `artifacts/`; s3://BUCKET/PREFIX for a bucket
-    data: folder for data sets on the nodes, which the ranks get as JOBC_DATA_DIR
+    root: folder of all runs; a relative path starts next to the folder `artifacts/`; s3://BUCKET/PREFIX for a bucket
+    data: folder for data sets on the nodes, passed to the ranks as JOBC_DATA_DIR
     endpoint, region: for the object store; scratch: folder on each node for its runs. All three with run=object
     """
 
@@ -274,9 +274,9 @@ class StorageSpec:
 
 @dataclass(frozen=True)
 class CachesSpec:
-    """Cache folders of libraries; null = the library's default, in the home folder.
+    """The libraries' cache folders; null = the library's default, in the home folder.
 
-    downloads: folder for models and data sets, preferably one that all nodes see
+    downloads: folder for models and data sets, preferably one that all nodes can access
     compiled:  folder for compiled kernels, preferably on the node's own disk
     offline:   whether the ranks make no requests to hubs on the internet
     prefetch:  what `jobctl prefetch` downloads: model:ORG/NAME, dataset:ORG/NAME@REVISION, run:COMMAND

@@ -1,8 +1,8 @@
-"""Detect passwords and tokens, which must not be in an artifact, because everyone who sees the run can read it.
+"""Detect passwords and tokens, which must not be in an artifact, because everyone with access to the run can read it.
 
 Refer to a secret instead: secrets.NAME=env:NAME, file:PATH or k8s:SECRET/KEY. Messages do not repeat the value.
 
-A text is a secret if it has the format of a known issuer's tokens (anywhere), if its name has no other meaning, or if
+A text is a secret if it has the format of a known issuer's tokens (anywhere), if its name can only mean a secret, or if
 its name may mean a secret and its value is long and random. The names that count depend on the context:
 
     context                                   no other meaning       another meaning
@@ -21,7 +21,7 @@ from functools import cache
 from ..diagnostics.diagnostic import nearest
 
 # Usual names of variables that only hold secrets, and formats of tokens (GitHub, GitLab, Hugging Face, AWS and
-# others document their prefixes for scanners). They are longer than the words of a path or a package:
+# others document their prefixes for scanners). Tokens are longer than the words in a path or a package name:
 # `hf_transfer` and `sk-learn-tools` are not tokens, and `$` starts a variable's name.
 _OF_VARIABLE = re.compile(
     r"(^|_)(PASSWORD|PASSWD|SECRET|SECRET_KEY|API_KEY|ACCESS_KEY|SECRET_ACCESS_KEY|PRIVATE_KEY)$"
@@ -45,7 +45,7 @@ _NO_SECRET = re.compile(
     r"|(?P<one>.)(?P=one)*|<.*|(env|file|k8s):.*|@?(~|\.{1,2})?/[\w.-]+/.*|@?(~|\.{1,2})/.+",
     re.I,
 )
-# Last part of an option's name. A cache key or a public key is not a secret, even if random.
+# The last part of an option's name. A cache key or a public key is not a secret, even if it is random.
 _OF_PROGRAM = re.compile(
     r"(password|passwd|api[-_]?key|secret[-_]?(access[-_]?)?key|(access|auth|hf)[-_]?token)$", re.I
 )

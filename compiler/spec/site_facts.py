@@ -11,13 +11,13 @@ from .job_spec import JobSpec
 
 
 def partitions(spec: JobSpec) -> tuple[str, ...]:
-    """Return the partitions that the job may run in, if the job or the site names them."""
+    """Return the partitions that the job may run in, if the job or the site names any."""
     names = spec.queue.name or spec.site.partition
     return tuple(names.split(",")) if names else ()
 
 
 def site_description(spec: JobSpec) -> str:
-    """Return those partitions for messages."""
+    """Return a description of those partitions for messages."""
     return f"partition {','.join(partitions(spec))}" if partitions(spec) else "this site"
 
 
@@ -29,7 +29,7 @@ def fact(spec: JobSpec, name: str, partition: str | None) -> Any:
 
 
 def site_limit(spec: JobSpec, name: str) -> Any:
-    """Return the largest value of a fact over the job's possible partitions; None if it is unknown for one of them."""
+    """Return a fact's largest value over the job's possible partitions; None if it is unknown for any of them."""
     values = [fact(spec, name, partition) for partition in partitions(spec) or (None,)]
     return None if None in values else max(values)
 

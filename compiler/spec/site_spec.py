@@ -1,4 +1,4 @@
-"""Facts for checks and estimates, about the machines of a site and about a job."""
+"""Facts about a site's machines and about a job, for checks and estimates."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class SiteSpec:
 
     nodes, gpus, gpu_types, cpus, mem, time: as in PartitionSpec, for partitions that omit them
     partitions: by name; empty = unknown
-    partition:  partition of a job without `queue.name`
+    partition:  partition for jobs without `queue.name`
     requires:   keys that a job must set here, such as queue.account
-    torch:      version of torch on the nodes
+    torch:      torch version on the nodes
     """
 
     nodes: Count | None
@@ -62,14 +62,14 @@ class SiteSpec:
 
 @dataclass(frozen=True)
 class EstimateSpec:
-    """Inputs of `jobc plan` in addition to the job; no emitted file depends on them. null = unknown.
+    """Inputs to `jobc plan` in addition to the job; no emitted file depends on them. null = unknown.
 
     samples:           training samples per epoch
     parameters:        number of trainable parameters of your own model
     largest_unit:      parameters in the largest module that is gathered at once
     tokens_per_sample: null = as the built-in model reads them
     sample_size:       bytes per sample of your own data, as the data set returns it
-    step_s:            seconds per optimizer step at the first size; scaled by the samples per rank for others
+    step_s:            seconds per optimizer step at the first size; scaled by the samples per rank for other sizes
     run:               run folder whose metrics give the time per step
     gpu_mem:           memory of one GPU
     disk:              free bytes where runs are stored

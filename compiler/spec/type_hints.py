@@ -1,4 +1,4 @@
-"""Answer questions about type hints of the spec: its keys, choices, and whether a hint is a list or a mapping."""
+"""Answer questions about the spec's type hints: its keys, choices, and whether a hint is a list or a mapping."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .value_types import PLAIN, ValueType
 
 
 def spec_keys(into: type, prefix: str = "") -> list[str]:
-    """Return every dotted key of a dataclass, with the keys of all union members."""
+    """Return a dataclass's dotted keys, with the keys of all union members."""
     keys: list[str] = []
     for name, hint in hints(into).items():
         key = join(prefix, name)
@@ -24,7 +24,7 @@ def spec_keys(into: type, prefix: str = "") -> list[str]:
 
 
 def type_at(into: type, key: str) -> Any:
-    """Return the type of a dotted key, None if there is no such key. Keys of open mappings have their values' type."""
+    """Return a dotted key's type, None if there is no such key. Keys of open mappings have their values' type."""
     current: Any = into
     for part in key.split("."):
         if dataclasses.is_dataclass(current):
@@ -67,7 +67,7 @@ def join(prefix: str, name: str) -> str:
 
 
 def options_of(hint: Any) -> tuple[Any, ...]:
-    """Return the members of a union, or the type itself."""
+    """Return a union's members, or the type itself."""
     if get_origin(hint) in (Union, types.UnionType):
         return tuple(option for member in get_args(hint) for option in options_of(member))
     return (hint,)
@@ -88,7 +88,7 @@ def is_mapping(hint: Any) -> bool:
 
 
 def value_type(hint: Any) -> ValueType | None:
-    """Return how a scalar type is read and shown; None for lists, mappings, sections and Literals."""
+    """Return how a scalar type is read and written; None for lists, mappings, sections and Literals."""
     for option in options_of(hint):
         if get_origin(option) is Annotated:
             return next(extra for extra in get_args(option)[1:] if isinstance(extra, ValueType))

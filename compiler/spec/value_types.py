@@ -1,4 +1,4 @@
-"""The value types of a spec: how each is read from text and written back.
+"""The value types of a spec, and how each is read from text and written back.
 
 Each type is an `Annotated` alias of a plain Python type, so a spec field reads `time: Duration | None` and holds
 seconds as int. A reader takes the text exactly as the user wrote it and returns the value or raises `Refused`.
@@ -27,7 +27,7 @@ class Refused(Exception):
 class ValueType:
     """A scalar type. name: in diagnostics; read: text to value; show: value to a text that reads back to it.
 
-    units: the text has a unit that the value lacks, or is far shorter, so files show the text
+    units: the text has a unit that the value lacks, or is far shorter, so files contain the text
     example: for hints, if the value recommended for empty text is not helpful
     """
 
@@ -38,8 +38,8 @@ class ValueType:
     example: str = ""
 
 
-MOST_HOSTS = 100_000  # hosts of a job; files have a line for each
-MOST_OF_A_NODE = 10_000  # GPUs or processes of one node
+MOST_HOSTS = 100_000  # hosts per job; files have one line for each
+MOST_OF_A_NODE = 10_000  # GPUs or processes on one node
 
 
 def read_int(text: str, example: str = "2", least: int | None = None) -> int:
@@ -173,7 +173,7 @@ def _duration(text: str) -> int:
 
 
 def part_of_seconds(text: str) -> str:
-    """Return the seconds of a duration with a fraction or a unit below 1 s: `0.1` for 100ms, `90` for 1.5m; else ""."""
+    """Return in seconds a duration with a fraction or a unit below 1 s: `0.1` for 100ms, `90` for 1.5m; else ""."""
     match = re.fullmatch(r"([0-9]{1,9})(\.[0-9]{1,9})?(ms|us|s|min|m|h|d|w)", text)
     if match is None or not (match[2] or match[3] in _PARTS_S):
         return ""

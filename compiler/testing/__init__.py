@@ -1,1 +1,1 @@
-"""The conformance suite and golden tests for authors of backends."""
+"""The conformance suite and golden tests for backend authors."""

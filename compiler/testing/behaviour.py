@@ -1,7 +1,7 @@
-"""Test the verbs of a job: jobctl status shows its state, jobctl preflight checks the nodes, not the submit host.
+"""Test a job's verbs: jobctl status prints its state, and jobctl preflight checks the nodes, not the submit host.
 
-In   artifacts of a backend, run with stand-ins for its engine
-Out  problems as sentences; none if everything works
+In:  a backend's artifacts, run with stand-ins for its engine
+Out: problems as sentences; none if everything works
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PATIENCE_S = 120.0  # for an engine to start, end or dequeue a job
 
 
 class Trial:
-    """One submitted job whose ranks wait for release(); its command is `wait.py`."""
+    """One submitted job whose ranks are waiting for release(); its command is `wait.py`."""
 
     def __init__(self, compiled: Compiled, project: Path, environment: Mapping[str, str]) -> None:
         project.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ class Trial:
 
     @property
     def submit_returned(self) -> bool:
-        """Return whether jobctl submit has returned. True with a queue, while the job waits or runs."""
+        """Return whether jobctl submit has returned. With a queue, it does so while the job waits or runs."""
         return self.submit.poll() is not None
 
     def status(self) -> str:
@@ -57,7 +57,7 @@ class Trial:
         return re.sub(r"\d+", "N", line.replace(self.compiled.plan.name, "JOB"))
 
     def settled_status(self, *earlier: str) -> str:
-        """Return the status once it differs from earlier ones and is stable for a second; else the last one."""
+        """Return the status once it differs from earlier ones and has been stable for a second; else the last one."""
         until = time.monotonic() + PATIENCE_S / 2
         line = self.status()
         while time.monotonic() < until:
@@ -105,7 +105,7 @@ class Trial:
 
 @contextmanager
 def submitted(compiled: Compiled, project: Path, environment: Mapping[str, str]) -> Iterator[Trial]:
-    """Submit a job and yield its Trial. The job is stopped at the end in any case."""
+    """Submit a job and yield its Trial. The job is always stopped at the end."""
     trial = Trial(compiled, project, environment)
     try:
         yield trial
@@ -130,8 +130,8 @@ def alike_states(states: Mapping[str, str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Look:
-    """One node checked by jobctl preflight. variables: names in the environment of the checks."""
+class CheckedNode:
+    """A node that jobctl preflight checked. variables: names of the checks' environment variables."""
 
     node: int
     host: str
@@ -146,7 +146,7 @@ with open({folder!r} + f"/{{os.uname().nodename}}-{{os.getpid()}}.json", "w") as
 
 
 class Witness:
-    """A Python interpreter that records where it runs the checks of a node. command: for the key python.interpreter.
+    """A Python interpreter that records where it runs a node's checks. command: for the key python.interpreter.
 
     seen: the project folder as the nodes see it
     """
@@ -162,27 +162,27 @@ class Witness:
         (self.folder / "python").chmod(0o755)
         self.command = str(seen / "witness" / "python")
 
-    def looks(self) -> list[Look]:
+    def checked_nodes(self) -> list[CheckedNode]:
         records = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(self.folder.glob("*.json"))]
-        return [Look(record["node"], record["host"], frozenset(record["variables"])) for record in records]
+        return [CheckedNode(record["node"], record["host"], frozenset(record["variables"])) for record in records]
 
 
 def problems_of_preflight(
-    compiled: Compiled, looks: Sequence[Look], received: Sequence[Received], here: str
+    compiled: Compiled, checked: Sequence[CheckedNode], received: Sequence[Received], here: str
 ) -> list[str]:
-    """Return signs that preflight checked the submit host. here: its name; received: the ranks of the same job"""
+    """Return signs that preflight checked the submit host. here: its name; received: the same job's ranks"""
     nodes = range(compiled.plan.topology.nodes)
-    unseen = [node for node in nodes if node not in {look.node for look in looks}]
+    unseen = [node for node in nodes if node not in {check.node for check in checked}]
     if unseen:
         return [f"jobctl preflight ran no checks for node {', '.join(map(str, unseen))} of {len(nodes)}"]
     problems = []
-    if here in {look.host for look in looks} and here not in {rank.host for rank in received}:
+    if here in {check.host for check in checked} and here not in {rank.host for rank in received}:
         problems.append(f"jobctl preflight ran its checks on the submit host {here}, where no rank runs")
     engine = engine_variables(compiled) & {name for rank in received for name in rank.env}
-    for look in looks:
-        if engine and not engine & look.variables:
+    for check in checked:
+        if engine and not engine & check.variables:
             problems.append(
-                f"jobctl preflight ran the checks of node {look.node} outside a job of the engine: "
+                f"jobctl preflight ran the checks of node {check.node} outside a job of the engine: "
                 f"the ranks have {', '.join(sorted(engine))}, and the checks had not"
             )
     return problems

@@ -1,6 +1,7 @@
 """Run an artifact as a user would; its program records what each rank receives, for comparison with the plan.
 
-In:  a compiled job whose command is `record.py …`.   Out: what each rank received; differences from the plan.
+In:  a compiled job whose command is `record.py …`
+Out: what each rank received, and how it differs from the plan
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ with open(f"{os.environ['JOBC_RUN_DIR']}/received_{os.environ['RANK']}.json", "w
 
 @dataclass(frozen=True)
 class Received:
-    """Start conditions of one rank. folder: working directory; host: name of the machine."""
+    """The conditions in which one rank starts. folder: working directory; host: the machine's name."""
 
     argv: list[str]
     env: dict[str, str]
@@ -38,7 +39,7 @@ class Received:
 def submit(compiled: Compiled, project: Path, environment: Mapping[str, str], timeout_s: float = 180) -> list[Received]:
     """Write the artifact into a project folder, run jobctl submit, and return what each rank of `record.py` received.
 
-    If jobctl submit returns when the job is queued, wait until state/ of the run shows that all nodes have ended.
+    If jobctl submit returns once the job is queued, wait until the run's state/ shows that all nodes have ended.
     """
     until = time.monotonic() + timeout_s
     (project / "record.py").write_text(RECORD, encoding="utf-8")
@@ -56,7 +57,7 @@ def submit(compiled: Compiled, project: Path, environment: Mapping[str, str], ti
 def call(
     artifact: Path, verb: str, project: Path, environment: Mapping[str, str], *words: str, timeout_s: float = 180
 ) -> subprocess.CompletedProcess[str]:
-    """Run a verb of an artifact in its project folder, which is also HOME."""
+    """Run an artifact's verb in its project folder, which is also HOME."""
     return subprocess.run(
         [str(artifact.absolute() / "jobctl"), verb, *words],
         cwd=project,
@@ -89,7 +90,7 @@ def _variables(project: Path, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def wait_for_end(run: Path, nodes: int, until: float) -> None:
-    """Wait until all nodes of a run have ended, each with exit code 0. until: deadline on time.monotonic()"""
+    """Wait until all of a run's nodes have ended, each with exit code 0. until: deadline on time.monotonic()"""
     files = [run / "state" / f"node_{rank:02}" for rank in range(nodes)]
     while True:
         states = {file.name: file.read_text() if file.exists() else "not started" for file in files}

@@ -1,8 +1,8 @@
-"""Golden cases: the expected text of an artifact.
+"""Golden cases: an artifact's expected text.
 
 A case is a directory: CASE/overrides.txt (one override per line, then `--` and the command's words if any; `-m` in the
 first line makes it a sweep, whose own folder is compared); CASE/expected/… or, for a compile that must fail,
-CASE/expected.txt with its diagnostics; CASE/project/… for files next to artifacts/ when the case runs;
+CASE/expected.txt with its diagnostics; CASE/project/… for files that are next to artifacts/ when the case runs;
 CASE/files.txt, one path per line, if the case compares only these files.
 suite.py runs them.
 """

@@ -1,7 +1,7 @@
-"""Check the headings of the pages in a plugin's codes/: each code needs a name, and code and name must be unique.
+"""Check the headings of the pages in a plugin's codes/: each code needs a name, and codes and names must be unique.
 
-In   the folder codes/ of an installed backend or policy
-Out  one sentence for each problem, with the line to write; nothing if the folder does not exist
+In:  an installed backend's or policy's folder codes/
+Out: one sentence for each problem, with the line to write; nothing if the folder does not exist
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..plugins.registry import code_pages, codes_by_name
 
 
 def broken_headings(folder: Path) -> Iterator[str]:
-    """Yield the problems of the pages in a folder, sorted by code."""
+    """Yield the problems in a folder's pages, sorted by code."""
     for page in sorted(folder.glob("*.md")):
         code, heading = page.stem, read_heading(page)
         if code_pages()[code] != page:

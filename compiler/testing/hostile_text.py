@@ -1,7 +1,7 @@
-"""Hostile text for every text key of a job, and a check that it remains text in the files of an artifact.
+"""Hostile text for each of a job's text keys, and a check that it remains text in the artifact's files.
 
-In   the options of a backend, to build command lines; an artifact that was compiled from one of them
-Out  the places where the text escaped its quotes, its comment or its line
+In:  a backend's options, to build command lines; an artifact that was compiled from one of them
+Out: the places where the text escaped its quotes, its comment or its line
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..pipeline.library import PROGRAM
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import spec_keys, type_at
 
-MARK = "zqx"  # marker in every relevant piece of hostile text
+MARK = "zqx"  # marker in every piece of hostile text that matters
 LINES = f"a\n#PBS -W {MARK}\n#SBATCH --{MARK}\n{MARK}=1\n- {MARK}: 1"
 INLINE = f"""-o{MARK} it's "$({MARK})" `{MARK}` ${{{MARK}}} %{MARK} ]] ; {MARK} # {MARK}"""
 TEXTS = (LINES, INLINE)
@@ -45,7 +45,7 @@ _BEYOND_TYPES = (  # overrides of keys whose type is a mapping or a section
 
 
 def hostile_words(options: type) -> Iterator[tuple[str, ...]]:
-    """Yield command lines with each text for each key of the job and of a backend's options."""
+    """Yield command lines with each text for each of the job's keys and each of a backend's options."""
     keys = [(key, type_at(JobSpec, key)) for key in spec_keys(JobSpec) if key not in CODE]
     keys += [(key, type_at(options, key.removeprefix("backend."))) for key in spec_keys(options, "backend")]
     forms = [form for key, hint in keys for form in _forms(key, hint)]
@@ -77,7 +77,7 @@ def _leaves(hint: Any) -> set[Any]:
 
 
 def quoted(text: str) -> str:
-    """Return the text as the value of an override, with `${` escaped, which would start an interpolation."""
+    """Return the text as an override's value, with `${` escaped, because it would start an interpolation."""
     return spell(re.sub(r"(\\*)\$\{", lambda match: match[1] * 2 + "\\${", text))
 
 
@@ -109,7 +109,7 @@ def _in_shell(text: str) -> Iterator[str]:
 
 
 def _in_document(artifact: Artifact) -> Iterator[str]:
-    """Yield marks outside the strings and comments of a document, and marks in strings that are shell code."""
+    """Yield marks outside a document's strings and comments, and marks in strings that are shell code."""
     try:
         trees = [json.loads(artifact.text)] if artifact.path.endswith(".json") else [*yaml.safe_load_all(artifact.text)]
     except (ValueError, yaml.YAMLError) as error:
@@ -126,7 +126,7 @@ def _in_document(artifact: Artifact) -> Iterator[str]:
 
 
 def _strings(tree: Any) -> Iterator[str]:
-    """Yield the strings of a document, including keys."""
+    """Yield a document's strings, including keys."""
     if isinstance(tree, str):
         yield tree
     elif isinstance(tree, Mapping):

@@ -15,7 +15,7 @@ and in tests/test_acme.py:
 
 golden.py explains golden cases. Text equality is not enough: each case whose command is `record.py …` is also submitted
 (execute.py), and every rank must receive what the case specifies. behaviour.py checks what status and preflight print.
-The tests of a plugin import only from this file, and its code only from jobc.compiler.api.
+A plugin's tests import only from this file, and its code imports only from jobc.compiler.api.
 """
 
 from __future__ import annotations
@@ -81,8 +81,9 @@ class BackendSuite:
     launcher:      launcher of jobs in tests that need no specific one
     neutral_files: goldens also contain the files that jobc adds to every artifact (not for plugins: jobc changes them)
     stand_ins:     folder of programs in place of the engine's, first on PATH when an artifact is run
-    queued:        overrides for a job that stays in the engine's queue; for an engine that has a queue
-    several_nodes: overrides for a job on two nodes, for the test of jobctl preflight; if rejected, it uses one node
+    queued:        overrides for a job that stays in the engine's queue, if the engine has one
+    several_nodes: overrides for a job on two nodes, for the test of jobctl preflight; if they are rejected, it uses one
+    node
     """
 
     backend: ClassVar[str]
@@ -160,7 +161,7 @@ class BackendSuite:
             _parse(artifact, tmp_path)
 
     def test_text_of_no_key_becomes_structure(self) -> None:
-        """Hostile text, for each key that accepts text, stays text in every file, or is rejected."""
+        """For each key that accepts text, hostile text stays text in every file or is rejected."""
         for words in hostile_words(plugin(self.backend).load().Options):
             try:
                 compiled = self.compile(*words, command=("record.py", *TEXTS))
@@ -172,7 +173,7 @@ class BackendSuite:
             assert not broken, "\n".join([f"{words[0]} leaves its place:", *broken])
 
     def test_verbs_know_their_options(self, tmp_path: Path) -> None:
-        """An unknown option exits with 2, --help with 0; neither starts or leaves anything."""
+        """An unknown option exits with 2, --help with 0; neither starts anything or leaves anything behind."""
         artifact = write_job(self.compile(f"launcher={self.launcher}", command=("true",)), tmp_path / "artifacts")
         before = sorted(tmp_path.rglob("*"))
         for verb in VERBS:
@@ -183,7 +184,7 @@ class BackendSuite:
                 assert sorted(tmp_path.rglob("*")) == before, f"{verb} {option} does more than answer"
 
     def test_options_refuse_what_they_do_not_mean(self, tmp_path: Path) -> None:
-        """The help explains every option of its usage; options with a value require it, and a number for `N`."""
+        """The help explains every option in the usage; options with a value require it, and a number for `N`."""
         artifact = write_job(self.compile(f"launcher={self.launcher}", command=("true",)), tmp_path / "artifacts")
         for verb in VERBS:
             help_text = call(artifact, verb, tmp_path, self.environment(tmp_path), "--help").stdout
@@ -237,7 +238,7 @@ class BackendSuite:
         artifact = project / "artifacts" / compiled.place
         done = call(artifact, "preflight", project, self.environment(project))
         outcome = f"jobctl preflight exited with {done.returncode}\n{done.stdout}\n{done.stderr}"
-        problems = problems_of_preflight(compiled, witness.looks(), received, os.uname().nodename)
+        problems = problems_of_preflight(compiled, witness.checked_nodes(), received, os.uname().nodename)
         assert not problems and done.returncode in (0, 1), "\n".join([*problems, outcome])
 
     def _on_several_nodes(self, *words: str) -> Compiled:

@@ -27,7 +27,7 @@ def hidden_name(name: str) -> str:
     return f"{PREFIX}{name}{SUFFIX}"
 
 
-def original_name(hidden: str) -> str:
+def name_before_hiding(hidden: str) -> str:
     """Return the original name of a hidden folder; "" if the folder is not hidden."""
     is_hidden = hidden.startswith(PREFIX) and hidden.endswith(SUFFIX)
     return hidden[len(PREFIX) : -len(SUFFIX)] if is_hidden else ""
@@ -42,7 +42,7 @@ def erase(folder: Path) -> None:
         if not is_mine(folder):
             raise PermissionError(errno.EPERM, "belongs to another user", str(folder))
         name = folder.name
-        if not original_name(name):
+        if not name_before_hiding(name):
             name = hidden_name(name)
             os.rename(folder.name, name, src_dir_fd=parent, dst_dir_fd=parent)
         if not os.path.samestat(found, os.stat(name, dir_fd=parent, follow_symlinks=False)):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ..engines.engine import Engine
 from ..engines.jobs import RUN_ID, Place
 from ..engines.sweep_engine import watching_engine
-from ..run_folder.removal import erase, original_name
+from ..run_folder.removal import erase, name_before_hiding
 from ..run_folder.run import Run, is_mine, owner_of, shell_word
 from ..system.command_line import Parser, print_failure
 from ..system.failure import Failure
@@ -215,7 +215,7 @@ def _leftovers(runs: Path) -> list[Removal]:
             names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []
-    hidden = [runs / name for name in names if RUN_ID.fullmatch(original_name(name))]
+    hidden = [runs / name for name in names if RUN_ID.fullmatch(name_before_hiding(name))]
     return [Removal(path, None) for path in hidden if is_mine(path)]
 
 

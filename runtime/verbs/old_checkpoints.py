@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from ..run_folder.removal import original_name
+from ..run_folder.removal import name_before_hiding
 from ..system.untrusted_files import MIB, Unreadable, is_file_name, open_regular, read_json
 
 MANIFEST = "MANIFEST.json"
@@ -43,7 +43,7 @@ def old_checkpoints(run: Path) -> OldCheckpoints:
     """Find the old checkpoints of a run. If none is intact, only the leftovers of a killed clean are removable."""
     last, removable, unread = None, [], []
     best, names = _best(run), _subfolders(run / "checkpoints")
-    leftovers = [run / "checkpoints" / name for name in names if _STEP.fullmatch(original_name(name))]
+    leftovers = [run / "checkpoints" / name for name in names if _STEP.fullmatch(name_before_hiding(name))]
     for folder in _newest_first(run / "checkpoints", names):
         found = inspect(folder) if last is None else None
         if found is Found.SOUND:

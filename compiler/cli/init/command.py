@@ -1,7 +1,7 @@
 """`jobc init`: write a cluster profile from detected facts and the user's answers.
 
-In:  a name, KEY=VALUE words, the output of the machine's own commands (probe.py), answers on a terminal.
-Out: ~/.config/jobc/cluster/NAME.yaml, complete and tested by a compile, or nothing
+In:  a name, KEY=VALUE words, the output of the machine's own commands (probe.py), and answers on a terminal
+Out: ~/.config/jobc/cluster/NAME.yaml, complete and tested by a compile; or nothing
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _wanted(words: Sequence[str]) -> InitArguments:
 
 
 def _given(word: str) -> Fact:
-    """Parse KEY=VALUE. The path of a host file becomes absolute, because the profile is in another folder."""
+    """Parse KEY=VALUE. A host file's path becomes absolute, because the profile is in another folder."""
     key, _, value = word.partition("=")
     if value.startswith("@"):
         value = f"@{Path(value[1:]).expanduser().absolute()}"
@@ -162,7 +162,7 @@ def _questions_of(backend: str) -> list[tuple[str, str]]:
 
 
 def _ask(question: str, default: str) -> str:
-    """Read one line from the terminal; treat Ctrl-D like Ctrl-C."""
+    """Read one line from the terminal, and treat Ctrl-D like Ctrl-C."""
     try:
         return input(f"  {one_line(question)}: ").strip() or default
     except EOFError:
@@ -174,7 +174,7 @@ def _said(fact: Fact) -> str:
 
 
 def _target(name: str, arguments: Arguments, options: frozenset[str]) -> Path:
-    """Return the path of the profile. Raises CompileError: JC1135 if it exists, JC1136 for an invalid name."""
+    """Return the profile's path. Raises CompileError: JC1135 if it exists, JC1136 for an invalid name."""
     try:
         read_name(name)
     except Refused as error:
@@ -209,7 +209,7 @@ def _that_compiles(name: str, facts: Sequence[Fact], given: Sequence[Fact], fold
 
 
 def _of_init(diagnostic: Diagnostic, given: Sequence[Fact]) -> Diagnostic:
-    """Return a finding about the unwritten profile with the word that was typed as its source, if any."""
+    """Return a finding about the unwritten profile, with the typed word as its source if there is one."""
     word = next((f"{fact.key}={fact.value}" for fact in given if fact.key == diagnostic.key), "")
     return replace(diagnostic, origin=None, title=diagnostic.title + (f" (from {word})" if word else ""))
 

@@ -1,6 +1,8 @@
-"""Detect facts about a cluster for `jobc init`. No other module of the compiler inspects the machine.
+"""Detect facts about a cluster for `jobc init`. No other compiler module inspects the machine.
 
-In:  `run`, which runs a command here or on a host.   Out: `Facts`, each with the command that reported it.
+In:  `run`, which runs a command here or on a host
+Out: `Facts`, each with the command that reported it
+
 Sources: sinfo, sbatch, scontrol (Slurm 22.05 to 25.11), nvidia-smi, rocm-smi (ROCm 5 to 7), ip (iproute2 5 or newer)
 """
 
@@ -16,13 +18,13 @@ from dataclasses import dataclass
 
 from ...spec.value_types import show_duration
 
-Run = Callable[..., "str | None"]  # words of a command -> stdout; None if it does not exist or fails
-PATIENCE_S = 10  # timeout of one look-up: a scheduler that does not answer counts as absent
+Run = Callable[..., "str | None"]  # a command's words -> stdout; None if it does not exist or fails
+PATIENCE_S = 10  # timeout of one lookup: a scheduler that does not answer counts as absent
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A detected or given fact. key: in the profile, "" = only shown; value: as in the profile; by: its source."""
+    """A detected or given fact. key: in the profile, "" = only printed; value: as in the profile; by: its source."""
 
     key: str
     value: str
@@ -44,7 +46,7 @@ def run_here(*words: str) -> str | None:
 
 
 def runner_on_host(host: str) -> Run:
-    """Return a runner for commands on a host with passwordless ssh. Without a host, it returns None."""
+    """Return a runner for commands on a host with passwordless ssh. Without a host, the runner returns None."""
     options = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=5")
 
     def run(*words: str) -> str | None:
@@ -59,7 +61,7 @@ _SINFO = ("sinfo", "--exact", "--noheader", "--format=%P|%D|%c|%m|%G|%l")  # --e
 
 
 def slurm(run: Run) -> list[Fact]:
-    """Return facts from Slurm's clients; empty without clients or without an answer from slurmctld."""
+    """Return facts from Slurm's clients; empty if there are no clients or slurmctld does not answer."""
     rows = run(*_SINFO)
     if rows is None:
         return []
@@ -76,7 +78,7 @@ def _config(text: str) -> list[Fact]:
     by, facts = "scontrol show config", []
     if name := settings.get("ClusterName"):
         facts.append(Fact("name", name, f"{by}: ClusterName"))
-    if settings.get("SelectType") not in (None, "select/cons_tres"):  # cons_tres: the only one with --gpus-per-node
+    if settings.get("SelectType") not in (None, "select/cons_tres"):  # only cons_tres supports --gpus-per-node
         facts.append(Fact("backend.gpus_as", "gres", f"{by}: SelectType={settings['SelectType']}"))
     if "associations" in settings.get("AccountingStorageEnforce", ""):
         facts.append(Fact("site.requires", "[queue.account]", f"{by}: AccountingStorageEnforce"))
@@ -98,7 +100,7 @@ def partitions(rows: str) -> list[Fact]:
 
 
 def _partition(columns: Mapping[str, Sequence[str]]) -> str:
-    """Return the facts of one partition as YAML; for different nodes the largest values."""
+    """Return one partition's facts as YAML; if its nodes differ, the largest values."""
     gpus = [_gpus(gres) for gres in columns["gres"]]
     types = sorted({kind for kinds, _ in gpus for kind in kinds})
     fields = {
@@ -135,7 +137,7 @@ def convert_time_limit(text: str) -> str:
 
 
 def machine(run: Run) -> list[Fact]:
-    """Return GPUs, cores and memory of one machine; all nodes of a site are assumed to be alike."""
+    """Return one machine's GPUs, cores and memory; all of a site's nodes are assumed to be alike."""
     facts = []
     if (names := run("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")) is not None:
         kinds = [line.strip() for line in names.split("\n") if line.strip()]
@@ -158,7 +160,7 @@ def interfaces(run: Run) -> list[Fact]:
 
 
 def python(environment: Mapping[str, str]) -> list[Fact]:
-    """Return the active Python environment. Loaded modules are only shown, because not all of them are for Python."""
+    """Return the active Python environment. Loaded modules are only printed, because not all of them are for Python."""
     facts = []
     for variable, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
         if path := environment.get(variable):
@@ -170,7 +172,7 @@ def python(environment: Mapping[str, str]) -> list[Fact]:
 
 
 def torch(run: Run, interpreter: str) -> list[Fact]:
-    """Return an interpreter's version of torch without importing torch, which takes seconds."""
+    """Return an interpreter's torch version without importing torch, which takes seconds."""
     program = "from importlib.metadata import version; print(version('torch').partition('+')[0])"
     version = (run(interpreter, "-c", program) or "").strip()
     return [Fact("site.torch", version, interpreter)] if version else []

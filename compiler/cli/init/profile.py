@@ -1,6 +1,7 @@
-"""Write the text of a cluster profile: facts and answers as YAML that people can read and edit.
+"""Write a cluster profile: facts and answers as YAML that people can read and edit.
 
-In:  facts (key, value, source) in any order.   Out: text with its lines in the order of the sections below.
+In:  facts (key, value, source) in any order
+Out: text whose lines follow the order of the sections below
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _lines(key: str, value: Any, depth: int) -> list[str]:
     if isinstance(value, Fact):
         return [_line(f"{head} {_scalar(value.value)}", value.by)]
     sources = {inner.by if isinstance(inner, Fact) else None for inner in value.values()}
-    if len(value) > 1 and len(sources) == 1 and None not in sources:  # all from one look-up
+    if len(value) > 1 and len(sources) == 1 and None not in sources:  # all from one lookup
         value = {name: Fact(inner.key, inner.value, "") for name, inner in value.items()}
         head = _line(head, sources.pop() or "")
     return [head, *(line for name, inner in value.items() for line in _lines(name, inner, depth + 1))]

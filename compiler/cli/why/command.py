@@ -1,7 +1,7 @@
-"""jobc why: explain where a line, a key or a variable of the ranks comes from, and what a key affects.
+"""jobc why: explain where a line, a key or a rank variable comes from, and what a key affects.
 
 jobc why FILE:LINE …                     a line of an artifact; FILE:FIRST-LAST for each of several
-jobc why DIR NAME …                      a key of the spec or of the plan, or an environment variable, in DIR
+jobc why DIR NAME …                      a spec key, plan key or environment variable in DIR
 jobc why [KEY=VALUE …] NAME … [-- …]     the same for a compile of these overrides; nothing is written
 `--rank N` shows where that rank runs; `--config-dir FOLDER` as in DIR's compile. A written directory is compiled again
 in memory, from the command line in its job.json, and compared with its files.
@@ -129,7 +129,7 @@ def _is_variable(word: str) -> bool:
 
 
 def _job(words: Sequence[str], arguments: Arguments) -> Job:
-    """Return the job of the artifact directory among the words, else the job that the overrides compile to."""
+    """Return the job of the artifact directory among the words, or else the job that the overrides compile to."""
     folders = [Path(word) for word in words if _is_path(word) and not is_override(word)]
     if not folders:
         return compiled_job(tuple(word for word in words if not _is_name(word)), arguments)

@@ -12,7 +12,7 @@ VISIBLE_GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEV
 
 
 def explain_visible_gpus(plan: Mapping[str, Any], path: str, is_shared: bool = False) -> str:
-    """Return a sentence about what sets it.
+    """Return a sentence that explains what sets the variable.
 
     plan: plan with values; path: file of the job that sets it, "" = none; is_shared: whether several nodes share a
     machine

@@ -16,7 +16,7 @@ class Job:
 
     written: path -> lines as jobc compiles them now
     files:   path -> lines on disk; the same as written for a job that was compiled in memory only
-    folder:  prefix of the paths that are printed
+    folder:  prefix of printed paths
     changes: inputs that have changed since the directory was written, one sentence each
     """
 
@@ -79,7 +79,7 @@ def match_lines(written: Sequence[str], now: Sequence[str]) -> list[tuple[int | 
 
 
 def keys_of(keys: tuple[str, ...], template: str) -> tuple[str, ...]:
-    """Return the plan keys of a line. The name of the backend is the selected group, not a field of the spec."""
+    """Return a line's plan keys. The backend's name is the selected group, not a spec field."""
     return ("spec.backend",) if template in ("data at backend", "data at backend.name") else keys
 
 

@@ -1,6 +1,6 @@
-"""Explain for `jobc why` how the launcher sets the variables of a rank.
+"""Explain for `jobc why` how the launcher sets a rank's variables.
 
-Source  torchrun: torch 2.13, torch/distributed/run.py, elastic/agent/server/local_elastic_agent.py and, in
+Source: torch 2.13 (torchrun), torch/distributed/run.py, elastic/agent/server/local_elastic_agent.py and, in
         elastic/rendezvous/, static_tcp_rendezvous.py and dynamic_rendezvous.py; accelerate 1.15: utils/launch.py
 """
 
@@ -18,7 +18,7 @@ class LauncherSetting:
     """How a launcher sets a variable.
 
     how:   a sentence
-    words: (file, line pattern) of the launcher's options
+    words: (file, line pattern) for the launcher's options
     reads: variables from which it is computed
     files: files of runtime/ that set it
     keys:  plan keys from which it is computed

@@ -1,4 +1,4 @@
-"""Explain one line of an artifact (jobc why FILE:LINE) or one key of the spec."""
+"""Explain one artifact line (jobc why FILE:LINE) or one spec key."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _shown(value: SpecValue) -> str:
 
 
 def _option(source_map: SourceMap, origin: Origin | None) -> Iterator[str]:
-    """Yield the source of the choice of the config group option whose file contains a value."""
+    """Yield where the config group option that contains a value was chosen."""
     if origin is None or not origin.line:
         return
     for group, (option, chosen) in source_map.options.items():

@@ -51,5 +51,5 @@ def written_job(folder: Path, arguments: Arguments, shown: str = "") -> Job:
 
 
 def _plan(text: str) -> dict[str, Any]:
-    """Return the plan in a job.json; for the directory of a sweep that of its first point."""
+    """Return the plan in a job.json; for a sweep directory, its first point's plan."""
     return read_record(json.loads(text), "plan")

@@ -1,4 +1,4 @@
-"""jobc why NAME for an environment variable of the ranks: where it is set, and which variables that line reads."""
+"""jobc why NAME for one of the ranks' environment variables: where it is set, and which variables that line reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .line import column_lines, plan_key_lines, spec_key
 
 
 def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
-    """Yield where an environment variable is set: first in files of this artifact, then in the files of jobctl."""
+    """Yield where an environment variable is set: first in this artifact's files, then in jobctl's."""
     from ....trainer.dist.env import LAUNCHER_NAMES, TABLE
 
     yield name
@@ -101,7 +101,7 @@ def _shares_machine(job: Job) -> bool:
 
 
 def _engine(job: Job) -> Iterator[tuple[str, list[str]]]:
-    """Yield the path and the lines of each module of the engine that starts the job, if its backend is part of jobc."""
+    """Yield the path and lines of each module of the engine that starts the job, if its backend is part of jobc."""
     text = "\n".join(job.written.get(JOB, ()))
     settings = json.loads(text) if text else {}
     folder = PACKAGE / "backends" / settings.get("backend", "")
@@ -112,7 +112,7 @@ def _engine(job: Job) -> Iterator[tuple[str, list[str]]]:
         yield file.relative_to(PACKAGE).as_posix(), lines_of(file.read_text(encoding="utf-8"))
 
 
-_KEYS = {  # plan keys from which jobctl sets a variable of a node
+_KEYS = {  # plan keys from which jobctl sets a node's variables
     "JOBC_RUN_DIR": ("run.folder", "run.root"),
     "JOBC_NODES": ("topology.nodes",),
     "JOBC_PROCS": ("topology.procs",),
@@ -193,7 +193,7 @@ def _secret(job: Job, name: str) -> Iterator[str]:
 
 
 def _run_root(job: Job) -> Iterator[str]:
-    """Yield the settings of submit that set the folder of the runs, if it is on the storage of the job."""
+    """Yield the submit settings that set the run root, if it is on the job's storage."""
     root = f'"runs": {json.dumps(job.plan.get("run.root"), ensure_ascii=False)},'
     lines = job.files.get(JOB, ())
     numbers = [n for n, line in enumerate(lines, 1) if line.strip() == root or line.startswith('  "job": ')]
@@ -202,7 +202,7 @@ def _run_root(job: Job) -> Iterator[str]:
 
 
 def _in_list(lines: Sequence[str], key: str, value: str) -> Iterator[int]:
-    """Yield the line numbers of a value in the lists of a JSON file that has one value per line."""
+    """Yield a value's line numbers in the lists of a JSON file that has one value per line."""
     start = next((n for n, line in enumerate(lines) if line.strip() == f'"{key}": ['), len(lines))
     for number in range(start + 1, len(lines)):
         if lines[number].strip() in ("]", "],"):
@@ -221,7 +221,7 @@ def _all(
 ) -> Iterator[str]:
     """Yield the lines that set `name` ("": lines with a launcher's options), and those of the variables they read.
 
-    reads: the variables of jobctl that these lines read, extended here
+    reads: the jobctl variables that these lines read, extended here
     """
     for path, number in places:
         if (path, number) in told:
@@ -266,7 +266,7 @@ def _read_in(line: str, name: str) -> list[str]:
 
 
 def _place(job: Job, rank: int, name: str) -> str:
-    """Return the node of a rank, and the variable's value if it only depends on the rank."""
+    """Return a rank's node, and the variable's value if it depends only on the rank."""
     procs, world = job.plan["topology.procs"], job.plan["topology.world_size"]
     if rank >= world:
         because = f"the world size is {world}, and ranks start at 0"

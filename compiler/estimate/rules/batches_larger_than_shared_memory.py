@@ -1,4 +1,4 @@
-"""JC2131: the prefetched batches of the loader workers need more than /dev/shm has."""
+"""JC2131: the loader workers' prefetched batches need more space than /dev/shm has."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """JC2122: checkpoints are saved far too often or too rarely.
 
-Source Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, 2006
+Source: Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, 2006
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
 
 
 def _hint(spec: JobSpec, best: int, of_epoch: int | None) -> str:
-    """Return the best interval in the unit of the job, or in steps if even one epoch is far more."""
+    """Return the best interval in the job's unit, or in steps if even one epoch is much longer."""
     if not spec.checkpoint.every_epochs or not of_epoch:
         return f"checkpoint.every_steps={best}"
     if of_epoch > _FAR * best:

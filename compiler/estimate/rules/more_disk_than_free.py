@@ -1,4 +1,4 @@
-"""JC2126: the checkpoints of a run need more disk than is free."""
+"""JC2126: a run's checkpoints need more disk space than is free."""
 
 from __future__ import annotations
 

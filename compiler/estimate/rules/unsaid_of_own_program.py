@@ -1,4 +1,4 @@
-"""JC2130: a user's own program without the keys that estimates of time or steps need."""
+"""JC2130: a user's own program without the keys that time or step estimates need."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 accelerate.yaml  with launcher=accelerate: one file for all nodes. launch.sh adds what differs: --machine_rank,
                  --main_process_ip, --main_process_port
-deepspeed.json   with parallel=deepspeed: DeepSpeed's own config, its three batch sizes as numbers
-Source accelerate 1.15.0 (commands/config/config_args.py, commands/launch.py, utils/dataclasses.py), DeepSpeed 0.19.8
+deepspeed.json   with parallel=deepspeed: DeepSpeed's own config, with its three batch sizes as numbers
+Source: accelerate 1.15.0 (commands/config/config_args.py, commands/launch.py, utils/dataclasses.py), DeepSpeed 0.19.8
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ ON_CPUS: Mapping[tuple[str | int, ...], str] = {
     (0, "distributed_type"): "one process for each rank; MULTI_CPU would rely on mpirun to start them"
 }
 SHARDED = ("fsdp", "hsdp")
-# Keys of a job that these files pass to the user's own program.
+# A job's keys that these files pass to the user's own program.
 READ = ("parallel", "batch", "optim.clip_norm", "loop.precision", "loop.activation_checkpointing")
 
 
 def read_keys(plan: LaunchPlan) -> tuple[str, ...]:
-    """Return the sections and keys of the spec that have an effect even without the bundled trainer."""
+    """Return the spec's sections and keys that have an effect even without the bundled trainer."""
     return READ if plan.launcher == "accelerate" or plan.parallel == "deepspeed" else ()
 
 
@@ -97,7 +97,7 @@ def _yaml_document(plan: LaunchPlan) -> dict[str, Any]:
         "use_cpu": False,
         "debug": False,
     }
-    if plan.parallel == "deepspeed":  # accelerate rejects mixed_precision beside a file that also sets it
+    if plan.parallel == "deepspeed":  # accelerate rejects mixed_precision if a file also sets it
         document["deepspeed_config"] = {"deepspeed_config_file": JSON, "deepspeed_multinode_launcher": "standard"}
     else:
         document["mixed_precision"] = _mixed_precision

@@ -1,6 +1,6 @@
-"""Keys of accelerate.yaml and deepspeed.json that the plan sets, so that no extra may set them, and those of FSDP 1.
+"""Keys of accelerate.yaml and deepspeed.json that the plan sets, so that no extra can set them, and the keys of FSDP 1.
 
-Each maps a path in the file to a description of the spec keys that set it.
+Each table maps a path in the file to a description of the spec keys that set it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shared by the rules on accelerate.yaml and deepspeed.json: every entry that no job key sets, with its type."""
+"""Shared by the rules on accelerate.yaml and deepspeed.json: find every entry that no job key sets, and its type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Analyse a command line: the program behind `env X=1` or `uv run`, a rank launcher, a training script."""
+"""Analyze a command line: find the program behind `env X=1` or `uv run`, a rank launcher, or a training script."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TOOLS = (
     "cat", "chmod", "cp", "date", "df", "echo", "env", "free", "hostname", "kill", "ls", "mkdir", "mv", "nvidia-smi",
     "pkill", "printenv", "printf", "rm", "rocm-smi", "rsync", "scp", "tar", "touch", "true", "uname",
 )  # fmt: skip
-_NOT_THE_JOB = ("", "ensurepip", "pip", "setup.py", "venv")  # arguments of Python: no file, or one that only prepares
+_NOT_THE_JOB = ("", "ensurepip", "pip", "setup.py", "venv")  # Python's arguments: no file, or one that only prepares
 # Program or Python module -> pattern of the arguments that launch ranks; "" for any. axolotl starts accelerate,
 # llamafactory-cli (for several GPUs) and torchtune's tune (with a torchrun option) start torchrun, and
 # fabric and lightning call it as a function.
@@ -98,7 +98,7 @@ _STARTERS: Mapping[str, _Starter] = {
 
 
 def program(command: Sequence[str]) -> str:
-    """Return the name of the program without its folder, also for `$(which NAME)`; "" for no words."""
+    """Return the program's name without its folder, also for `$(which NAME)`; "" for no words."""
     first = command[0] if command else ""
     match = _BY_NAME.fullmatch(first)
     return (match[2] if match else first).rpartition("/")[2]
@@ -157,7 +157,7 @@ def _split(option: re.Match[str], rest: Sequence[str]) -> Sequence[str]:
         text, rest = "".join(rest[:1]), rest[1:]
     try:
         return (*shlex.split(text), *rest)
-    except ValueError:  # env rejects it as well
+    except ValueError:  # env rejects it too
         return ()
 
 

@@ -2,8 +2,8 @@
 
 The standard library's shlex is not enough: it does not distinguish `;` from `';'`, and drops newlines and comments.
 This parser handles nested `bash -c` texts, operators, groups, loops, `case`, quotes and comments. It does not look into
-here-documents, `$(…)`, `<(…)`, the text of `eval` or script files. The body of a function counts where it is defined,
-and nothing is expanded.
+here-documents, `$(…)`, `<(…)`, the text of `eval` or script files. A function's body counts where the function is
+defined, and nothing is expanded.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def with_option(command: Sequence[str], *option: str) -> str:
 
 
 def on_a_line(words: Iterable[str]) -> str:
-    """Return the words as typed in bash. Newlines are shown as `\\n`, which bash only interprets in $'…'."""
+    """Return the words as typed in bash. Newlines are written as `\\n`, which bash interprets only in $'…'."""
     return " ".join(shlex.quote(word) if word.isprintable() else _with_escapes(word) for word in words)
 
 
@@ -175,7 +175,7 @@ def _quotes_blanked(text: str) -> str:
 
 
 def _parts(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield the parts of a text as (start, end, kind): an operator, quoted text, a comment, the start of a
+    """Yield a text's parts as (start, end, kind): an operator, quoted text, a comment, the start of a
     here-document, or its body, which begins on the next line.
     """
     position, bodies = 0, list[re.Match[str]]()

@@ -1,4 +1,4 @@
-"""Find the variables that a job sets for its program by hand, in `env` or in the shell text of its command.
+"""Find the variables that a job itself sets for its program, in `env` or in the shell text of its command.
 
 In the command: `export NAME=value`, `NAME=value program` and `env NAME=value program`, before or at the last program
 that trains. Assignments in a condition, a group or a function are ignored, as are those that use the variable itself
@@ -37,7 +37,7 @@ class Variable:
 
     @property
     def is_known(self) -> bool:
-        """Return whether the program gets the value unchanged, without shell expansion."""
+        """Return whether the program receives the value unchanged, without shell expansion."""
         return not (self.is_of_command and re.search(r"[$`]", self.value))
 
     def without(self, instead: str = "") -> str:

@@ -1,4 +1,4 @@
-"""JC3010: the whole command quoted into one word, which would be taken as the name of a file."""
+"""JC3010: the whole command quoted as one word, which would be taken for a file name."""
 
 from __future__ import annotations
 

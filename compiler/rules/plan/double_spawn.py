@@ -1,8 +1,8 @@
-"""JC3001: the command is a launcher, and jobc starts one as well: ranks that start ranks, or one world per node.
+"""JC3001: the command is a launcher, and jobc also starts one: ranks start ranks, or each node is its own world.
 
-With one process per node, the launcher starts the ranks, but only on its node unless its options name the others.
-Source torchrun of PyTorch 2.13 (--nnodes is 1, --master-addr 127.0.0.1), accelerate 1.15 (--num_machines, or its
-       config_file), deepspeed 0.19 (without a hostfile it uses the GPUs of this machine)
+With one process per node, the launcher starts the ranks, but only on its own node unless its options name the others.
+Source: torchrun of PyTorch 2.13 (--nnodes is 1, --master-addr 127.0.0.1), accelerate 1.15 (--num_machines, or its
+        config_file), deepspeed 0.19 (without a hostfile it uses the GPUs of this machine)
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _may_know_others(spec: JobSpec, name: str, words: Sequence[str]) -> bool:
 
 
 def _without(name: str, command: Sequence[str], procs: int, gpus: int) -> str:
-    """Return the hint to run the program without the launcher, because jobc starts it on all nodes."""
+    """Return the hint to run the program without the launcher, because jobc itself starts it on all nodes."""
     first = f"procs={gpus} " if procs < 2 <= gpus else ""
     if script := _from_the_script(command):
         return f"{first}-- {script}, because jobc starts the ranks"

@@ -1,12 +1,12 @@
 """JC3004: a variable set to an empty value, which is not the same as an unset one.
 
 CUDA_VISIBLE_DEVICES is excluded: an empty value hides the GPUs, which is intended on a CPU.
-Source PyTorch 2.13, observed: a ValueError for TORCH_DISTRIBUTED_DEBUG, an AttributeError for TORCH_LOGS, `Invalid
-       value for environment variable` for numbers and flags (c10d/Utils.hpp, getCvarInt, getCvarBool), `unsupported
-       gloo device` for GLOO_DEVICE_TRANSPORT
-       NCCL 2.28: an empty number is its default (misc/param.cc), an empty NCCL_NET a name that no network has (init.cc)
-       libgomp 12, observed: `Invalid value for environment variable OMP_NUM_THREADS`, and continues
-       UCX: ucs_config_parser_parse_field; libfabric: fi_param_get_int in src/var.c
+Source: PyTorch 2.13, observed: a ValueError for TORCH_DISTRIBUTED_DEBUG, an AttributeError for TORCH_LOGS, `Invalid
+        value for environment variable` for numbers and flags (c10d/Utils.hpp, getCvarInt, getCvarBool), `unsupported
+        gloo device` for GLOO_DEVICE_TRANSPORT
+        NCCL 2.28: an empty number is its default (misc/param.cc), and an empty NCCL_NET names no network (init.cc)
+        libgomp 12, observed: `Invalid value for environment variable OMP_NUM_THREADS`, and continues
+        UCX: ucs_config_parser_parse_field; libfabric: fi_param_get_int in src/var.c
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """JC2019: a variable or argument over 128 KiB, or more than 2 MiB in total.
 
 Source: execve(2), Linux: MAX_ARG_STRLEN is 32 pages for one string; all strings and their pointers take at most a
-quarter of the stack limit, which is 8 MiB by default. The job would start, and `python` would not.
+quarter of the stack limit, which is 8 MiB by default. The job would start, but `python` would not.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from ...diagnostics.diagnostic import Diagnostic
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 
-MOST_OF_ONE = 131_072  # bytes of one string, with its final NUL
+MOST_OF_ONE = 131_072  # bytes per string, with its final NUL
 MOST_OF_ALL = (2 << 20) - (256 << 10)  # the rest is for the environment of the node and of jobc
 _POINTER = 8
-_PATHS = 24 << 10  # bytes that jobctl adds to the command of a rank under mpirun: paths, of Python, jobctl and code
+_PATHS = 24 << 10  # bytes that jobctl adds to a rank's command under mpirun: the paths of Python, jobctl and code
 _TEMPLATES = ("torchrun", "accelerate", "torch_distributed_launch")  # launchers for which jobctl doubles each $
 
 

@@ -1,7 +1,7 @@
 """JC3005: a variable with an old name that its reader ignores or will ignore.
 
-Source PyTorch 2.2 (c10d, Utils.hpp warns of the old NCCL names); pytorch/pytorch#183387 of PyTorch 2.9.1;
-       transformers 5 (reads HF_HOME and HF_HUB_CACHE); huggingface_hub 1.0 (constants.py: hf_transfer is not used)
+Source: PyTorch 2.2 (c10d, Utils.hpp warns of the old NCCL names); pytorch/pytorch#183387 of PyTorch 2.9.1;
+        transformers 5 (reads HF_HOME and HF_HUB_CACHE); huggingface_hub 1.0 (constants.py: hf_transfer is not used)
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _torch(spec: JobSpec) -> tuple[int, int]:
-    """Return the version of torch at the site, or a newer one than any if the site does not set it."""
+    """Return the site's torch version, or one newer than any release if the site does not set it."""
     match = re.match(r"(\d+)\.(\d+)", spec.site.torch or "")
     return (int(match[1]), int(match[2])) if match else (99, 0)
 

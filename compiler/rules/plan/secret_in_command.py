@@ -1,4 +1,4 @@
-"""JC3003: a password or token in the command's arguments or in a label, readable by all users of a node."""
+"""JC3003: a password or token in the command's arguments or in a label, where all of a node's users can read it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """JC3009: `bash -c 'python train.py; cp -r out /nfs'`: only the last command determines the exit code.
 
-Source bash 5.2, manual: `set -e` ignores background commands, commands before `||` or `&&`, and conditions.
+Source: bash 5.2, manual: `set -e` ignores background commands, commands before `||` or `&&`, and conditions.
 """
 
 from __future__ import annotations

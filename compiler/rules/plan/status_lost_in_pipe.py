@@ -1,6 +1,6 @@
 """JC3008: `bash -c 'python train.py | tee log'`: the exit code is that of tee, so a crash counts as success.
 
-The program is the last command that trains, else a script followed only by filters or commands that print.
+The program is the last command that trains, or else a script followed only by filters or commands that print.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _is_hidden(found: Sequence[Command]) -> bool:
-    """Return whether a pipe hides the exit code of the program."""
+    """Return whether a pipe hides the program's exit code."""
     last = next((command for command in reversed(found) if starts_training(command.words)), None)
     if not last:
         last = next(
@@ -47,7 +47,7 @@ def _is_script(words: Sequence[str]) -> bool:
 
 
 def _hidden(found: Sequence[Command]) -> Iterator[Command]:
-    """Yield the commands whose exit code a pipe hides: all but the last, alone or in a group."""
+    """Yield the commands whose exit code a pipe hides: all but the last one, alone or in a group."""
     is_kept, pipefail_states = False, list[bool]()
     for command in found:
         is_kept = is_set("pipefail", command.words, is_kept)

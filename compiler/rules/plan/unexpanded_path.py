@@ -1,4 +1,4 @@
-"""JC3002: `$SCRATCH/runs` or `~/runs` as a folder of the job. Scripts quote it, so that it is not expanded.
+"""JC3002: `$SCRATCH/runs` or `~/runs` as one of the job's folders. Scripts quote it, so it is not expanded.
 
 Exceptions: the folders of `caches` may contain `$UID` and `~/` (cache_folder in runtime/node/node_folders.py), and
 SkyPilot's node disks are below `~/` (storage.root with storage.run=node, storage.scratch).

@@ -1,4 +1,4 @@
-"""JC3002: text such as `$SCRATCH/data` or `~/data` where no shell expands it, so that the ranks get it literally."""
+"""JC3002: text such as `$SCRATCH/data` or `~/data` where no shell expands it, so the ranks receive it literally."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _found(text: str) -> str:
 
 
 def _in_shell(first: str, command: Sequence[str]) -> str:
-    """Return command-line words that run the command in a shell that expands it. first: shell text before it"""
+    """Return command-line words that run the command in a shell that expands it. first: shell text to run before it"""
     return f"-- {on_a_line(['bash', '-c', f'{first}exec ' + ' '.join(map(_for_shell, command))])}"
 
 

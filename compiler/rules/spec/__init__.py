@@ -1,1 +1,1 @@
-"""Rules on a spec, which hold for every backend: check(spec)."""
+"""Rules on a spec, which apply to every backend: check(spec)."""

@@ -1,9 +1,9 @@
-"""Names that a job's environment variables cannot have, because the artifact's scripts or bash itself use them.
+"""Find names that a job's environment variables cannot have, because the artifact's scripts or bash itself use them.
 
-In   nothing: the names are read from the scripts, so that none is forgotten. Scripts spell their own variables in lower
+In:  nothing: the names are read from the scripts, so that none is missed. Scripts spell their own variables in lower
      case, and environment variables in upper case
-Out  two sets of names, and whether bash has a variable with a name
-Source bash 5.2, "Bash Variables" of its manual, and the effect of `export NAME=x`
+Out: two sets of names, and whether bash has a variable with a name
+Source: bash 5.2, "Bash Variables" of its manual, and the effect of `export NAME=x`
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SET_BY_BASH = {
     "BASH_SOURCE", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "FUNCNAME", "GROUPS", "HISTCMD", "IFS", "LINENO",
     "OLDPWD", "PIPESTATUS", "PWD", "RANDOM", "SECONDS", "SHLVL", "SRANDOM", "_",
 }  # fmt: skip
-_OBEYED = {"EXECIGNORE", "FUNCNEST"}  # they change bash 5.2: with FUNCNEST=1 or EXECIGNORE=* no job starts
+_OBEYED = {"EXECIGNORE", "FUNCNEST"}  # they affect bash 5.2: with FUNCNEST=1 or EXECIGNORE=*, no job starts
 
 _READ = re.compile(r"\$\{?[#!]?([a-z_]\w*)")
 _SET = re.compile(  # at the start of a command
@@ -42,13 +42,13 @@ def is_bash_variable(name: str) -> bool:
 
 @cache
 def node_script_variables() -> frozenset[str]:
-    """Return the variables of launch.sh, without function locals."""
+    """Return launch.sh's variables, without function locals."""
     return frozenset(_outer((PACKAGE / "compiler/templates/launch.sh.j2").read_text(encoding="utf-8")))
 
 
 @cache
 def script_variables() -> frozenset[str]:
-    """Return the variables of every script, including functions: secrets are read by name in many."""
+    """Return every script's variables, including those in functions, because many functions read secrets by name."""
     folders = [PACKAGE / "compiler/templates", *sorted((PACKAGE / "backends").glob("*/templates"))]
     templates = (file.read_text(encoding="utf-8") for folder in folders for file in sorted(folder.rglob("*.j2")))
     return frozenset(name for text in templates for name in _names(text))

@@ -1,4 +1,4 @@
-"""Shared by the rules on site limits: report a number of the job that exceeds the site's limit."""
+"""Shared by the rules on site limits: report a number in the job that exceeds the site's limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...spec.site_facts import fact, site_description, site_limit
 
 
 def exceeds_site(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterator[Diagnostic]:
-    """Yield a diagnostic if the job requests more than the site has. key: in job and site; show: value to text"""
+    """Yield a diagnostic if the job requests more than the site has. key: in job and site; show: formats the value"""
     requested, limit = getattr(spec, key), site_limit(spec, key)
     if requested is None or limit is None or requested <= limit:
         return

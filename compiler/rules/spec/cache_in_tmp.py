@@ -1,4 +1,4 @@
-"""JC2069: a cache in /tmp that all users of a node would share, or downloads to a /tmp that no node sees."""
+"""JC2069: a cache in /tmp that all users of a node would share, or downloads to a /tmp that no node can access."""
 
 from __future__ import annotations
 

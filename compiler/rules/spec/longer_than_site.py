@@ -1,4 +1,4 @@
-"""JC2063: a time limit above the partition's."""
+"""JC2063: a time limit that exceeds the partition's."""
 
 from __future__ import annotations
 

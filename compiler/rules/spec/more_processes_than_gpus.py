@@ -1,6 +1,6 @@
-"""JC2001: more than one rank on a GPU.
+"""JC2001: more than one rank per GPU.
 
-Source NCCL 2.28, src/init.cc: `Duplicate GPU detected`, after which the ranks wait for one another.
+Source: NCCL 2.28, src/init.cc: `Duplicate GPU detected`, after which the ranks wait for one another.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JC2066: a torch that is too old for the trainer."""
+"""JC2066: a torch version that is too old for the trainer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4516: a password in the URL of the repository."""
+"""JC4516: a password in the repository's URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC2011: a Python environment in a folder, without its path."""
+"""JC2011: a Python environment in a folder, without the folder's path."""
 
 from __future__ import annotations
 

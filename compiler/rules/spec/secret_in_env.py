@@ -1,4 +1,4 @@
-"""JC4515: a password or token as a value in env."""
+"""JC4515: a password or token in a value of env."""
 
 from __future__ import annotations
 

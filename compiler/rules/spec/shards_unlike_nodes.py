@@ -1,4 +1,4 @@
-"""JC2074: shards that do not fit the nodes: each copy of the model must fill whole nodes, or divide a node."""
+"""JC2074: shards that do not fit the nodes: each copy of the model must fill whole nodes or divide a node evenly."""
 
 from __future__ import annotations
 

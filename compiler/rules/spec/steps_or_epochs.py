@@ -1,4 +1,4 @@
-"""JC2004: the length of the training, or the time between two saves, is set in steps and in epochs, or in neither."""
+"""JC2004: the training length, or the interval between saves, is set in both steps and epochs, or in neither."""
 
 from __future__ import annotations
 

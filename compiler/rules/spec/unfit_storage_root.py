@@ -1,4 +1,4 @@
-"""JC2080: storage.root is not a bucket URL with storage.run=object, or is one without it."""
+"""JC2080: storage.root is not a bucket URL with storage.run=object, or is a bucket URL without it."""
 
 from __future__ import annotations
 

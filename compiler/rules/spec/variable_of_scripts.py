@@ -1,4 +1,4 @@
-"""JC2018: a variable of the ranks whose name the artifact's scripts, or bash, use themselves."""
+"""JC2018: a rank variable whose name the artifact's scripts, or bash itself, use."""
 
 from __future__ import annotations
 

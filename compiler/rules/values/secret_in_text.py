@@ -1,5 +1,6 @@
-"""JC4515: a secret in any other text of a job or its backend: spec.yaml contains all texts, the engine's files most of
-them.
+"""JC4515: a secret in any other text of a job or its backend.
+
+spec.yaml contains all of these texts, and the engine's files contain most of them.
 """
 
 from __future__ import annotations
