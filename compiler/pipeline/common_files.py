@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ...trainer.config import train_json
@@ -106,6 +107,7 @@ def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
     return read
 
 
+@lru_cache(maxsize=10_000)
 def _unit_text(key: str) -> Callable[[Any], str] | None:
     """Return the function that shows a key's value as text with its unit; None for a key without a unit."""
     scalar = value_type(type_at(JobSpec, key))
