@@ -25,3 +25,17 @@ class Memo(Generic[T]):
         if len(self._results) > self._most:
             del self._results[next(iter(self._results))]
         return result
+
+
+class MemoOfObject(Generic[T]):
+    """Results of one pure function of an object that never changes, by its identity. It keeps the objects alive.
+
+    For values that are slow to compare, or equal although they are shown differently, such as 1 and True.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._results: Memo[tuple[object, T]] = Memo(most)
+
+    def get(self, value: object, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return the result for the object. key: what else it depends on"""
+        return self._results.get((id(value), key), lambda: (value, compute()))[1]

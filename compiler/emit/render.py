@@ -193,6 +193,14 @@ class Render:
     def _evaluate(
         self, node: Any, data_path: tuple[str | int, ...], keys: dict[tuple[str | int, ...], tuple[str, ...]]
     ) -> Any:
+        if isinstance(node, (str, int, float)) or node is None:
+            return node
+        if callable(node):
+            trace, views = self._traced
+            trace.take()  # what a leaf that failed has read
+            value = node(views)
+            keys[data_path] = tuple(dict.fromkeys(trace.take()))
+            return value if value is Omit else self._evaluate(value, data_path, keys)
         if isinstance(node, Mapping):
             values = {k: self._evaluate(v, (*data_path, k), keys) for k, v in node.items()}
             if node and all(isinstance(v, Given) for v in node.values()):
@@ -215,12 +223,6 @@ class Render:
             self._evaluate(node.by, (HEAD,), of_tree)
             keys[data_path] = tuple(dict.fromkeys(key for found in of_tree.values() for key in found))
             return json.dumps(tree, ensure_ascii=False)
-        if callable(node):
-            trace, views = self._traced
-            trace.take()  # what a leaf that failed has read
-            value = node(views)
-            keys[data_path] = tuple(dict.fromkeys(trace.take()))
-            return value if value is Omit else self._evaluate(value, data_path, keys)
         return node
 
     @functools.cached_property

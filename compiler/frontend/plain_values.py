@@ -86,8 +86,8 @@ class Base:
                 paths.append(path)
         if paths:
             self._set_in_config(overrides)
-            for path in paths:
-                tree = self._resolved(tree, path)
+            for interpolated in paths:
+                tree = self._resolved(tree, interpolated)
         return Trees(written, tree)
 
     def _set_in_config(self, overrides: Sequence[Override]) -> None:
