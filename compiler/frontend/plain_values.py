@@ -41,7 +41,7 @@ def split(folders: tuple[str, ...], overrides: Sequence[Override]) -> tuple[list
     """
     chosen = choosing_files(folders, overrides)
     others = [o for o in overrides if o in chosen or not _is_plain(o)]
-    plain = [o for o in overrides if o not in others and not any(_overlap(o.key, other.key) for other in others)]
+    plain = [o for o in overrides if o not in others and not any(_overlap(_changed(o), other.key) for other in others)]
     return [o for o in overrides if o not in plain], plain
 
 
@@ -55,13 +55,20 @@ def _is_plain(override: Override) -> bool:
     )
 
 
+def _changed(override: Override) -> str:
+    """Return the key of what an override changes: an entry that may be new changes the order of its mapping, "" = the
+    config.
+    """
+    return override.key.rpartition(".")[0] if override.operator == "++" else override.key
+
+
 def _text(override: Override) -> str:
     """Return the value of a plain override."""
     return override.canonical.partition("=")[2][1:-1]
 
 
 def _overlap(key: str, other: str) -> bool:
-    return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
+    return not key or f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
 
 
 class Base:
