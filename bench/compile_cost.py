@@ -1,12 +1,17 @@
-"""What one cold compile costs, as a ratio to a floor measured in the same run.
+"""What a compile costs, as ratios to a floor measured in the same run, and how fast a sweep compiles.
 
-    python bench/compile_cost.py [--pairs 11]
+    python bench/compile_cost.py [--pairs 11] [--sweep] [--torchx]
 
 Floor F: a Python process that composes and resolves the very same config files through Hydra's own file source.
-jobc:    `python -m jobc`-equivalent of `jobc name=bench procs=2`, the whole process, artifact written; from the wheel,
-         whose templates are precompiled.
-Runs are paired and interleaved; figures are CPU seconds (user + system) of whole processes, so that other load on the
-machine moves both sides. Goal: median ratio at most 1.25.
+cold:    `python -m jobc`-equivalent of `jobc name=bench procs=2`, the whole process, a new directory written; from the
+         wheel, whose templates are precompiled.
+repeat:  the same command when the directory is there and up to date.
+--sweep:  points per second of CPU time of `jobc -m backend=slurm env.SEED=range(0,N) -- train.py`, files written: what
+          200 points take beyond 2 points, so without the start of the process.
+--torchx: a cold and a repeated `jobc backend=slurm nodes=2 -- train.py` beside `torchx run --dryrun` of the same
+          script; installs torchx from PyPI into a virtual environment of its own.
+Runs are interleaved; figures are CPU seconds (user + system) of whole processes, so that other load on the machine
+moves all sides. Goal: median ratio of a cold compile at most 1.25.
 """
 
 from __future__ import annotations
@@ -18,7 +23,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import venv
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -32,21 +40,79 @@ OmegaConf.to_container(config, resolve=True)
 """
 JOBC = "import sys; from jobc.compiler.cli import main; sys.exit(main(sys.argv[1:]))"
 OVERRIDES = ["name=bench", "procs=2"]
+OWN_SCRIPT = ["backend=slurm", "nodes=2", "--", "train.py"]
+TORCHX = ["run", "--dryrun", "-s", "slurm", "dist.ddp", "-j", "2x1", "--script", "train.py"]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=11, help="paired runs, at least 11 for a figure to quote")
-    pairs = parser.parse_args().pairs
+    parser.add_argument("--pairs", type=int, default=11, help="interleaved runs, at least 11 for a figure to quote")
+    parser.add_argument("--sweep", action="store_true", help="measure a sweep as well")
+    parser.add_argument("--torchx", action="store_true", help="compare with torchx as well")
+    wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
         wheel, conf = install_wheel(work), merge_conf(work)
         environment = {**os.environ, "PYTHONPATH": str(wheel), "PYTHONDONTWRITEBYTECODE": ""}
-        floor = [sys.executable, "-c", FLOOR, str(conf), *OVERRIDES]
-        jobc = [sys.executable, "-c", JOBC, *OVERRIDES]
-        samples = [(cpu_s(floor, work, environment), cpu_s(jobc, work, environment)) for _ in range(pairs + 1)][1:]
-    report(samples, "Hydra composes the same config", " ".join(["jobc", *OVERRIDES]), 1.25)
+        floor = Command([sys.executable, "-c", FLOOR, str(conf), *OVERRIDES], work, environment)
+        jobc = Command([sys.executable, "-c", JOBC, *OVERRIDES], work, environment)
+        report(interleaved(floor, jobc, wanted.pairs), "Hydra composes the same config", " ".join(["jobc", *OVERRIDES]))
+        (work / "train.py").write_text("print('hello')\n")
+        if wanted.torchx:
+            torchx = Command([str(install_torchx(work)), *TORCHX], work, dict(os.environ))
+            own = Command([sys.executable, "-c", JOBC, *OWN_SCRIPT], work, environment)
+            report(interleaved(torchx, own, wanted.pairs), "torchx run --dryrun", " ".join(["jobc", *OWN_SCRIPT]))
+        if wanted.sweep:
+            sweeps = [Command([sys.executable, "-c", JOBC, *sweep(n)], work, environment) for n in (2, 200)]
+            times = [[command.cpu_s() for command in sweeps] for _ in range(wanted.pairs)]
+            rates = [198 / (many - few) for few, many in times]
+            print(f"sweep, points per second of CPU time: median {statistics.median(rates):.0f}, best {max(rates):.0f}")
     return 0
+
+
+class Samples(NamedTuple):
+    """CPU seconds of one run of each command."""
+
+    floor: float
+    cold: float
+    repeat: float
+
+
+@dataclass(frozen=True)
+class Command:
+    words: list[str]
+    cwd: Path
+    environment: dict[str, str]
+
+    def cpu_s(self) -> float:
+        """CPU seconds of the whole process."""
+        null = subprocess.DEVNULL
+        process = subprocess.Popen(self.words, cwd=self.cwd, env=self.environment, stdout=null, stderr=null)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit(f"{self.words[:2]} ended with {process.returncode}")
+        return usage.ru_utime + usage.ru_stime
+
+
+def interleaved(floor: Command, jobc: Command, pairs: int) -> list[Samples]:
+    """Samples of a floor, a cold compile and its repetition; the first, which fills caches, is left out."""
+    samples = []
+    for _ in range(pairs + 1):
+        shutil.rmtree(jobc.cwd / "artifacts", ignore_errors=True)
+        samples.append(Samples(floor.cpu_s(), jobc.cpu_s(), jobc.cpu_s()))
+    return samples[1:]
+
+
+def sweep(points: int) -> list[str]:
+    return ["-m", "backend=slurm", f"env.SEED=range(0,{points})", "--", "train.py"]
+
+
+def install_torchx(work: Path) -> Path:
+    """The torchx command, in an environment of its own."""
+    venv.create(work / "torchx", with_pip=True)
+    subprocess.run([str(work / "torchx" / "bin" / "pip"), "install", "--quiet", "torchx"], check=True)
+    return work / "torchx" / "bin" / "torchx"
 
 
 def install_wheel(work: Path) -> Path:
@@ -66,23 +132,14 @@ def merge_conf(work: Path) -> Path:
     return conf
 
 
-def cpu_s(command: list[str], cwd: Path, environment: dict[str, str]) -> float:
-    """CPU seconds of one whole process."""
-    process = subprocess.Popen(command, cwd=cwd, env=environment, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{command[:2]} ended with {process.returncode}")
-    return usage.ru_utime + usage.ru_stime
-
-
-def report(samples: list[tuple[float, float]], floor: str, command: str, goal: float) -> None:
-    ratios = [jobc / floor for floor, jobc in samples]
-    print(f"{len(samples)} paired runs, CPU ms of the whole process     min   median")
-    for name, column in ((f"floor F: {floor}", 0), (command, 1)):
+def report(samples: list[Samples], floor: str, command: str) -> None:
+    print(f"{len(samples)} interleaved runs, CPU ms of the whole process     min   median")
+    for name, column in ((f"floor F: {floor}", 0), (command, 1), ("the same again", 2)):
         values = [1000 * sample[column] for sample in samples]
         print(f"  {name:<44} {min(values):7.0f} {statistics.median(values):8.0f}")
-    print(f"  {'ratio jobc / F':<44} {min(ratios):7.2f} {statistics.median(ratios):8.2f}   (goal: {goal:.2f})")
+    for name, column in (("ratio cold / F", 1), ("ratio repeat / F", 2)):
+        ratios = [sample[column] / sample.floor for sample in samples]
+        print(f"  {name:<44} {min(ratios):7.2f} {statistics.median(ratios):8.2f}")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def measure(pairs: int) -> dict[str, Any]:
     command = [sys.executable, str(BENCH), "--pairs", str(pairs)]
     table = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[1:]
     numbers = [[float(word) for word in re.findall(r"\s(\d+(?:\.\d+)?)(?=\s|$)", row)[:2]] for row in table]
-    names = ("hydra_cpu_ms", "jobc_cpu_ms", "ratio")
+    names = ("hydra_cpu_ms", "jobc_cpu_ms", "repeat_cpu_ms", "ratio", "repeat_ratio")
     figures = {
         f"{name}_{which}": value
         for name, row in zip(names, numbers, strict=True)

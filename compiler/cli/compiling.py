@@ -28,8 +28,7 @@ def compile_command(arguments: Arguments) -> int:
     requested = request(arguments)
     if arguments.cfg or arguments.info:
         return _show_config(arguments, requested)
-    if not arguments.multirun:
-        gc.disable()  # a single compile ends before garbage collection pays off
+    gc.disable()  # a compile makes next to no cycles, so that the collector finds nothing in a tenth of the time
     compiled = compile_sweep(requested, tell_progress()) if arguments.multirun else [compile_job(requested)]
     _refuse_collisions(compiled)
     folders, of_sweep = sweep_folders(compiled)

@@ -19,7 +19,7 @@ from ..plan.shell_quoting import Inexpressible, comment, table_row
 from .artifact import Artifact, LineRange
 from .line_trace import Lines, Refused, TextRefused, Trace
 from .templating import environment
-from .yaml_json import dump_yaml, json_lines, line_owners
+from .yaml_json import json_lines, yaml_lines
 
 
 class TemplateFailed(Exception):
@@ -143,21 +143,20 @@ class Render:
         """
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = [self._evaluate(document, (i,), keys) for i, document in enumerate(documents)]
-        chunks = [dump_yaml(document) for document in plain]
         lines = Lines()
-        for i, chunk in enumerate(chunks):
+        for i, document in enumerate(plain):
             if i:
                 lines.add("---\n", (), path, 1, constant=False)
-            owners = line_owners(chunk)
-            for number, text in enumerate(chunk.split("\n")[:-1], 1):
-                text += "\n"
-                data_path = (i, *owners.get(number, ()))
-                if comments and data_path in comments and owners.get(number) != owners.get(number - 1):
+            above = None
+            for text, owner in yaml_lines(document):
+                data_path = (i, *owner)
+                if comments and data_path in comments and owner != above:
                     indent = text[: len(text) - len(text.lstrip(" "))]
                     comment_text, of_comment = self._said(comments[data_path])
                     for row in comment_text.split("\n"):
                         lines.add(f"{indent}# {comment(row)}\n", of_comment, path, 1, constant=False)
                 lines.add(text, _keys_of(data_path, keys), _data_path(data_path[1:]), 0, constant=False)
+                above = owner
         return Artifact(path, "".join(lines.text), False, lines.line_ranges())
 
     def json(self, document: Any, path: str, expand_lists: bool = False) -> Artifact:
@@ -194,6 +193,14 @@ class Render:
     def _evaluate(
         self, node: Any, data_path: tuple[str | int, ...], keys: dict[tuple[str | int, ...], tuple[str, ...]]
     ) -> Any:
+        if isinstance(node, (str, int, float)) or node is None:
+            return node
+        if callable(node):
+            trace, views = self._traced
+            trace.take()  # what a leaf that failed has read
+            value = node(views)
+            keys[data_path] = tuple(dict.fromkeys(trace.take()))
+            return value if value is Omit else self._evaluate(value, data_path, keys)
         if isinstance(node, Mapping):
             values = {k: self._evaluate(v, (*data_path, k), keys) for k, v in node.items()}
             if node and all(isinstance(v, Given) for v in node.values()):
@@ -216,13 +223,13 @@ class Render:
             self._evaluate(node.by, (HEAD,), of_tree)
             keys[data_path] = tuple(dict.fromkeys(key for found in of_tree.values() for key in found))
             return json.dumps(tree, ensure_ascii=False)
-        if callable(node):
-            trace = Trace()
-            views = _Views(_watched(self.views, trace))
-            value = node(views)
-            keys[data_path] = tuple(dict.fromkeys(trace.take()))
-            return value if value is Omit else self._evaluate(value, data_path, keys)
         return node
+
+    @functools.cached_property
+    def _traced(self) -> tuple[Trace, _Views]:
+        """The views, and the trace of what is read from them."""
+        trace = Trace()
+        return trace, _Views(_watched(self.views, trace))
 
 
 def _watched(views: Mapping[str, Any], trace: Trace) -> dict[str, Any]:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import yaml
+
+from ..memo import Memo
+
+DataPath = tuple[str | int, ...]  # keys and indices
+_END = "...\n"
+_entries: Memo[list[tuple[str, DataPath]]] = Memo(1_000)  # lines of a top-level entry by its repr()
 
 
 def dump_yaml(document: Any) -> str:
@@ -33,11 +39,26 @@ def _dumper() -> Any:
     return Dumper
 
 
-def line_owners(text: str) -> dict[int, tuple[str | int, ...]]:
-    """Return line number -> data path of the innermost entry that begins on the line or covers it."""
-    owners: dict[int, tuple[str | int, ...]] = {}
+def yaml_lines(document: Any) -> list[tuple[str, DataPath]]:
+    """Return each line of dump_yaml() and the data path of the innermost entry that begins at it or covers it."""
+    if not isinstance(document, dict) or not document:
+        return _lines_of(document)
+    entries = [_entries.get(repr((key, value)), partial(_lines_of, {key: value})) for key, value in document.items()]
+    if any(lines[-1][0] == _END for lines in entries):  # libyaml writes it for text that ends in empty lines
+        return _lines_of(document)
+    return [line for lines in entries for line in lines]
 
-    def walk(node: yaml.Node, path: tuple[str | int, ...], first: int) -> None:
+
+def _lines_of(document: Any) -> list[tuple[str, DataPath]]:
+    text = dump_yaml(document)
+    owners = _line_owners(text)
+    return [(f"{line}\n", owners.get(number, ())) for number, line in enumerate(text.split("\n")[:-1], 1)]
+
+
+def _line_owners(text: str) -> dict[int, DataPath]:
+    owners: dict[int, DataPath] = {}
+
+    def walk(node: yaml.Node, path: DataPath, first: int) -> None:
         last = node.end_mark.line + (1 if node.end_mark.column else 0)
         for line in range(first, max(last, first) + 1):
             owners[line] = path
@@ -54,6 +75,9 @@ def line_owners(text: str) -> dict[int, tuple[str | int, ...]]:
     return owners
 
 
+to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() with this option makes an encoder in each call
+
+
 def json_lines(node: Any, expand_lists: bool = False) -> Iterator[tuple[str, tuple[str | int, ...]]]:
     """Yield each line and its entry's data path. expand_lists: one item per line, as json.dumps(indent=2) does"""
 
@@ -65,10 +89,10 @@ def json_lines(node: Any, expand_lists: bool = False) -> Iterator[tuple[str, tup
             entries = value.items() if isinstance(value, dict) else enumerate(value)
             for i, (key, inner) in enumerate(entries):
                 comma = "," if i < len(value) - 1 else ""
-                name = f"{json.dumps(key, ensure_ascii=False)}: " if isinstance(value, dict) else ""
+                name = f"{to_json(key)}: " if isinstance(value, dict) else ""
                 yield from walk(inner, (*path, key), name, comma, depth + 1)
             yield f"{pad}{brackets[1]}{tail}\n", path
         else:
-            yield f"{pad}{head}{json.dumps(value, ensure_ascii=False)}{tail}\n", path
+            yield f"{pad}{head}{to_json(value)}{tail}\n", path
 
     yield from walk(node, (), "", "", 0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from ..spec.type_hints import join
 from .compose_cache import COMPOSE_ERRORS, is_repeated, recompose
 from .interpolation import MachineRead, limit_interpolation, reset_budget
 from .overrides import Override
+from .plain_values import Base, NeedsHydra, Trees, split
 from .yaml_positions import key_above
 from .yaml_source import JobcSource, NoHydraJob, config_folders, read_files
 
@@ -98,7 +99,18 @@ class Composed:
         return str(node) if isinstance(node, str) and "${" in node else ""
 
 
-_search_path: list[Folder] = []  # of the current compose; global because Hydra instantiates _SearchPath
+@dataclass
+class _Session:
+    """State between hydra_ready() and its end. folders: the search path; has_points: many configs will be composed;
+    bases: configs without their plain values, by the overrides that are left
+    """
+
+    folders: tuple[Folder, ...] = ()
+    has_points: bool = False
+    bases: dict[tuple[str, ...], tuple[Base, dict[str, str]]] = field(default_factory=dict)
+
+
+_sessions: list[_Session] = []  # the last one is current; global because Hydra instantiates _SearchPath
 
 
 class _SearchPath(SearchPathPlugin):
@@ -106,7 +118,7 @@ class _SearchPath(SearchPathPlugin):
         path = search_path.get_path()
         path[:] = [element for element in path if element.provider != "main"]  # the folder that Hydra requires
         search_path.prepend("no-hydra-job", "no-hydra-job://")
-        for folder in _search_path:
+        for folder in _sessions[-1].folders:
             search_path.append(folder.provider, f"jobc://{folder.path}")
 
 
@@ -117,10 +129,13 @@ def _register_plugins() -> None:
 
 
 @contextmanager
-def hydra_ready(folders: Sequence[Folder]) -> Iterator[Any]:
-    """Initialize Hydra on our folders (earlier ones win) and yield its config loader. Restores the earlier state."""
+def hydra_ready(folders: Sequence[Folder], has_points: bool = False) -> Iterator[Any]:
+    """Initialize Hydra on our folders (earlier ones win) and yield its config loader. Restores the earlier state.
+
+    has_points: several configs will be composed that differ in few overrides
+    """
     _register_plugins()
-    _search_path[:] = folders
+    _sessions.append(_Session(tuple(folders), has_points))
     config_folders[:] = [folder.path for folder in folders]
     read_files.clear()
     before = GlobalHydra.instance().hydra
@@ -129,7 +144,7 @@ def hydra_ready(folders: Sequence[Folder]) -> Iterator[Any]:
         with initialize_config_dir("/", version_base="1.3"), limit_interpolation():  # `initialize` inspects its caller
             yield GlobalHydra.instance().config_loader()
     finally:
-        _search_path.clear()
+        _sessions.pop()
         config_folders.clear()
         GlobalHydra.instance().hydra = before
 
@@ -157,9 +172,30 @@ def compose(loader: Any, config_name: str, overrides: Sequence[Override], known:
 
     known: returns the spec's dotted keys, for did-you-mean hints
     """
-    again = is_repeated(_folders(), config_name, overrides)
+    again = is_repeated(_folders(), config_name, overrides) or _sessions[-1].has_points
+    if again and (composed := _from_base(loader, config_name, overrides, known)):
+        return composed
     config, _ = compose_config(loader, config_name, overrides, known, again)
     return _read(config, tuple(overrides))
+
+
+def _from_base(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> Composed | None:
+    """Return the config from one that differs only in plain values; None if Hydra must compose it, or reject it."""
+    bases, (others, plain) = _sessions[-1].bases, split(_folders(), overrides)
+    key = (config_name, *(o.canonical for o in others))
+    try:
+        if key not in bases:
+            config, accepted = compose_config(loader, config_name, others, known, again=True)
+            if accepted != others:
+                return None
+            composed = _read(config, tuple(others))
+            bases[key] = Base(config, Trees(composed.written, composed.tree)), composed.choices
+        base, choices = bases[key]
+        reset_budget()
+        written, tree = base.with_values(plain)
+    except (CompileError, NeedsHydra):
+        return None
+    return Composed(tree, written, choices, tuple(overrides))
 
 
 def compose_config(
@@ -225,7 +261,7 @@ def _keys(spec_keys: KnownKeys, config_name: str, overrides: Sequence[Override],
 
 
 def _folders() -> tuple[str, ...]:
-    return tuple(folder.path for folder in _search_path)
+    return tuple(folder.path for folder in _sessions[-1].folders)
 
 
 def _read(config: DictConfig, overrides: tuple[Override, ...]) -> Composed:

@@ -48,7 +48,7 @@ _once: set[tuple[object, ...]] = set()  # composed once and not cached, because 
 
 def is_repeated(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> bool:
     """Return whether earlier overrides chose the same files. The next call with this choice returns True."""
-    choice = _choice(folders, config_name, _chosen(folders, overrides))
+    choice = _choice(folders, config_name, choosing_files(folders, overrides))
     is_known = choice in _once
     _once.add(choice)
     return is_known
@@ -60,7 +60,7 @@ def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Ov
     folders: absolute search path that Hydra was initialized on. Raises what Hydra raises for the same overrides, and
     CompileError for unreadable files.
     """
-    chosen = _chosen(folders, overrides)
+    chosen = choosing_files(folders, overrides)
     if any(o.canonical.partition("=")[2].startswith("{") for o in chosen):  # it replaces a whole group by a mapping
         return compose(config_name, [o.canonical for o in overrides], return_hydra_config=True)
     values = OverridesParser.create().parse_overrides([o.canonical for o in overrides if o not in chosen])
@@ -79,7 +79,7 @@ def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Ov
     return config
 
 
-def _chosen(folders: tuple[str, ...], overrides: Sequence[Override]) -> list[Override]:
+def choosing_files(folders: tuple[str, ...], overrides: Sequence[Override]) -> list[Override]:
     """Return the overrides that choose files."""
     return [o for o in overrides if o.package or any(os.path.isdir(f"{folder}/{o.key}") for folder in folders)]
 

@@ -7,10 +7,12 @@ Out: the same tree with all other mappings sorted by key; a command line's words
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ...trainer.config import target
 from ..frontend.overrides import Override
+from ..memo import MemoOfObject
 from ..plugins.backend import Backend, OrderedBackend
 from ..spec.job_spec import TARGETS
 
@@ -26,6 +28,22 @@ def sort_mappings(tree: Any, keeps: KeepsOrder, at: At = ()) -> Any:
     if isinstance(tree, list):
         return [sort_mappings(item, keeps, (*at, str(i))) for i, item in enumerate(tree)]
     return tree
+
+
+_sorted_sections: MemoOfObject[Any] = MemoOfObject(2_000)
+
+
+def sort_sections(tree: Mapping[str, Any], keeps: KeepsOrder, backend: Backend) -> dict[str, Any]:
+    """Return the composed tree with sorted mappings. The points of a sweep share the sections that they have in common.
+
+    keeps: order_keeper() of the tree and the backend, which depends on nothing in the other sections
+    """
+    return {
+        name: _sorted_sections.get(
+            tree[name], (name, type(backend)), partial(sort_mappings, tree[name], keeps, (name,))
+        )
+        for name in sorted(tree, key=str)
+    }
 
 
 def order_keeper(tree: Mapping[str, Any], backend: Backend) -> KeepsOrder:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 from ...trainer.config import train_json
@@ -17,6 +18,7 @@ from ..emit import job_json
 from ..emit.artifact import Artifact, LineRange
 from ..emit.render import Omit, Render, of
 from ..launchers.accelerate.files import engine_files
+from ..memo import MemoOfObject
 from ..plan import flat_text
 from ..plan.launch_plan import PATH_VARIABLES, LaunchPlan, thaw
 from ..plan.plan_lines import plan_lines
@@ -66,16 +68,30 @@ _SPEC_HEADER = (
 
 
 def _spec_yaml(render: Render) -> Artifact:
-    document = {
-        "backend": {"name": render.views["backend_name"], **_spec_section(render.views["options"], "options", ())},
-        **_spec_section(render.views["spec"], "spec", ()),
-    }
-    rendered = render.yaml([document], "spec.yaml")
-    lines = (
-        LineRange(1, 1, (), "header"),
-        *(dataclasses.replace(r, first=r.first + 1, last=r.last + 1) for r in rendered.lines),
-    )
-    return Artifact(rendered.path, _SPEC_HEADER + rendered.text, False, lines)
+    spec, options = render.views["spec"], render.views["options"]
+    backend = {"backend": {"name": render.views["backend_name"], **_spec_section(options, "options", ())}}
+    entries = [render.yaml([backend], "spec.yaml"), *_spec_entries(render, spec)]
+    if any(entry.text.endswith("\n...\n") for entry in entries):  # libyaml ends text with trailing empty lines so
+        entries = [render.yaml([{**backend, **_spec_section(spec, "spec", ())}], "spec.yaml")]
+    lines = [LineRange(1, 1, (), "header")]
+    for entry in entries:
+        above = len(lines)
+        lines += [LineRange(r.first + above, r.last + above, r.keys, r.template) for r in entry.lines]
+    return Artifact("spec.yaml", "".join([_SPEC_HEADER, *(e.text for e in entries)]), False, tuple(lines))
+
+
+_rendered_fields: MemoOfObject[Artifact] = MemoOfObject(2_000)  # lines of spec.yaml
+
+
+def _spec_entries(render: Render, spec: JobSpec) -> Iterator[Artifact]:
+    """Yield the lines of each field of the spec, rendered once for all points of a sweep that share it."""
+
+    def lines(name: str, value: Any) -> Artifact:
+        return render.yaml([{name.rstrip("_"): _spec_part(value, "spec", (name,))}], "spec.yaml")
+
+    for field in dataclasses.fields(spec):
+        value = getattr(spec, field.name)
+        yield _rendered_fields.get(value, field.name, partial(lines, field.name, value))
 
 
 def _spec_section(section: Any, view: str, keys: tuple[str | int, ...]) -> dict[str, Any]:
@@ -84,14 +100,16 @@ def _spec_section(section: Any, view: str, keys: tuple[str | int, ...]) -> dict[
     section_data: dict[str, Any] = {}
     for name in names:
         value = getattr(section, name) if dataclasses.is_dataclass(section) else section[name]
-        path = (*keys, name)
-        if (dataclasses.is_dataclass(value) or isinstance(value, Mapping)) and value:
-            section_data[name.rstrip("_")] = _spec_section(value, view, path)
-        elif isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
-            section_data[name.rstrip("_")] = [_spec_section(item, view, (*path, i)) for i, item in enumerate(value)]
-        else:
-            section_data[name.rstrip("_")] = _spec_leaf(view, path)
+        section_data[name.rstrip("_")] = _spec_part(value, view, (*keys, name))
     return section_data
+
+
+def _spec_part(value: Any, view: str, path: tuple[str | int, ...]) -> Any:
+    if (dataclasses.is_dataclass(value) or isinstance(value, Mapping)) and value:
+        return _spec_section(value, view, path)
+    if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
+        return [_spec_section(item, view, (*path, i)) for i, item in enumerate(value)]
+    return _spec_leaf(view, path)
 
 
 def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
@@ -106,6 +124,7 @@ def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
     return read
 
 
+@lru_cache(maxsize=10_000)
 def _unit_text(key: str) -> Callable[[Any], str] | None:
     """Return the function that formats a key's value as text with its unit; None for a key without a unit."""
     scalar = value_type(type_at(JobSpec, key))
@@ -237,9 +256,26 @@ def records(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) -> dict
     identity = identity_of(train_json.parse(thaw(plan.train))) if plan.uses_trainer else {}
     return {
         "identity": flat_text.to_lines(identity),
-        "spec": flat_text.to_lines(dict(flat_text.leaves(spec, "", _with_unit))),
+        "spec": _spec_lines(spec),
         "plan": plan_lines(plan, backend, options),
     }
+
+
+_line_of_key: MemoOfObject[list[tuple[str, str]]] = MemoOfObject(2_000)
+
+
+def _spec_lines(spec: JobSpec) -> list[str]:
+    """Return flat_text.to_lines() of the spec; the points of a sweep share the lines of most fields."""
+
+    def lines(value: Any, key: str) -> list[tuple[str, str]]:
+        leaves = dict(flat_text.leaves(value, key, _with_unit))
+        return list(zip(sorted(leaves), flat_text.to_lines(leaves), strict=True))
+
+    pairs: list[tuple[str, str]] = []
+    for field in dataclasses.fields(spec):
+        value, key = getattr(spec, field.name), field.name.rstrip("_")
+        pairs += _line_of_key.get(value, key, partial(lines, value, key))
+    return [line for _, line in sorted(pairs)]
 
 
 def _with_unit(key: str, value: Any) -> Any:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cache
-from pathlib import Path, PurePosixPath
+from itertools import accumulate
+from pathlib import Path
 from typing import NamedTuple
 
 from ...runtime.__main__ import PROGRAMS
@@ -83,14 +84,17 @@ def program_on_nodes(contents: Contents, backend: Path) -> bytes:
 
 def modules(contents: Contents, backend: Path | None = None) -> dict[str, bytes]:
     """Return the files to pack, by their paths in the archive: __main__.py first, then sorted."""
-    files = {path: renamed(file.read_bytes()) for path, file in (source_files() | _engine(backend)).items()}
+    files = source_files() | _engine(backend)
     barred = {path for name, paths in _OF_PROGRAMS.items() if name not in contents.programs for path in paths}
     roots = [path for path in files if _is_root(path, contents)]
     roots += [path for name in contents.programs for path in _OF_PROGRAMS[name]]
-    if not contents.verbs and f"{ENGINE}/__init__.py" in files:
-        files[f"{ENGINE}/__init__.py"] = b""  # it imports the verbs' part of the engine
-    needed = _with_imports({path: text for path, text in files.items() if path not in barred}, roots)
-    return {"__main__.py": files[f"{RUNTIME}/__main__.py"]} | {path: needed[path] for path in sorted(needed)}
+    empty = set() if contents.verbs else {f"{ENGINE}/__init__.py"}  # it imports the verbs' part of the engine
+
+    def read(path: str) -> bytes:
+        return b"" if path in empty else renamed(files[path].read_bytes())
+
+    needed = _with_imports(files.keys() - barred, roots, read)
+    return {"__main__.py": read(f"{RUNTIME}/__main__.py")} | {path: needed[path] for path in sorted(needed)}
 
 
 def _is_root(path: str, contents: Contents) -> bool:
@@ -131,16 +135,16 @@ def renamed(text: bytes) -> bytes:
     return _OF_JOBC.sub(rb"\1jobc_\2", text)
 
 
-def _with_imports(files: Mapping[str, bytes], roots: Iterable[str]) -> dict[str, bytes]:
-    """Return the roots and everything that they import."""
+def _with_imports(paths: Set[str], roots: Iterable[str], read: Callable[[str], bytes]) -> dict[str, bytes]:
+    """Return the roots and everything that they import from `paths`, as read."""
     needed: dict[str, bytes] = {}
     remaining = list(roots)
     while remaining:
         path = remaining.pop()
-        if path in files and path not in needed:
-            needed[path] = files[path]
-            packages = [f"{folder.as_posix()}/__init__.py" for folder in PurePosixPath(path).parents]
-            remaining += [*packages, *_imports(path, files[path])]
+        if path in paths and path not in needed:
+            needed[path] = read(path)
+            packages = [f"{folder}/__init__.py" for folder in accumulate(path.split("/")[:-1], "{}/{}".format)]
+            remaining += [*packages, *_imports(path, needed[path])]
     return needed
 
 
@@ -148,7 +152,10 @@ def _imports(path: str, text: bytes) -> Iterator[str]:
     """Yield paths that `from ..package.module import name` may mean: the module, the package, or a module `name`."""
     if not path.endswith(".py"):
         return
-    for dots, module, names in _IMPORT.findall(_FOR_TYPES.sub("", text.decode("utf-8"))):
+    source = text.decode("utf-8")
+    if "TYPE_CHECKING" in source:
+        source = _FOR_TYPES.sub("", source)
+    for dots, module, names in _IMPORT.findall(source):
         above = path.split("/")[: -len(dots)] if dots.startswith(".") else []
         base = "/".join([*above, *filter(None, (module if above else f"jobc_{module}").split("."))])
         yield from (f"{base}.py", f"{base}/__init__.py", *(f"{base}/{name}.py" for name in re.findall(r"\w+", names)))
@@ -162,5 +169,5 @@ def _pack(files: Mapping[str, bytes], method: int) -> bytes:
         for name, text in files.items():
             entry = zipfile.ZipInfo(name)  # its default date is 1980-01-01
             entry.external_attr, entry.create_system = 0o644 << 16, 3
-            zip_file.writestr(entry, text, method, compresslevel=9)
+            zip_file.writestr(entry, text, method)
     return archive.getvalue()

@@ -19,7 +19,7 @@ from ..plugins.backend import Backend
 from ..plugins.registry import Plugin, plugin
 from ..spec.convert import Converted, convert
 from ..spec.job_spec import JobSpec
-from .canonical_order import KeepsOrder, order_keeper, sort_mappings
+from .canonical_order import KeepsOrder, order_keeper, sort_sections
 
 Command = tuple[str, ...] | None
 
@@ -48,7 +48,7 @@ def to_typed_config(composed: Composed, command: Command, folders: Folders, reco
     chosen = plugin(composed.choices.get("backend", ""))
     backend = chosen.load()
     keeps = order_keeper(composed.tree, backend)
-    tree = sort_mappings(composed.tree, keeps)
+    tree = sort_sections(composed.tree, keeps, backend)
     options_tree = tree.pop("backend", None) or {}
     if command is not None:
         tree["command"] = list(command)

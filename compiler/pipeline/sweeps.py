@@ -63,7 +63,7 @@ def _every_point(request: Request, make: Callable[..., T], tell: Tell, aside: Se
     """
     results: list[T] = []
     diagnosed: list[tuple[SweepPoint, Sequence[Diagnostic]]] = []
-    with hydra_ready(search_path(request)) as loader:
+    with hydra_ready(search_path(request), has_points=True) as loader:
         points = list(sweep_points(request.words, open_keys(request.words), loader, aside))
         for done, point in enumerate(points):
             tell(done, len(points))

@@ -11,6 +11,7 @@ from ..spec.type_hints import join
 from ..untrusted_files import parsed
 from .runtime_vars import Concat, RuntimeVar
 
+_to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() with this option makes an encoder in each call
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -50,7 +51,7 @@ def leaves(
 
 def to_lines(values: Mapping[str, Any]) -> list[str]:
     """Return the values as sorted lines."""
-    return [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in sorted(values.items())]
+    return [f"{key} = {_to_json(value)}" for key, value in sorted(values.items())]
 
 
 def read(lines: Sequence[str]) -> dict[str, Any]:

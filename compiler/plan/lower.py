@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial, reduce
 from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -56,7 +57,7 @@ from .launch_plan import (
     Setup,
     Topology,
 )
-from .read_tracking import watch
+from .read_tracking import SCALARS, watch
 
 KeyTable = Mapping[str, tuple[str, ...]]
 T = TypeVar("T")
@@ -181,8 +182,26 @@ def lower(spec: JobSpec) -> Lowered:
     return Lowered(plan, MappingProxyType(low.table), MappingProxyType(low.rules))
 
 
-def _copy(section: str, name: str) -> Leaf:
-    return lambda s: getattr(getattr(s, section) if section else s, name)
+@dataclass(frozen=True)
+class _Copy:
+    """Leaf that has the value of a spec key."""
+
+    section: str
+    name: str
+
+    def __call__(self, spec: JobSpec) -> Any:
+        return getattr(getattr(spec, self.section) if self.section else spec, self.name)
+
+    @property
+    def key(self) -> str:
+        return f"{self.section}.{self.name}".strip("._")
+
+
+class _PlainCopy(_Copy):
+    """Copy as JSON types."""
+
+    def __call__(self, spec: JobSpec) -> Any:
+        return plain(super().__call__(spec))
 
 
 def _train_document(spec: JobSpec) -> dict[str, Any]:
@@ -201,7 +220,7 @@ def _train_document(spec: JobSpec) -> dict[str, Any]:
             document[section] = _target_leaves(value, (section,))
         else:
             document[section] = {
-                field.name.rstrip("_"): _section_leaf(section, field.name) for field in dataclasses.fields(value)
+                field.name.rstrip("_"): _PlainCopy(section, field.name) for field in dataclasses.fields(value)
             }
     document["process_group"]["init_timeout_s"] = init_timeout
     if spec.parallel.kind == "hsdp":
@@ -224,10 +243,6 @@ def _target_leaves(tree: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, 
         key: _target_leaves(value, (*keys, key)) if isinstance(value, Mapping) and value else leaf((*keys, key))
         for key, value in tree.items()
     }
-
-
-def _section_leaf(section: str, name: str) -> Leaf:
-    return lambda s: plain(getattr(getattr(s, section), name))
 
 
 def _whole_list(key: str) -> str:
@@ -257,6 +272,9 @@ class _Lowering:
         self.rules: dict[str, str] = {}
 
     def leaf(self, key: str, function: Leaf) -> Any:
+        if isinstance(function, _Copy) and type(value := function(self.spec)) in SCALARS:  # most leaves
+            self.table[key] = (function.key,)
+            return value
         read: list[str] = []
         value = function(watch(self.spec, "", read.append))
         self.table[key] = tuple(dict.fromkeys(_whole_list(part) for part in read))
@@ -275,7 +293,7 @@ class _Lowering:
         """
         if section is not None:
             names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]  # it is a dataclass
-            fields = {name: fields.get(name) or _copy(section, name) for name in names}
+            fields = {name: fields.get(name) or _Copy(section, name) for name in names}
         values = {}
         for name, value in fields.items():
             key = f"{prefix}.{name}" if prefix else name

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 Note = Callable[[str], None]
+SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def watch(value: Any, key: str, note: Note) -> Any:
     """Return a view of a dataclass, a mapping or a tuple of dataclasses. Any other value is recorded and returned."""
+    if type(value) in SCALARS:  # most values
+        note(key)
+        return value
     if dataclasses.is_dataclass(value):
         return WatchedFields(value, key, note)
     if isinstance(value, Mapping):
@@ -24,6 +29,12 @@ def watch(value: Any, key: str, note: Note) -> Any:
         return tuple(watch(item, f"{key}.{i}", note) for i, item in enumerate(value))
     note(key)
     return value
+
+
+@cache
+def _properties(cls: type) -> dict[str, Callable[[Any], Any]]:
+    members = ((name, getattr(cls, name, None)) for name in dir(cls))
+    return {name: member.fget for name, member in members if isinstance(member, property) and member.fget is not None}
 
 
 class WatchedFields:
@@ -40,9 +51,9 @@ class WatchedFields:
         target = object.__getattribute__(self, "_target")
         if name.startswith("__"):
             raise AttributeError(name)
-        member = getattr(type(target), name, None)
-        if isinstance(member, property) and member.fget is not None:
-            return member.fget(self)  # derived from fields: run on the view, so that its reads are recorded
+        cls: type = type(target)
+        if derive := _properties(cls).get(name):
+            return derive(self)  # derived from fields: run on the view, so that its reads are recorded
         value = getattr(target, name)
         part = name.rstrip("_")
         return watch(value, f"{self._key}.{part}" if self._key else part, self._note)

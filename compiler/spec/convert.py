@@ -19,6 +19,7 @@ from ...trainer.config import target
 from ...trainer.config.target import Target
 from ..diagnostics.diagnostic import Diagnostic, alternatives, nearest
 from ..diagnostics.origin import Origin, Text, is_null
+from ..memo import MemoOfObject
 from . import aliases
 from .examples import accepted_examples, assignment, can_parse, example, sweep_hint
 from .type_hints import field_names, hints, is_mapping, join, options_of, type_name, value_type
@@ -58,6 +59,9 @@ def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix:
 MOST_DIAGNOSTICS = 100  # per tree: finding similar keys takes 5 ms for each
 
 
+_sections: MemoOfObject[tuple[Any, dict[str, tuple[Any, Shown]]] | None] = MemoOfObject(2_000)
+
+
 class _TooMany(Exception):
     """Raised when MOST_DIAGNOSTICS have been reported."""
 
@@ -90,7 +94,9 @@ class _Conversion:
         values: dict[str, Any] = {}
         for name, hint in field_types.items():
             if name in tree:
-                values[field_names(into)[name]] = self.value(tree[name], hint, join(key, name))
+                nested = join(key, name)
+                value = self.value(tree[name], hint, nested) if key else self.shared(tree[name], into, name)
+                values[field_names(into)[name]] = value
             else:
                 field_key = join(key, name)
                 because = f"{key or 'a job'} requires it, and nothing sets it"
@@ -100,6 +106,24 @@ class _Conversion:
                 hint = f"{removal}give {field_key} a value"
                 self.report(Diagnostic("JC1203", f"missing key {field_key}", because, hint, origin, field_key))
         return into(**values) if len(values) == len(field_types) else None
+
+    def shared(self, raw: Any, into: type, key: str) -> Any:
+        """Return value() of a field of the whole tree, converted once for all points of a sweep that share it."""
+        hint = hints(into)[key]
+        found = _sections.get(raw, (into, key), lambda: self._section(raw, hint, key))
+        if found is None:  # the diagnostics need the positions in this point
+            return self.value(raw, hint, key)
+        value, leaves = found
+        self.leaves.update(leaves)
+        return value
+
+    def _section(self, raw: Any, hint: Any, key: str) -> tuple[Any, dict[str, tuple[Any, Shown]]] | None:
+        inner = _Conversion(self.origin_of)
+        try:
+            value = inner.value(raw, hint, key)
+        except _TooMany:
+            return None
+        return None if inner.diagnostics else (value, inner.leaves)
 
     def unknown(self, key: str, known: Mapping[str, Any], parent: str) -> None:
         name = key.rsplit(".", 1)[-1]

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
+from ...spec.type_hints import hints
 from ...spec.value_types import MountTarget, Path
 
 _SECTIONS = ("code", "python", "container", "mounts", "storage", "caches")  # estimate.run is read here, not on a node
@@ -39,9 +40,11 @@ def _paths(value: Any, key: str) -> Iterator[tuple[str, str]]:
         for i, item in enumerate(value):
             yield from _paths(item, f"{key}.{i}")
     elif is_dataclass(value):
-        types = get_type_hints(type(value), include_extras=True)
+        cls: type = type(value)
+        types = hints(cls)
         for field in fields(value):
-            text, options = getattr(value, field.name), (types[field.name], *get_args(types[field.name]))
+            hint = types[field.name.rstrip("_")]
+            text, options = getattr(value, field.name), (hint, *get_args(hint))
             is_path = Path in options or MountTarget in options
             if isinstance(text, str) and (is_path or (field.name == "source" and getattr(value, "kind", "") == "host")):
                 yield f"{key}.{field.name}", text

@@ -1,0 +1,154 @@
+"""Set plain values such as `nodes=2` in a composed config, without composing or copying all of it again.
+
+In   a config composed without these overrides, and the overrides
+Out  its two trees with the values, sharing every part that has none of them with the trees of other points; None where
+     only Hydra knows what an override means: an unknown key, a section, a value that is not plain text
+OmegaConf still resolves interpolations, because any of them may refer to one of the values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from .compose_cache import choosing_files
+from .overrides import Override
+
+_KEY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+_VALUE = re.compile(r"'([^'\\]*)'")  # quoted text without escapes, which Hydra parses to the text in the quotes
+Path = tuple["str | int", ...]
+
+
+class Trees(NamedTuple):
+    """A config as in Composed: as written, with interpolations, and resolved."""
+
+    written: dict[str, Any]
+    tree: dict[str, Any]
+
+
+class NeedsHydra(Exception):
+    """Raised for an override that is not just another value of a leaf, or an entry of an open mapping."""
+
+
+def split(folders: tuple[str, ...], overrides: Sequence[Override]) -> tuple[list[Override], list[Override]]:
+    """Return the overrides that Hydra must apply, and those that set plain text and may be applied after them.
+
+    folders: the search path
+    """
+    chosen = choosing_files(folders, overrides)
+    others = [o for o in overrides if o in chosen or not _is_plain(o)]
+    plain = [o for o in overrides if o not in others and not any(_overlap(_changed(o), other.key) for other in others)]
+    return [o for o in overrides if o not in plain], plain
+
+
+def _is_plain(override: Override) -> bool:
+    value = override.canonical.partition("=")[2]
+    return (
+        override.operator in ("", "++")
+        and not override.is_of_hydra
+        and _KEY.fullmatch(override.key) is not None
+        and _VALUE.fullmatch(value) is not None
+    )
+
+
+def _changed(override: Override) -> str:
+    """Return the key of what an override changes: an entry that may be new changes the order of its mapping, "" = the
+    config.
+    """
+    return override.key.rpartition(".")[0] if override.operator == "++" else override.key
+
+
+def _text(override: Override) -> str:
+    """Return the value of a plain override."""
+    return override.canonical.partition("=")[2][1:-1]
+
+
+def _overlap(key: str, other: str) -> bool:
+    return not key or f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
+
+
+class Base:
+    """A config without its plain values."""
+
+    def __init__(self, config: DictConfig, trees: Trees) -> None:
+        """config: the trees in OmegaConf. Its plain values are overwritten for each point."""
+        self._config, self._trees = config, trees
+        self._interpolated = list(_interpolated(trees.written, ()))
+        self._keys: set[str] | None = None  # of the values in the config
+
+    def with_values(self, overrides: Sequence[Override]) -> Trees:
+        """Return the trees with the values. Raises NeedsHydra."""
+        (written, tree), paths = self._trees, list(self._interpolated)
+        for override in overrides:
+            text = _text(override)
+            path: tuple[str, ...] = tuple(override.key.split("."))
+            may_add = override.operator == "++"
+            written, tree = _set(written, path, text, may_add), _set(tree, path, text, may_add)
+            paths = [kept for kept in paths if kept != path]
+            if "${" in text:
+                paths.append(path)
+        if paths:
+            self._set_in_config(overrides)
+            for interpolated in paths:
+                tree = self._resolved(tree, interpolated)
+        return Trees(written, tree)
+
+    def _set_in_config(self, overrides: Sequence[Override]) -> None:
+        keys = {override.key for override in overrides}
+        if self._keys not in (None, keys):
+            raise NeedsHydra  # it has values of another point
+        self._keys = keys
+        for override in overrides:
+            text = _text(override)
+            OmegaConf.update(self._config, override.key, text, merge=True, force_add=override.operator == "++")
+
+    def _resolved(self, tree: Any, path: Path) -> Any:
+        """Return the tree with the value of an interpolation."""
+        section: Any = self._config
+        try:
+            for part in path:
+                section = section[part]
+        except (OmegaConfBaseException, RecursionError) as error:
+            raise NeedsHydra from error  # it reports what cannot be resolved
+        value = OmegaConf.to_container(section, resolve=True) if OmegaConf.is_config(section) else section
+        return _replaced(tree, path, value)
+
+
+def _set(tree: Any, path: Sequence[str], text: str, may_add: bool) -> dict[str, Any]:
+    """Return the tree with another text at a leaf, or with a new one in a mapping that exists."""
+    name, *below = path
+    if not isinstance(tree, dict) or (name not in tree and (below or not may_add)):
+        raise NeedsHydra
+    if below:
+        return {**tree, name: _set(tree[name], below, text, may_add)}
+    if isinstance(tree.get(name), (dict, list)):
+        raise NeedsHydra
+    return {**tree, name: text}
+
+
+def _replaced(tree: Any, path: Path, value: Any) -> Any:
+    """Return the tree with another value at a path that exists. Shares it with `tree` if the value is the same."""
+    if not path:
+        return tree if type(tree) is type(value) is str and tree == value else value
+    name, *below = path
+    inner = _replaced(tree[name], tuple(below), value)
+    if inner is tree[name]:
+        return tree
+    if isinstance(tree, dict):
+        return {**tree, name: inner}
+    return [inner if i == name else item for i, item in enumerate(tree)]
+
+
+def _interpolated(node: Any, path: Path) -> Iterator[Path]:
+    if isinstance(node, dict):
+        for name, inner in node.items():
+            yield from _interpolated(inner, (*path, name))
+    elif isinstance(node, list):
+        for i, inner in enumerate(node):
+            yield from _interpolated(inner, (*path, i))
+    elif isinstance(node, str) and "${" in node:
+        yield path
