@@ -21,8 +21,9 @@ from jobc.compiler.spec.job_spec import open_keys
 WORDS = [  # of random points
     "nodes=2", "env.B=null", "name=a", "name=b", "env.A=1", "env.A=${name}", "env.B=${env.A}-${seed}", "env.B=x y",
     "seed=3", "optim.lr=0.5", "optim=adamw", "optim=sgd", "time=null", "time=2h", "hosts=[a,b]", "hosts=a",
-    "labels={x: y}", "labels.x=z", "~env.A", "site.nodes=4", "site.nodes=9", "env=x", "nods=1", "optim.rl=1", "optim=none",
-    "+new=1", 'env.A="it\'s"', "env.C=\\${HOME}", "env.D=${nothing}", "env.D=${site}", "parallel=fsdp", "backend.partitions=[a]",
+    "labels={x: y}", "labels.x=z", "~env.A", "site.nodes=4", "site.nodes=9", "env=x", "nods=1", "optim.rl=1",
+    "optim=none", "+new=1", 'env.A="it\'s"', "env.C=\\${HOME}", "env.D=${nothing}", "env.D=${site}", "parallel=fsdp",
+    "backend.partitions=[a]",
 ]  # fmt: skip
 
 
