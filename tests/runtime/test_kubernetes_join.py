@@ -180,6 +180,46 @@ def test_sigterm_ends_a_pod_that_waits(two_pods: Pods, is_stopped: bool, code: i
     assert waiting.wait(20) == code
 
 
+@pytest.mark.parametrize("preflight", [True, False])
+def test_a_pod_that_starts_after_a_stop_ends_at_once_and_one_of_a_resume_does_not(
+    tmp_path: Path, preflight: bool
+) -> None:
+    pods = Pods(tmp_path, {"preflight": preflight}, nodes=2)
+    (pods.run / "control").mkdir(parents=True)
+    (pods.run / "control/STOP").write_text(f"{UID}\n")
+    code, output = pods.call(JOBC_NODE_RANK="1", JOBC_HEAD_ADDR="gone.invalid")
+    assert (code, output) == (0, "jobc: the run was stopped: this node exits with 0\n")
+    (pods.run / f"starts/0.{UID}").mkdir(parents=True)
+    first = pods.start(JOBC_NODE_RANK="1", JOBC_JOB_UID="another")
+    assert first.stdout is not None
+    try:
+        if not preflight:
+            assert first.stdout.readline() == "jobc: node 1 is ready, waiting for 0\n"
+    finally:
+        first.kill()
+        first.communicate()
+
+
+def test_a_pod_that_waits_for_the_name_of_node_0_sees_the_stop(tmp_path: Path) -> None:
+    pods = Pods(tmp_path, {"preflight": True}, nodes=2)
+    late = pods.start(JOBC_NODE_RANK="1", JOBC_HEAD_ADDR="gone.invalid")
+    (pods.run / "control").mkdir(parents=True)
+    (pods.run / "control/STOP").write_text(f"{UID}\n")
+    assert late.communicate(timeout=20)[0].endswith("jobc: the run was stopped: this node exits with 0\n")
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, "node 00 has already finished"), (65, "restarting would not help")])
+def test_a_replaced_pod_does_not_wait_for_a_node_0_that_has_ended_for_good(
+    tmp_path: Path, code: int, expected: str
+) -> None:
+    pods = Pods(tmp_path, {"preflight": True, "start_timeout_s": 600}, nodes=2)
+    (pods.run / f"starts/0.{UID}/1").mkdir(parents=True)
+    (pods.run / "exit/0").mkdir(parents=True)
+    (pods.run / "exit/0/node_00").write_text(f"{code}\n")
+    ended, output = pods.call(JOBC_NODE_RANK="1", JOBC_HEAD_ADDR="gone.invalid")
+    assert ended in (1, 65) and expected in output, output
+
+
 def test_pods_with_runs_of_their_own_derive_one_port_and_do_not_wait(tmp_path: Path) -> None:
     pods = Pods(tmp_path, nodes=2, storage="node")
     code, output = pods.call(JOBC_HEAD_ADDR="localhost")  # the names of all nodes resolve
