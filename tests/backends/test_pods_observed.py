@@ -17,6 +17,7 @@ import pytest
 
 from jobc.tests.backends.pods import Job, Rack
 from jobc.tests.podrunner import KUBECTL, PodRunner
+from jobc.tests.podrunner.controller import condition
 from jobc.tests.testbed import Cluster, wait_for
 
 pytestmark = pytest.mark.engine
@@ -150,6 +151,43 @@ def test_a_job_whose_creation_got_no_answer_is_found_again(pending: Make) -> Non
     assert job("submit", "--run-id", "b")[1].count("started by") == 1
     assert "its object was deleted" in job("stop")[1]
     assert not list(job.runner.store.all("jobs"))
+
+
+# ---- D9: PodSecurity `restricted`
+
+
+def test_a_restricted_namespace_takes_the_pods_by_one_option(pending: Make) -> None:
+    for words, said_is in (
+        ((), "FailedCreate: Error creating: pods"),
+        (("backend.pod_security=restricted",), "pending"),
+    ):
+        job = pending("backend.preflight=true", *words, program="0 1")
+        job.runner.store.is_restricted = True
+        assert job("submit")[0] == 0
+        wait_for(lambda job=job, said_is=said_is: said_is in job("status")[1], said_is)
+        assert ('violates PodSecurity "restricted:latest"' in job("status")[1]) == (not words)
+        assert job("stop")[0] == 0
+    job.runner.store.is_restricted = False
+
+
+# ---- by hand, and from a GitOps tool
+
+
+def test_apply_again_changes_nothing_and_submit_says_that_the_job_is_there(pending: Make) -> None:
+    job = pending(program="0 1")
+    environment = {**os.environ, "KUBECONFIG": str(job.runner.kubeconfig)}
+    apply = [KUBECTL, "apply", "-f", job.artifact / "job.yaml"]
+    subprocess.run(apply, env=environment, check=True, capture_output=True)
+    assert "is live in" in job("submit")[1]
+    made = job.runner.store.get("jobs", job.name)
+    assert made is not None
+    with job.runner.store.changed:
+        condition(made, "Complete", "CompletionsReached")
+    again = subprocess.run(apply, env=environment, check=True, capture_output=True, text=True).stdout
+    assert again.count("unchanged") == 3, again
+    code, said = job("submit")
+    assert code == 1 and "has ended in" in said and "--replace" in said, said
+    assert job.runner.store.get("jobs", job.name) is made
 
 
 # ---- the others need hosts

@@ -6,7 +6,7 @@ Usage  jobctl join [PAYLOAD]       in a pod; the default is JOBC_PAYLOAD
          shell [COMMAND…]          open a shell, in the run if there is one
          bucket VERB [ARGUMENT…]   look into a run in the bucket, for the verbs on the submitting machine
 In     the artifact at /jobc/artifact, unpacked from the ConfigMap at /jobc/files; from job.yaml JOBC_PAYLOAD,
-       JOBC_RUN_ID, JOBC_FORK_OF, JOBC_JOB_ID, JOBC_JOB_UID, JOBC_NODE_RANK and JOBC_HEAD_ADDR
+       JOBC_RUN_ID, JOBC_FORK_OF, JOBC_JOB_ID, JOBC_JOB_UID and JOBC_HEAD_ADDR; from Kubernetes JOB_COMPLETION_INDEX
 Out    RUN/artifact/ATTEMPT, a copy of the artifact
 """
 
@@ -82,7 +82,7 @@ class Pod:
         self.settings = NodeSettings.read(artifact)
         own_settings: Mapping[str, Any] = self.settings.tree
         environ = os.environ
-        self.rank, self.uid = int(environ["JOBC_NODE_RANK"]), environ["JOBC_JOB_UID"]
+        self.rank, self.uid = int(environ["JOB_COMPLETION_INDEX"]), environ["JOBC_JOB_UID"]
         self.head = environ["JOBC_HEAD_ADDR"]
         self.start_timeout_s: int = own_settings["start_timeout_s"]
         self.job, self.storage = self.settings.run_folder, self.settings.storage
@@ -97,6 +97,7 @@ class Pod:
         if own_settings.get("has_user_id"):
             environ["HOME"] = str(artifact)  # a user that the image does not know has / as its home
         environ.update(
+            JOBC_NODE_RANK=str(self.rank),
             JOBC_NODES=str(self.settings.nodes),
             JOBC_NODE_LIST=own_settings["node_list"],
             JOBC_HEAD_PORT=str(self.settings.rendezvous_port),  # 0: node 0 chooses
@@ -154,7 +155,7 @@ class Pod:
 
     @property
     def _node_0_has_ended(self) -> bool:
-        """Return whether node 0 has ended for good in this job's newest attempt, so that its name does not come back."""
+        """Return whether node 0 has ended for good in this job's newest attempt: its name does not come back."""
         starts = started(self.run_path / "starts") if self.storage == "shared" else []
         if not starts or starts[-1].submission != self.uid:
             return False
