@@ -42,7 +42,7 @@ class KubernetesBackend:
         RuntimeVar.RUN_ID: Spelling(Scope.NODE, "$JOBC_RUN_ID, or from the object's uid"),
         RuntimeVar.RUN_DIR: Spelling(Scope.NODE, "$JOBC_RUN_ROOT/plan.run.folder/$JOBC_RUN_ID"),
         RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "the pods agree on it in the run folder (joining.py)"),
-        RuntimeVar.NODE_RANK: Spelling(Scope.NODE, pod.INDEX_FIELD, "field"),
+        RuntimeVar.NODE_RANK: Spelling(Scope.NODE, pod.INDEX),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, "pod 0's own name below the Service"),
         RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses one and shares it"),
     }
@@ -133,7 +133,8 @@ def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagn
         return
     diagnostics = [*extra.check(plan, options)]
     yield from diagnostics
-    if extra.POD in options.extra and not has_errors(diagnostics):  # then its fields can be read
+    is_checked = extra.POD in options.extra or options.pod_security is not None
+    if is_checked and not has_errors(diagnostics):  # then its fields can be read
         yield from findings(f"{__package__}.rules.finished", finished.pod_spec(plan, options), options)
 
 

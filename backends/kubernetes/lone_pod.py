@@ -10,7 +10,7 @@ from typing import Any
 
 from ...compiler.emit.render import Omit
 from ...compiler.plan.launch_plan import LaunchPlan
-from . import extra, gpu_types
+from . import extra, gpu_types, pod_security
 from .names import own_name
 from .options import KubernetesOptions
 from .pod import CONTAINER, hostname, pod_spec, required
@@ -25,9 +25,9 @@ def lone_pod(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     spec = extra.merge_extra_fields({extra.POD: {"spec": base_spec}}, options)[extra.POD]["spec"]
     node_container = next(container for container in spec["containers"] if container["name"] == CONTAINER)
     alone = {**node_container, "command": ["bash", "-c", "trap exit TERM; sleep 3600 & wait"], "resources": {}}
-    job_variables = ("JOBC_JOB_UID", "JOBC_NODE_RANK")
-    alone["env"] = [entry for entry in alone["env"] if entry["name"] not in job_variables]
-    alone["env"] += [{"name": job_variables[0], "value": "none"}, {"name": job_variables[1], "value": "0"}]
+    alone["env"] = [entry for entry in alone["env"] if entry["name"] != "JOBC_JOB_UID"]
+    alone["env"] += [{"name": "JOBC_JOB_UID", "value": "none"}, {"name": "JOB_COMPLETION_INDEX", "value": "0"}]
+    alone = pod_security.with_contexts({"containers": [alone]}, options)["containers"][0]
     spec = {key: value for key, value in spec.items() if key not in LEFT_OUT}
     spec |= {"nodeSelector": _without_gpus(spec["nodeSelector"]), "affinity": _of_nodes(spec["affinity"])}
     return {

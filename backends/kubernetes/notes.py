@@ -25,14 +25,12 @@ NODES = "nodes of the job, also used by launch.sh and the ranks; to change it, c
 NOTES = {
     "completions": NODES,
     "podFailurePolicy": "69: lost a peer, 75: saved and stopped early; these restart the pods. Other codes end the job",
-    "podReplacementPolicy": "replace a pod only after it has ended (on a powered-off node: after the Node is deleted)",
     "terminationGracePeriodSeconds": "time for the ranks to save (lifecycle.grace) plus some seconds to exit",
     "env": "jobctl submit writes the first three; the variables of `env` are in launch.sh",
 }
 
 WITHOUT_VOLUME = {
-    "backoffLimit": "pods do not restart: the run is deleted with its pods (storage.run=node)",
-    "podFailurePolicy": "any failure ends the job, because a new pod would not have the run folder",
+    "backoffLimit": "any failure ends the job: a new pod would not have the run folder (storage.run=node)",
 }
 DEADLINE = "limit of each attempt, because a JobSet has none; the job ends when an attempt reaches it (failurePolicy)"
 

@@ -82,7 +82,8 @@ def gang(options: KubernetesOptions) -> dict[str, Any]:
 
 
 def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    """Return the Job spec: all pods start at once, one per index. A failed pod is replaced, so that its log is kept.
+    """Return the Job spec: all pods start at once, one per index. A pod is replaced only when it has ended, which is
+    the default beside a podFailurePolicy.
 
     backoffLimit counts pods, and when one node fails all others end as well (runtime/supervisor/peers.py), so each
     requeue of the job uses up `nodes` of it. A JobSet restarts the whole Job itself, so there the limit is 0.
@@ -93,8 +94,7 @@ def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "completions": of.plan.topology.nodes,
         "parallelism": of.plan.topology.nodes,
         "backoffLimit": (lambda v: requeues(v) * v.plan.topology.nodes) if alone else 0,
-        "podReplacementPolicy": "Failed",
-        "podFailurePolicy": {"rules": failure_rules()},
+        **({} if plan.run.storage == "node" else {"podFailurePolicy": {"rules": failure_rules()}}),
         "template": pod_template(plan, options),
     }
 
@@ -108,23 +108,15 @@ def requeues(v: Any) -> int:
 def failure_rules() -> list[Any]:
     """Return the pod failure rules (first match wins): evictions do not count, and a permanent error ends the job.
 
-    With storage.run=node any failure or eviction ends the job, because a new pod would not have the run folder.
+    With storage.run=node there are none, because backoffLimit 0 already lets any failure or eviction end the job: a new
+    pod would not have the run folder.
     """
     disrupted = {"type": "DisruptionTarget", "status": "True"}
-    codes = {"containerName": CONTAINER, "operator": "NotIn", "values": _restarted}
+    codes = {"containerName": CONTAINER, "operator": "NotIn", "values": AGAIN}
     return [
-        {"action": _of_eviction, "onPodConditions": [disrupted]},
+        {"action": "Ignore", "onPodConditions": [disrupted]},
         {"action": "FailJob", "onExitCodes": codes},
     ]
-
-
-def _of_eviction(v: Any) -> str:
-    return "FailJob" if v.plan.run.storage == "node" else "Ignore"
-
-
-def _restarted(v: Any) -> list[int]:
-    """Return the exit codes that do not fail the job: 69 and 75, or with storage.run=node only 0."""
-    return [exit_codes.DONE] if v.plan.run.storage == "node" else AGAIN
 
 
 def job_set(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:

@@ -47,6 +47,7 @@ class KubernetesOptions:
     host_network: bool
     run_as_user: CountOrZero | None
     run_as_group: CountOrZero | None
+    pod_security: Literal["restricted"] | None = field(metadata={"neutral": None})
     requests: Mapping[str, str] = field(metadata={"neutral": {}})
     limits: Mapping[str, str] = field(metadata={"neutral": {}})
     extra: Mapping[str, Any]

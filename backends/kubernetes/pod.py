@@ -11,7 +11,7 @@ from typing import Any
 
 from ...compiler.emit.render import Given, Leaf, Omit, of
 from ...compiler.plan.launch_plan import LaunchPlan, Mount
-from . import extra, gpu_types, tcpx
+from . import extra, gpu_types, pod_security, tcpx
 from .devices import RDMA_PROFILES, network_resource
 from .names import own_name, pod_host
 from .options import KubernetesOptions
@@ -24,8 +24,9 @@ CODE = f"{OWN}/code"  # the ConfigMap with the packed code, with code=snapshot
 RUNS = f"{OWN}/runs"  # the runs with storage.run=node, where no volume keeps them
 JOB_LABEL = "jobc/job"
 
-# Fields from which a pod reads its index, and an ID that stays the same when the engine restarts the pods.
-INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+INDEX = "$JOB_COMPLETION_INDEX"  # in each container of an Indexed Job
+
+# Field from which a pod reads an ID that stays the same when the engine restarts the pods.
 UID_FIELD = {
     "job": "metadata.labels['batch.kubernetes.io/controller-uid']",
     "jobset": "metadata.labels['jobset.sigs.k8s.io/jobset-uid']",
@@ -38,7 +39,7 @@ def pod_template(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
     tcpx_metadata = {"annotations": tcpx.networks_and_devices()} if plan.network.profile == "tcpx" else {}
     bare_template = {"metadata": {"labels": labels(plan), **tcpx_metadata}, "spec": pod_spec(plan, options)}
     template: dict[str, Any] = extra.merge_extra_fields({extra.POD: bare_template}, options)[extra.POD]
-    return template
+    return {**template, "spec": pod_security.with_contexts(template["spec"], options)}
 
 
 def labels(plan: LaunchPlan) -> dict[str, Any]:
@@ -79,9 +80,7 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "command": START,
         "env": environment(plan, options),
         "resources": {"requests": Given(requests), "limits": Given(limits)},
-        "securityContext": Given(
-            lambda v: {"capabilities": {"add": ["IPC_LOCK"]}} if v.plan.network.profile in RDMA_PROFILES else None
-        ),
+        "securityContext": Given(container_security),
         # jobctl status shows the end of the log even if the log itself is gone.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
@@ -104,7 +103,6 @@ def environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, 
         {"name": "JOBC_FORK_OF", "value": ""},
         {"name": "JOBC_JOB_ID", "value": own_name},
         {"name": "JOBC_JOB_UID", "valueFrom": {"fieldRef": {"fieldPath": UID_FIELD[options.flavor]}}},
-        {"name": "JOBC_NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": INDEX_FIELD}}},
         {"name": "JOBC_HEAD_ADDR", "value": head_address},
         *([{"name": "LD_LIBRARY_PATH", "value": tcpx.LIBRARIES}] if plan.network.profile == "tcpx" else ()),
         *(_secret(name, plan.secrets[name].ref) for name in plan.secrets if plan.secrets[name].kind == "k8s"),
@@ -229,9 +227,18 @@ def spread(topology_key: str | None) -> list[dict[str, Any]] | None:
     return [rule]
 
 
+def container_security(v: Any) -> dict[str, Any] | None:
+    """Return the security context of the ranks' container. RDMA locks memory; the restricted level forbids that."""
+    context: dict[str, Any] = pod_security.CONTAINER if pod_security.is_restricted(v.options) else {}
+    if v.plan.network.profile in RDMA_PROFILES:
+        return {**context, "capabilities": {**context.get("capabilities", {}), "add": ["IPC_LOCK"]}}
+    return context or None
+
+
 def security_context(v: Any) -> dict[str, Any] | None:
     user, group = v.options.run_as_user, v.options.run_as_group
-    context = {} if user is None else {"runAsUser": user}
+    context: dict[str, Any] = dict(pod_security.POD) if pod_security.is_restricted(v.options) else {}
+    context |= {} if user is None else {"runAsUser": user}
     return {**context, **({} if group is None else {"runAsGroup": group, "fsGroup": group})} or None
 
 

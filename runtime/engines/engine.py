@@ -177,6 +177,10 @@ class Engine:
             return state.reason
         return ""
 
+    def failure_lines(self, run: Run) -> list[str]:
+        """Return the end of the log of the rank that failed first, if only the engine has it here."""
+        return []
+
     def resume_command(self, run: Run, state: State) -> str:
         """Return the command that resumes a run that ended early; "" if it cannot be resumed.
 

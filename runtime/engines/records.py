@@ -143,6 +143,8 @@ class RecordEngine(Engine):
         engine.fetch("news", [run])
         state = engine.state(run)
         print(f"run {run.id}: {one_line(state.text)}", flush=True)
+        if reason := engine.reason_line(run, state):
+            print("\n".join(map(one_line, (f"  reason: {reason}", *engine.failure_lines(run)))), flush=True)
         return CRASHED if state.exit_code is None else state.exit_code
 
     def engine_word(self, run: Run) -> str:

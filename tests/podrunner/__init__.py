@@ -12,7 +12,9 @@ is sent. Sidecars and second containers are as the manual says.
 
 Priority classes there are none, so a pod that names one is refused, and its Job has a Warning event that says so.
 
-Not modelled: images and pulling them (a pod sees its host's files), probes, a Memory volume that two containers share,
+RBAC is a set of forbidden verbs, and images of missing.example/ cannot be pulled.
+
+Not modelled: other images (a pod sees its host's files), probes, a Memory volume that two containers share,
 CPU and memory limits and the OOM killer, users and capabilities, network policies, real DNS with its caches, several
 pods on a node, priorities and preemption, taints, affinities and topology spread (any free node will do), Kueue,
 quotas, admission, NonIndexed Jobs, backoffLimitPerIndex, successPolicy, suspend, OnFailure. JobSet and TrainJob as

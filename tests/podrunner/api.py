@@ -66,6 +66,7 @@ class Refusal(Exception):
 class _Handler(BaseHTTPRequestHandler):
     runner: PodRunner
     protocol_version = "HTTP/1.1"
+    _is_lost = False
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -86,8 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         query = parse_qs(url.query, keep_blank_values=True)
         parts = [unquote(part) for part in url.path.strip("/").split("/")]
-        length = int(self.headers.get("Content-Length") or 0)
-        body = json.loads(self.rfile.read(length) or b"{}") if length else {}
+        body = json.loads(self._content() or b"{}")
         try:
             if "namespaces" in parts and len(parts) > parts.index("namespaces") + 2:
                 at = parts.index("namespaces")
@@ -104,8 +104,20 @@ class _Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
+    def _content(self) -> bytes:
+        """What was sent; `kubectl delete --raw` sends it in chunks."""
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        content = b""
+        while length := int(self.rfile.readline(), 16):
+            content += self.rfile.read(length)
+            self.rfile.readline()
+        self.rfile.readline()
+        return content
+
     def _objects(self, method: str, namespace: str, parts: list[str], query: Query, body: Object) -> None:
         plural, name, part = [*parts, "", "", ""][:3]
+        self._authorize(method, plural, name, part, query)
         if part == "log":
             return self._log(name, query)
         if part == "exec":
@@ -128,6 +140,20 @@ class _Handler(BaseHTTPRequestHandler):
         version, kind = KINDS[plural]
         meta = {"resourceVersion": str(self.runner.store.version)}
         return self._send(200, {"kind": f"{kind}List", "apiVersion": version, "metadata": meta, "items": items})
+
+    def _authorize(self, method: str, plural: str, name: str, part: str, query: Query) -> None:
+        """RBAC, as the runner's `forbidden` has it; the connection is lost where `lost` has it, after the deed."""
+        reading = "get" if name else "watch" if "watch" in query else "list"
+        verb = {"POST": "create", "PATCH": "patch", "DELETE": "delete", "GET": reading}[method]
+        verb, resource = ("create", "pods/exec") if part == "exec" else (verb, f"{plural}/{part}" if part else plural)
+        asked, runner = f"{verb} {resource}", self.runner
+        self._is_lost = asked in runner.lost and "dryRun" not in query and (verb == "create" or runner.was_lost)
+        runner.was_lost = runner.was_lost or self._is_lost
+        if asked in runner.forbidden or (asked in runner.after_dry_run and "dryRun" not in query):
+            group = KINDS[plural][0].rpartition("/")[0]
+            about = f"{resource.partition('/')[0]}{'.' if group else ''}{group}" + (f' "{name}"' if name else "")
+            said = f'User "ana" cannot {verb} resource "{resource}" in API group "{group}"'
+            raise Refusal(403, "Forbidden", f'{about} is forbidden: {said} in the namespace "{runner.namespace}"')
 
     def _create(self, namespace: str, plural: str, item: Object, dry_run: bool) -> Object:
         version, kind = KINDS[plural]
@@ -173,6 +199,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _delete(self, plural: str, name: str, options: Object) -> Object:
         item = self._item(plural, name)
+        wanted, uid = options.get("preconditions", {}).get("uid"), item["metadata"]["uid"]
+        if wanted not in (None, uid):
+            why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"
+            raise Refusal(409, "Conflict", f'Operation cannot be fulfilled on {plural} "{name}": {why}')
         if plural == "pods":
             if "gracePeriodSeconds" in options:
                 item["metadata"]["grace"] = options["gracePeriodSeconds"]
@@ -257,6 +287,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def _send(self, code: int, item: Object) -> None:
+        if self._is_lost:
+            raise ConnectionResetError
         data = json.dumps(item).encode()
         self.send_response(code)
         self.send_header("Content-Type", "application/json")

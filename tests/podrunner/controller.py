@@ -12,6 +12,7 @@ import string
 import time
 from typing import Any
 
+from .pod_security import beyond_restricted
 from .store import Object, Store, now
 
 BACKOFF_S = 0.5  # Kubernetes: 10
@@ -83,12 +84,15 @@ class JobController:
             if free and time.monotonic() >= self.not_before.get(index, 0):
                 pod = new_pod(self.job, index)
                 priority = pod["spec"].get("priorityClassName")
-                if priority is None:
+                why = f"no PriorityClass with name {priority} was found" if priority else ""  # there are none here
+                if self.store.is_restricted and (found := beyond_restricted(pod["spec"])):
+                    why = f'violates PodSecurity "restricted:latest": {", ".join(found)}'
+                if not why:
                     self.store.add("pods", pod)
-                elif not self.is_refused:  # there are no priority classes here
+                elif not self.is_refused:
                     self.is_refused = True
                     name = f"{self.job['metadata']['name']}-{index}-"
-                    self._warn(f'pods "{name}" is forbidden: no PriorityClass with name {priority} was found')
+                    self._warn(f'pods "{name}" is forbidden: {why}')
 
     def _warn(self, message: str) -> None:
         """As of a pod that could not be created."""

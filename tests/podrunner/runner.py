@@ -23,6 +23,8 @@ from .volumes import Volumes
 
 DNS_S = 0.3  # from a pod's start until its name is there
 NAMESPACE = "testbed"
+NO_REGISTRY = "missing.example/"  # no image of it can be pulled
+INITIALIZING = {"waiting": {"reason": "PodInitializing"}}
 
 
 class PodRunner:
@@ -35,6 +37,12 @@ class PodRunner:
     ) -> None:
         self.store = Store()
         self.claims, self.exports = dict(claims or {}), dict(exports or {})
+        # VERB RESOURCE, such as `create pods/exec`: what the user may not do, also in a dry run or only in earnest;
+        # what gets no answer, `get` only after a `create` that got none
+        self.forbidden: set[str] = set()
+        self.after_dry_run: set[str] = set()
+        self.lost: set[str] = set()
+        self.was_lost = False
         self._hosts: tuple[Host, ...] = cluster.nodes
         self._folder = cluster.shared / f"pods-{time.monotonic_ns()}"
         self._folder.mkdir()
@@ -152,6 +160,8 @@ class PodRunner:
         named = (_by_name(self.store.all(kind)) for kind in ("configmaps", "secrets"))
         volumes = Volumes(self.claims, self.exports, *named, services=list(self.store.all("services")))
         folder = self._folder / pod["metadata"]["uid"]
+        if self._cannot_pull(pod):
+            return
         try:
             running = Running(pod, free[0], folder, volumes)
         except NotYet as missing:
@@ -162,6 +172,21 @@ class PodRunner:
             return
         self._running[pod["metadata"]["uid"]] = running
         self._folders[pod["metadata"]["uid"]] = folder
+
+    def _cannot_pull(self, pod: Object) -> bool:
+        """Whether an image is in a registry that nobody has; init containers come first, and the others wait."""
+        for kind in ("initContainers", "containers"):
+            for container in pod["spec"].get(kind, ()):
+                if container["image"].startswith(NO_REGISTRY):
+                    why = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{container["image"]}"'}
+                    others = [{"name": each["name"], "state": INITIALIZING} for each in pod["spec"]["containers"]]
+                    pod["status"]["containerStatuses"] = others
+                    waiting = [{"name": container["name"], "state": {"waiting": why}}]
+                    pod["status"]["initContainerStatuses" if kind == "initContainers" else "containerStatuses"] = (
+                        waiting
+                    )
+                    return True
+        return False
 
     def _report(self, pod: Object, running: Running) -> None:
         now_is = {"phase": running.phase(), **running.statuses()}

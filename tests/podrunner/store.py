@@ -18,6 +18,7 @@ class Store:
         self.changed = threading.Condition(threading.RLock())
         self.objects: dict[tuple[str, str], Object] = {}
         self.version = 0
+        self.is_restricted = False  # the Pod Security level that the namespace enforces
 
     def add(self, plural: str, item: Object) -> None:
         metadata = item["metadata"]

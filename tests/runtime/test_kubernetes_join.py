@@ -69,7 +69,7 @@ class Pods:
     def start(self, *words: str, **environment: str) -> subprocess.Popen[str]:
         given = {
             "PATH": os.environ["PATH"], "JOBC_PAYLOAD": "train", "JOBC_RUN_ID": "r", "JOBC_FORK_OF": "",
-            "JOBC_JOB_ID": "demo", "JOBC_JOB_UID": UID, "JOBC_NODE_RANK": "0", "JOBC_HEAD_ADDR": "localhost",
+            "JOBC_JOB_ID": "demo", "JOBC_JOB_UID": UID, "JOB_COMPLETION_INDEX": "0", "JOBC_HEAD_ADDR": "localhost",
             **environment,
         }  # fmt: skip
         process = subprocess.Popen(
@@ -161,7 +161,7 @@ def test_a_shell_opens_in_the_newest_attempt_or_without_a_run(pods: Pods) -> Non
 
 
 def test_pods_meet_on_the_volume(two_pods: Pods) -> None:
-    first = two_pods.start(JOBC_NODE_RANK="1")
+    first = two_pods.start(JOB_COMPLETION_INDEX="1")
     assert first.stdout is not None
     assert first.stdout.readline() == "jobc: node 1 is ready, waiting for 0\n"
     assert two_pods.call()[0] == 0
@@ -170,7 +170,7 @@ def test_pods_meet_on_the_volume(two_pods: Pods) -> None:
 
 @pytest.mark.parametrize(("is_stopped", "code"), [(False, 75), (True, 0)])
 def test_sigterm_ends_a_pod_that_waits(two_pods: Pods, is_stopped: bool, code: int) -> None:
-    waiting = two_pods.start(JOBC_NODE_RANK="1")
+    waiting = two_pods.start(JOB_COMPLETION_INDEX="1")
     assert waiting.stdout is not None
     assert "waiting for 0" in waiting.stdout.readline()
     if is_stopped:
@@ -178,6 +178,46 @@ def test_sigterm_ends_a_pod_that_waits(two_pods: Pods, is_stopped: bool, code: i
         (two_pods.run / "control/STOP").touch()
     waiting.send_signal(signal.SIGTERM)
     assert waiting.wait(20) == code
+
+
+@pytest.mark.parametrize("preflight", [True, False])
+def test_a_pod_that_starts_after_a_stop_ends_at_once_and_one_of_a_resume_does_not(
+    tmp_path: Path, preflight: bool
+) -> None:
+    pods = Pods(tmp_path, {"preflight": preflight}, nodes=2)
+    (pods.run / "control").mkdir(parents=True)
+    (pods.run / "control/STOP").write_text(f"{UID}\n")
+    code, output = pods.call(JOB_COMPLETION_INDEX="1", JOBC_HEAD_ADDR="gone.invalid")
+    assert (code, output) == (0, "jobc: the run was stopped: this node exits with 0\n")
+    (pods.run / f"starts/0.{UID}").mkdir(parents=True)
+    first = pods.start(JOB_COMPLETION_INDEX="1", JOBC_JOB_UID="another")
+    assert first.stdout is not None
+    try:
+        if not preflight:
+            assert first.stdout.readline() == "jobc: node 1 is ready, waiting for 0\n"
+    finally:
+        first.kill()
+        first.communicate()
+
+
+def test_a_pod_that_waits_for_the_name_of_node_0_sees_the_stop(tmp_path: Path) -> None:
+    pods = Pods(tmp_path, {"preflight": True}, nodes=2)
+    late = pods.start(JOB_COMPLETION_INDEX="1", JOBC_HEAD_ADDR="gone.invalid")
+    (pods.run / "control").mkdir(parents=True)
+    (pods.run / "control/STOP").write_text(f"{UID}\n")
+    assert late.communicate(timeout=20)[0].endswith("jobc: the run was stopped: this node exits with 0\n")
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, "node 00 has already finished"), (65, "restarting would not help")])
+def test_a_replaced_pod_does_not_wait_for_a_node_0_that_has_ended_for_good(
+    tmp_path: Path, code: int, expected: str
+) -> None:
+    pods = Pods(tmp_path, {"preflight": True, "start_timeout_s": 600}, nodes=2)
+    (pods.run / f"starts/0.{UID}/1").mkdir(parents=True)
+    (pods.run / "exit/0").mkdir(parents=True)
+    (pods.run / "exit/0/node_00").write_text(f"{code}\n")
+    ended, output = pods.call(JOB_COMPLETION_INDEX="1", JOBC_HEAD_ADDR="gone.invalid")
+    assert ended in (1, 65) and expected in output, output
 
 
 def test_pods_with_runs_of_their_own_derive_one_port_and_do_not_wait(tmp_path: Path) -> None:

@@ -54,7 +54,9 @@ spec:
 """
 LONE_POD = '{"kind": "Pod", "metadata": {"name": "demo-1a2b-shell"}}'
 TRAIN_MANIFESTS = "kind: TrainingRuntime\n---\nkind: TrainJob\n---\nkind: ConfigMap\n"
-LIVE, DONE = "uid-9\tann@host\n", "uid-9\tann@host\nComplete\tx\ty\n"
+LIVE = "uid-9\tann@host, run z\tbatch/v1\tJob\tdemo-1a2b\n"
+DONE = f"{LIVE}Complete\tx\ty\n"
+API = "delete --raw /apis/batch/v1/namespaces/ns/jobs"
 
 
 class Kubectl:
@@ -64,8 +66,10 @@ class Kubectl:
         self.calls: list[str] = []
         self.created: list[str] = []  # manifests
         self.found = ""  # the object, as Cluster.look() asks for it
+        self.companions = ""  # kinds beside the object, with their uids
+        self.made = ""  # the object after it was created
         self.refusal, self.phase, self.codes, self.log = "", "Running", "", ""
-        self.on_patch: Callable[[], None] = lambda: None
+        self.on_companions: Callable[[], None] = lambda: None
 
     def ask(self, _: KubernetesEngine, words: list[str], text: str = "", **__: object) -> Answer:
         place = ("--namespace=", "--context=") if words[1] != "config" else ()
@@ -76,19 +80,24 @@ class Kubectl:
                 return Answer(1, "", f"error: {self.refusal} is refused\n")
             if "--dry-run=server" not in call:
                 self.created.append(text)
-        if call.startswith("patch"):
-            self.on_patch()
+                self.found = self.made if call.endswith("{.metadata.uid}") else self.found
+            if call == "create --filename=-" and "ownerReferences" in text:
+                self.on_companions()
+        if call.startswith(f"{API}/"):
+            self.found = ""
         return Answer(0, self._answer(call), "")
 
     def _answer(self, call: str) -> str:
         if call.startswith("config view"):
             return "own"
         if call.startswith("get pod "):
-            return self.phase
+            return json.dumps({"status": {"phase": self.phase}})
         if call.startswith(("get job.batch", "get trainjob")):
-            return "batch/v1\tJob\tuid-1" if "apiVersion" in call else self.found
+            return self.found
         if call.startswith("get configmap"):
-            return "configmap/demo-1a2b\nservice/demo-1a2b\n"
+            return self.companions
+        if call.endswith("{.metadata.uid}"):
+            return "uid-1"
         return {"logs": self.log, "exec": self.codes}.get(call.split()[0], "")
 
     def changes(self) -> list[str]:
@@ -113,7 +122,7 @@ class Demo:
         monkeypatch.setattr(Place, "engine", lambda place: KubernetesEngine(place.job))
         monkeypatch.setattr(KubernetesEngine, "ask", kubectl_ask)
         monkeypatch.setattr(cluster.shutil, "which", lambda _: "/bin/kubectl")
-        for module in (sending, storage_pod, trials):
+        for module in (cluster, sending, storage_pod, trials):
             monkeypatch.setattr(module.time, "sleep", lambda _: None)
         monkeypatch.setenv("USER", "ann b")
         monkeypatch.delenv("JOBC_RUN_ROOT", raising=False)
@@ -161,20 +170,19 @@ def test_submit_creates_the_objects_and_records_them(demo: Demo) -> None:
     assert demo.record() == {"uid": "uid-1", **CREATES, "nodes": "2", "context": "", "namespace": "ns"} | {
         "exit": "", "reason": ""
     }  # fmt: skip
-    (manifests,) = demo.kubectl.created
-    assert "value: train\n" in manifests and 'JOBC_RUN_ID\n    value: "a"\n' in manifests
-    assert re.search(r"^    jobc/owner: annb@[\w.-]+$", manifests, re.MULTILINE)
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "uid": "uid-1", "name": "demo-1a2b"}
-    patch = json.dumps({"metadata": {"ownerReferences": [owner]}})
-    patches = [call for call in demo.kubectl.changes() if call.startswith("patch")]
-    assert patches == [f"patch {kind}/demo-1a2b --type=merge --patch={patch}" for kind in ("configmap", "service")]
+    job, companions = demo.kubectl.created
+    assert "value: train\n" in job and 'JOBC_RUN_ID\n    value: "a"\n' in job
+    assert re.search(r"^    jobc/owner: annb@[\w.-]+, run a$", job, re.MULTILINE)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "demo-1a2b", "uid": "uid-1"}
+    assert f"metadata:\n  ownerReferences: [{json.dumps(owner)}]\n  name: demo-1a2b\n" in companions
+    assert [call.split()[0] for call in demo.kubectl.changes()] == ["create", "create"]
     assert (demo.folder / "runs/demo/a/state/resume").read_text().endswith("jobctl submit --resume a\n")
 
 
 def test_a_fork_names_the_run_with_whose_checkpoint_it_begins(demo: Demo) -> None:
     assert demo.submit("--run-id", "a")[0] == 0
     assert demo.submit("--fork", "a", "--run-id", "b")[0] == 0
-    assert 'JOBC_FORK_OF\n    value: "a"\n' in demo.kubectl.created[-1]
+    assert 'JOBC_FORK_OF\n    value: "a"\n' in demo.kubectl.created[-2]
 
 
 def test_the_namespace_is_that_of_kubectl_where_the_spec_sets_none(demo: Demo) -> None:
@@ -200,27 +208,46 @@ def test_an_end_in_the_middle_leaves_neither_objects_nor_a_run(demo: Demo, error
     def fail() -> None:
         raise error
 
-    demo.kubectl.on_patch = fail
+    demo.kubectl.on_companions = fail
     place = Place(demo.artifact)
     with pytest.raises(type(error)):
         submit.submit(["--run-id", "a"])
-    assert demo.kubectl.changes()[-2:] == [
-        "delete job.batch demo-1a2b --ignore-not-found --cascade=foreground",
-        "delete configmap,service --selector=jobc/job=demo-1a2b --ignore-not-found",
-    ]
+    assert demo.kubectl.changes()[-1] == f"{API}/demo-1a2b --filename=-"
     assert not demo.runs and place.job.name == "demo"
 
 
 def test_an_object_that_exists_is_replaced_only_if_it_has_ended_and_that_is_meant(demo: Demo) -> None:
     demo.kubectl.found = LIVE
     code, output = demo.submit("--replace")
-    assert code == 1 and "job.batch demo-1a2b is live in namespace ns, started by ann@host\n" in output
+    assert code == 1 and "job.batch demo-1a2b is live in namespace ns, started by ann@host, run z\n" in output
     demo.kubectl.found = DONE
     code, output = demo.submit()
-    assert code == 1 and "has ended in namespace ns, started by ann@host\n" in output and "--replace" in output
+    assert code == 1 and "has ended in namespace ns, started by ann@host, run z\n" in output and "--replace" in output
     assert not demo.kubectl.changes() and not demo.runs
     assert demo.submit("--replace", "--run-id", "a")[0] == 0
-    assert demo.kubectl.changes()[0].startswith("delete job.batch demo-1a2b ")
+    assert demo.kubectl.changes()[0] == f"{API}/demo-1a2b --filename=-"
+
+
+def test_what_an_earlier_job_left_is_deleted_by_its_uid_before_the_new_one_is_created(demo: Demo) -> None:
+    demo.kubectl.companions = "v1\tConfigMap\tdemo-1a2b\tuid-7\n"
+    assert demo.submit("--run-id", "a")[0] == 0
+    deletion, *creations = demo.kubectl.changes()
+    assert deletion == "delete --raw /api/v1/namespaces/ns/configmaps/demo-1a2b --filename=-" and len(creations) == 2
+
+
+def test_a_job_that_another_submit_has_just_created_is_live(demo: Demo) -> None:
+    ask = demo.kubectl.ask
+
+    def late(engine: KubernetesEngine, words: list[str], text: str = "", **more: object) -> Answer:
+        if words[-1].endswith("{.metadata.uid}"):
+            demo.kubectl.found = LIVE
+            return Answer(1, "", "Error from server (AlreadyExists): jobs demo-1a2b already exists")
+        return ask(engine, words, text, **more)
+
+    demo.kubectl.ask = late  # type: ignore[method-assign]
+    code, output = demo.submit("--run-id", "a")
+    assert code == 1 and "demo-1a2b is live in namespace ns, started by ann@host, run z\n" in output
+    assert not demo.kubectl.changes() and not demo.runs
 
 
 def test_a_resume_replaces_the_ended_object_of_its_run(demo: Demo) -> None:
@@ -249,7 +276,7 @@ def test_wait_returns_the_exit_code_of_the_job(demo: Demo, found: str, code: int
     def end() -> None:
         demo.kubectl.found = found.replace("uid-9", "uid-1")
 
-    demo.kubectl.on_patch = end
+    demo.kubectl.on_companions = end
     seen, output = demo.submit("--wait", "--run-id", "a")
     assert seen == code and f"\nrun a: {'done' if code == 0 else 'failed'} (exit {code}" in output, output
 
@@ -261,7 +288,7 @@ def test_the_code_goes_with_the_objects_the_same_files_as_the_same_bytes(demo: D
         assert demo.submit("--run-id", name)[0] == 0
     first, second = (sending.packed_code(demo.folder / f"runs/demo/{name}") for name in ("a", "b"))
     assert first == second
-    code_map = demo.kubectl.created[0].partition("---\n")[0]
+    code_map = demo.kubectl.created[1].partition("---\n")[0]
     assert "name: demo-1a2b-code\n" in code_map and f"code.tar.gz: {base64.b64encode(first).decode()}\n" in code_map
     (demo.folder / "train.py").write_text("changed\n")
     demo.kubectl.found = DONE.replace("uid-9", "uid-1")
@@ -292,9 +319,8 @@ def test_a_train_job_is_created_after_its_runtime_and_again_until_the_webhook_ha
     kubectl.ask = not_yet  # type: ignore[method-assign]
     code, output = demo.submit("--run-id", "a")
     assert code == 0 and tries == [0], output
-    assert kubectl.created[-2:] == ["kind: ConfigMap\n---\nkind: TrainingRuntime\n", "kind: TrainJob\n"]
-    dry = "delete configmap --selector=jobc/job=demo-1a2b-dry --ignore-not-found"
-    assert kubectl.changes().count(dry) == 2, "before and after the question, which creates the runtime"
+    assert kubectl.created[-3:] == ["kind: TrainingRuntime\n", "kind: TrainJob\n", "kind: ConfigMap\n"]
+    assert kubectl.changes()[-1].startswith("patch trainingruntime.trainer.kubeflow.org demo-1a2b ")
 
 
 def test_documents_are_cut_at_lines_of_their_own() -> None:
@@ -311,26 +337,26 @@ def log(*lines: str) -> str:
 
 @pytest.mark.parametrize("last", ["0", "71"])
 def test_smoke_prints_what_each_pod_does_and_removes_them(demo: Demo, last: str) -> None:
-    demo.kubectl.found = DONE
+    demo.kubectl.made = DONE
     exits = ("jobc: exit of the payload: 0", f"jobc: exit of the payload: {last}")
     demo.kubectl.log = log("1: all-reduce", f"1: {exits[1]}", "0: all-reduce", f"0: {exits[0]}")
     assert demo(smoke) == (int(last != "0"), "0: all-reduce\n1: all-reduce\n")
-    (manifests,) = demo.kubectl.created
+    manifests = "".join(demo.kubectl.created)
     assert "value: smoke\n" in manifests and "name: demo-1a2b-smoke\n" in manifests
     assert "JOBC_NODE_LIST='demo-1a2b-smoke-[0-1]'" in manifests
-    assert demo.kubectl.changes()[-2].startswith("delete job.batch demo-1a2b-smoke ")
+    assert demo.kubectl.changes()[-1] == f"{API}/demo-1a2b --filename=-"
 
 
 def test_pods_that_do_not_end_are_removed_too(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
-    demo.kubectl.found = LIVE
+    demo.kubectl.made = LIVE
     monkeypatch.setattr(trials, "LONGER_S", -3)
     code, output = demo(smoke)
     assert code == 1 and "error: the pods have not ended after 0 s\n" in output
-    assert demo.kubectl.changes()[-2].startswith("delete job.batch demo-1a2b-smoke ")
+    assert demo.kubectl.changes()[-1] == f"{API}/demo-1a2b --filename=-"
 
 
 def test_preflight_makes_a_table_of_what_the_pods_found(demo: Demo) -> None:
-    demo.kubectl.found = DONE
+    demo.kubectl.made = DONE
     lines = ["0: ok\tdisk\tenough", "0: end", "1: ok\tdisk\tenough", "1: jobc: waiting", "1: end"]
     exits = [f"{node}: jobc: exit of the payload: 0" for node in (0, 1)]
     demo.kubectl.log = log(*lines, *exits)
@@ -347,7 +373,7 @@ def test_a_shell_without_a_live_run_is_in_a_pod_of_its_own(demo: Demo, monkeypat
     monkeypatch.setattr(module, "attached", lambda words: started.append(" ".join(words)) or 3)
     assert demo(shell, "--node", "1", "--", "true", "--all")[0] == 3
     program = "python3 -I -S /jobc/files/start.py"
-    command = f"kubectl --namespace=ns exec --stdin demo-1a2b-shell -- {program} shell true --all"
+    command = f"kubectl --namespace=ns exec --stdin demo-1a2b-shell --container=node -- {program} shell true --all"
     assert started == [command]
     assert demo.kubectl.changes()[-2:] == [
         "delete configmap/demo-1a2b --ignore-not-found --wait=false",
@@ -374,7 +400,7 @@ def test_runs_are_removed_through_one_pod(demo: Demo) -> None:
     engine, runs = sent(demo, "a", "b")
     assert [engine.remove_stored(run) for run in runs] == [True, True]
     removals = [call for call in demo.kubectl.calls if call.startswith("exec")]
-    assert removals == [f"exec demo-1a2b-shell -- rm -rf -- /shared/runs/demo/{name}" for name in "ab"]
+    assert removals == [f"exec demo-1a2b-shell --container=node -- rm -rf -- /shared/runs/demo/{name}" for name in "ab"]
     assert demo.kubectl.created.count(LONE_POD) == 1
     engine.close()
     assert demo.kubectl.calls[-1] == "delete pod/demo-1a2b-shell --ignore-not-found --wait=false"
@@ -392,7 +418,9 @@ def test_a_run_in_a_bucket_is_removed_by_a_pod(demo: Demo) -> None:
     demo.set(storage="object")
     engine, runs = sent(demo, "a")
     assert engine.remove_stored(runs[0])
-    command = "exec demo-1a2b-shell -- env JOBC_RUN_ID=a python3 -I -S /jobc/files/start.py bucket remove"
+    command = (
+        "exec demo-1a2b-shell --container=node -- env JOBC_RUN_ID=a python3 -I -S /jobc/files/start.py bucket remove"
+    )
     assert command in demo.kubectl.calls
 
 

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
+from jobc.backends.kubernetes.engine.pods import why_waiting
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
 from jobc.backends.slurm.engine.slurm_engine import SlurmEngine, pending
 from jobc.compiler.plugins.registry import find_plugins
-from jobc.runtime.engines.engine import Answer, Engine, Job
+from jobc.runtime.engines.engine import Answer, Engine, Job, State
 from jobc.runtime.engines.jobs import Place
 from jobc.runtime.engines.watch import live_runs
 from jobc.runtime.run_folder.run import Run, last_progress, worst_code
@@ -268,15 +269,27 @@ def kubernetes(tmp_path: Path, conditions: str = "", pods: str = "", uid: str = 
 
     def ask(words: list[str], **_: object) -> Answer:
         assert words[:2] == ["kubectl", "--namespace=ns"]
-        texts = {"job": f"{uid}\n{conditions}", "pods": pods}
+        texts = {"job": f"{uid}\n{conditions}", "pods": listed(pods)}
         return Answer(0, texts.get(words[3], "") if words[2] == "get" else "", "")
 
     engine.ask = ask  # type: ignore[method-assign, assignment]
     return engine
 
 
-def pod(index: int, phase: str, code: str = "", waits: str = "", init: str = "") -> str:
-    return f"{index}|demo-{index}|{phase}|n{index}|{code}|{waits}|{init}|\n"
+def pod(index: int, phase: str, code: str = "", init: str = "") -> str:
+    """A line of JSON, as kubectl lists a pod. code, init: exit code of the ranks' container and of an init container"""
+
+    def ended(name: str, code: str) -> list[Any]:
+        return [{"name": name, "state": {"terminated": {"exitCode": int(code)}}}] if code else []
+
+    labels = {"batch.kubernetes.io/job-completion-index": str(index)}
+    status = {"phase": phase, "containerStatuses": ended("node", code), "initContainerStatuses": ended("code", init)}
+    metadata = {"name": f"demo-{index}", "labels": labels, "creationTimestamp": str(index)}
+    return json.dumps({"metadata": metadata, "spec": {"nodeName": f"n{index}"}, "status": status}) + "\n"
+
+
+def listed(pods: str) -> str:
+    return f'{{"items": [{",".join(pods.splitlines())}]}}'
 
 
 @pytest.mark.parametrize(
@@ -299,7 +312,7 @@ def test_a_kubernetes_job_is_one_of_these(tmp_path: Path, conditions: str, pods:
 
 def test_how_a_kubernetes_job_ended_is_kept_for_when_its_object_is_gone(tmp_path: Path) -> None:
     run = make_run(tmp_path, state__job_0=RECORD)
-    assert kubernetes(tmp_path, "Failed\tx\tno more tries\n").state(run).exit_code == 1
+    assert kubernetes(tmp_path, "Failed\tx\tno more tries\n", pod(0, "Failed", "1")).state(run).exit_code == 1
     assert kubernetes(tmp_path, uid="").state(run).text == "failed (exit 1: crashed)"
     assert read_keys(run.path / "state/job_0")["reason"] == "Failed x no more tries"
 
@@ -309,6 +322,72 @@ def test_a_kubernetes_job_that_is_gone_is_not_called_failed(tmp_path: Path) -> N
     assert engine.state(run).name == "gone"
     engine.record_codes(run, [0, 75])
     assert engine.state(run).text == "stopped early (exit 75)"
+
+
+def test_a_job_whose_pods_were_deleted_ended_as_its_storage_says(tmp_path: Path) -> None:
+    run, engine = make_run(tmp_path, state__job_0=RECORD), kubernetes(tmp_path, "Failed\tx\tno more tries\n")
+    assert "job demo has failed, and its pods were deleted; its exit code is only in" in engine.state(run).text
+    engine.record_codes(run, [75, 75])
+    assert engine.state(run).text == "stopped early (exit 75)"
+
+
+def test_the_pods_of_another_object_of_that_name_are_not_those_of_the_run(tmp_path: Path) -> None:
+    run = make_run(tmp_path, state__job_0=f"{RECORD}exit=0\n")
+    for uid, lines in (("u", 1), ("another", 0)):
+        engine = kubernetes(tmp_path, "", pod(0, "Running"), uid)
+        assert len(list(engine.nodes(run, engine.state(run)))) == lines
+
+
+def test_a_context_that_left_the_kubeconfig_is_named_and_its_run_is_kept(tmp_path: Path) -> None:
+    run, engine = make_run(tmp_path, state__job_0=RECORD.replace("context=", "context=old")), kubernetes(tmp_path)
+    engine.ask = lambda *_, **__: Answer(1, "", 'error: context "old" does not exist\n')  # type: ignore[method-assign]
+    why = "the kubeconfig has no context old any more"
+    assert engine.state(run) == State("gone", why) and engine.why_it_stays(run) == why
+    assert not list(engine.nodes(run, engine.state(run)))
+
+
+WAITING = {
+    "containerStatuses": [{"name": "node", "state": {"waiting": {"reason": "PodInitializing"}}}],
+    "initContainerStatuses": [
+        {"name": "fetch", "state": {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off "x|y"'}}}
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({}, ("", False)),
+        ({"containerStatuses": WAITING["containerStatuses"]}, ("PodInitializing", False)),
+        (WAITING, ('init container fetch: ImagePullBackOff: Back-off "x|y"', True)),
+        ({"conditions": [{"reason": "Unschedulable", "message": "0/3 nodes"}]}, ("0/3 nodes", False)),
+    ],
+)
+def test_why_a_pod_waits_is_what_must_be_mended(status: dict[str, Any], expected: tuple[str, bool]) -> None:
+    assert why_waiting({"status": status}) == expected
+
+
+LOG = """\
+node 1, pod demo-1:
+jobc: rank 3 failed first (exit 1: KeyError: 'label_17'); the end of logs/rank_03.log:
+Traceback (most recent call last):
+  File "train.py", line 9, in <module>
+KeyError: 'label_17'
+jobc: exit 1: crashed
+"""
+SEEN = LOG.replace("jobc: rank", "a\nTraceback (most recent call last):\n  File x\nKeyError: 'label_17'\njobc: rank", 1)
+
+
+@pytest.mark.parametrize(
+    "log", [LOG, SEEN.replace("; the end of logs/rank_03.log:", ", see the end of logs/rank_03.log")]
+)
+def test_the_node_the_rank_and_the_traceback_of_the_first_failure_are_shown(tmp_path: Path, log: str) -> None:
+    run = make_run(tmp_path, state__job_0=RECORD, **{"logs__first_failure.txt": log})
+    engine = kubernetes(tmp_path, "Failed\tx\ty\n", pod(1, "Failed", "1"))
+    state = engine.state(run)
+    assert state.reason == "node 1: rank 3 failed first (exit 1: KeyError: 'label_17')"
+    notes = list(engine.notes(run, state))
+    assert (notes[0], notes[-1], len(notes)) == ("| Traceback (most recent call last):", "| KeyError: 'label_17'", 3)
 
 
 @pytest.mark.parametrize("forged", ["kind=secret", "kind=--all", "object=", "companions=secret"])

@@ -30,7 +30,7 @@ from jobc.runtime.system.failure import Failure
 from jobc.runtime.system.processes import start_ticks
 from jobc.runtime.verbs import stop
 
-from .test_status import RECORD, make_run, node, pod
+from .test_status import RECORD, listed, make_run, node, pod
 
 ENDED = {"attempt": 0, "ended": 5, "exit": 0}
 SKY_RECORD = "kind={}\ncluster=c\nid=3\nexit=\nreason=\n"
@@ -446,11 +446,14 @@ def kubernetes(demo: Stop, pods: list[str], refused: str = "", **settings: Any) 
         if "kill -TERM 1" in command:
             there["conditions"] = "Complete\tx\ty\n"
         if command.startswith("get job"):
-            return f"{there['uid']}\n{there['conditions']}"
-        return "".join(pods) if command.startswith("get pods") else ""
+            return f"{there['uid']}\t\tbatch/v1\tJob\tdemo\n{there['conditions']}"
+        return listed("".join(pods)) if command.startswith("get pods") else ""
 
     keys = {"kinds": ["job"], "companions": ["configmap"], "storage_root": "/runs", "nodes": 2, **settings}
     demo.set(kubernetes_engine.KubernetesEngine, answer, **keys)
+
+
+DELETION = "delete --raw /apis/batch/v1/namespaces/ns/jobs/demo --filename=-"
 
 
 def changes(demo: Stop) -> list[str]:
@@ -466,17 +469,18 @@ def test_pods_are_marked_and_then_get_the_signal(demo: Stop, storage: str, marke
     code, output = demo()
     assert code == 0 and output.endswith("run r: stopped by jobctl stop or Ctrl-C (exit 0)\n"), output
     folder = "node_00/" if storage == "object" else ""
-    mark = f'exec demo-0 -- bash -c mkdir -p -- "$1/control" && touch -- "$1/control/STOP" - /runs/{folder}demo/r'
-    kills = [f"exec demo-{index} -- bash -c kill -TERM 1" for index in (0, 1)]
+    mark = 'mkdir -p -- "$1/control" && echo "$JOBC_JOB_UID" >"$1/control/STOP"'
+    mark = f"exec demo-0 --container=node -- bash -c {mark} - /runs/{folder}demo/r"
+    kills = [f"exec demo-{index} --container=node -- bash -c kill -TERM 1" for index in (0, 1)]
     assert changes(demo)[0] == mark and changes(demo)[marked:] == kills
     assert (run.path / "control/STOP").exists()
 
 
 def test_an_object_whose_pods_have_not_started_is_deleted(demo: Stop) -> None:
-    kubernetes(demo, [pod(0, "Pending"), pod(1, "Failed", init="init container code exited with 1")])
+    kubernetes(demo, [pod(0, "Pending"), pod(1, "Failed", init="1")])
     run = demo.run(state__job_0=RECORD)
     assert "stopped by jobctl stop; its object was deleted" in demo()[1]
-    assert changes(demo) == ["delete job demo --ignore-not-found --wait=false"]
+    assert changes(demo) == [DELETION]
     assert (run.path / "logs/first_failure.txt").exists(), "what the failed pod printed"
 
 
@@ -485,9 +489,9 @@ def test_a_kill_deletes_the_object(demo: Stop) -> None:
     demo.run(state__job_0=RECORD)
     assert demo("--now")[0] == 0
     assert changes(demo)[1:] == [
-        "exec demo-0 -- bash -c kill -QUIT 1",
-        "exec demo-1 -- bash -c kill -QUIT 1",
-        "delete job demo --ignore-not-found --wait=false",
+        "exec demo-0 --container=node -- bash -c kill -QUIT 1",
+        "exec demo-1 --container=node -- bash -c kill -QUIT 1",
+        DELETION,
     ]
 
 
@@ -498,12 +502,15 @@ def test_another_object_of_that_name_is_not_deleted(demo: Stop) -> None:
     assert not changes(demo)
 
 
-def test_pods_that_take_no_mark_are_an_error_before_anything_is_signalled(demo: Stop) -> None:
+@pytest.mark.parametrize("words", [(), ("--now",)])
+def test_a_job_whose_pods_take_no_mark_is_deleted(demo: Stop, words: tuple[str, ...]) -> None:
+    """As without the verb create pods/exec. The pods get SIGTERM from the deletion, and are not replaced."""
     kubernetes(demo, [pod(0, "Running")], refused="exec")
     run = demo.run(state__job_0=RECORD)
-    why = "cannot write the stop mark on the storage of the pods: error: exec is forbidden"
-    assert demo() == (1, f"error: {why}\n")
-    assert not (run.path / "control").exists() and not demo.signals("kill")
+    code, output = demo(*words)
+    assert code == 0 and "stopped by jobctl stop; its object was deleted" in output
+    assert "warning: cannot write the stop mark in a pod: error: exec is forbidden; job demo is deleted" in output
+    assert changes(demo)[1:] == [DELETION] and (run.path / "control/STOP").exists()
 
 
 # ---- SkyPilot

@@ -6,33 +6,29 @@ Out  uid, owner and conditions of the object; its pods; Failure if the cluster d
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....runtime.engines.engine import ASK_S, Answer
 from ....runtime.system.failure import Failure
 from ....runtime.system.values import number, word
+from .pods import Pod, pods_of
 
 DELETE_S = 3600  # timeout of a deletion, which waits until the pods have ended
+DELETE_LOOK_S = 0.5
+_UIDS = '{range .items[*]}{.apiVersion}{"\\t"}{.kind}{"\\t"}{.metadata.name}{"\\t"}{.metadata.uid}{"\\n"}{end}'
 _OBJECT = (
-    '{.metadata.uid}{"\\t"}{.metadata.annotations.jobc/owner}{"\\n"}{range .status.conditions[?(@.status=="True")]}'
+    '{.metadata.uid}{"\\t"}{.metadata.annotations.jobc/owner}{"\\t"}{.apiVersion}{"\\t"}{.kind}{"\\t"}{.metadata.name}'
+    '{"\\n"}{range .status.conditions[?(@.status=="True")]}'
     '{.type}{"\\t"}{.reason}{"\\t"}{.message}{"\\n"}{end}'
 )
 _DEADLINE = (
     '{range .items[*].status.conditions[?(@.reason=="DeadlineExceeded")]}'
     '{.type}{"\\t"}{.reason}{"\\t"}{.message}{"\\n"}{end}'
 )
-_NODE = '.status.containerStatuses[?(@.name=="node")].state'
-_INIT = ".status.initContainerStatuses[?(@.state.terminated.exitCode!=0)]"
-_PODS = (
-    "{range .items[*]}{.metadata.labels.batch\\.kubernetes\\.io/job-completion-index}|{.metadata.name}|{.status.phase}|"
-    f"{{.spec.nodeName}}|{{{_NODE}.terminated.exitCode}}|"
-    f'{{{_NODE}.waiting.reason}}{{.status.conditions[?(@.reason=="Unschedulable")].message}}|'
-    f"{{range {_INIT}}}init container {{.name}} exited with {{.state.terminated.exitCode}} {{end}}|"
-    '{.metadata.deletionTimestamp}{"\\n"}{end}'
-)
-
 if TYPE_CHECKING:
     Ask = Callable[..., Answer]  # Engine.ask
 
@@ -51,19 +47,8 @@ class Target(NamedTuple):
         return f"namespace {self.namespace}" + (f" of context {self.context}" if self.context else "")
 
 
-class Pod(NamedTuple):
-    """One pod of a run. exit, waits: exit code and waiting reason of the ranks' container; init: init containers that
-    failed; gone_at: its deletion time, when it must have ended.
-    """
-
-    node: int
-    name: str
-    phase: str
-    host: str
-    exit: int | None
-    waits: str
-    init: str
-    gone_at: str
+class UnknownContext(Failure):
+    """The kubeconfig does not have the context any more."""
 
 
 class Condition(NamedTuple):
@@ -72,16 +57,41 @@ class Condition(NamedTuple):
     message: str
 
 
-class Found(NamedTuple):
-    """The object as the cluster has it: uid is "" if it does not exist; conditions: those whose status is True."""
+class Identity(NamedTuple):
+    """One object, which is not another one that has its name later."""
 
+    version: str
+    kind: str
+    name: str
     uid: str
+
+    def path(self, namespace: str) -> str:
+        """Return its path in the API."""
+        group = "api" if "/" not in self.version else "apis"
+        return f"/{group}/{self.version}/namespaces/{namespace}/{self.kind.lower()}s/{self.name}"
+
+
+class Found(NamedTuple):
+    """The object as the cluster has it: its uid is "" if it does not exist; conditions: those whose status is True.
+
+    owner: USER@HOST, run ID; "" of an object that jobctl did not create
+    """
+
+    identity: Identity
     owner: str
     conditions: tuple[Condition, ...]
 
     @property
+    def uid(self) -> str:
+        return self.identity.uid
+
+    @property
     def has_ended(self) -> bool:
         return has_ended(self.conditions)
+
+    def is_of(self, run_id: str, uid: str) -> bool:
+        """Return whether it is the object of that run. uid: "" if it was not recorded"""
+        return bool(self.uid) and (self.uid == uid if uid else self.owner.endswith(f", run {run_id}"))
 
 
 class Cluster:
@@ -104,45 +114,84 @@ class Cluster:
         target, name = self.target, self.target.object + suffix
         answer = self.k("get", target.kind, name, "--ignore-not-found", f"--output=jsonpath={_OBJECT}")
         if answer.code:
-            why = answer.errors.strip().rpartition(": ")[2]
-            hint = "check the connection with kubectl cluster-info"
-            raise Failure(f"cannot query {target}: {why}", hint)
+            raise self._no_answer(answer)
         first, _, text = answer.text.partition("\n")
-        uid, _, owner = first.partition("\t")
+        uid, owner, version, kind, known_name = [*first.split("\t"), "", "", "", ""][:5]
         conditions = _conditions(text)
         if target.kind.startswith("jobset.") and has_ended(conditions):
             # the JobSet's own conditions do not mention the deadline
             selector = f"--selector=jobset.sigs.k8s.io/jobset-name={name}"
             deadline = self.k("get", "jobs", selector, f"--output=jsonpath={_DEADLINE}")
             conditions = (*_conditions(deadline.text), *conditions)
-        return Found(uid, owner, conditions)
+        return Found(Identity(version, kind, known_name, uid), owner, conditions)
 
     def pods(self) -> list[Pod]:
         """Return the pods of the object, newest last."""
-        answer = self.k(
-            "get", "pods", f"--selector=jobc/job={self.target.object}",
-            "--sort-by=.metadata.creationTimestamp", f"--output=jsonpath={_PODS}",
-        )  # fmt: skip
-        return [pod for line in answer.text.split("\n") for pod in _pod(line)]
+        return pods_of(self.k("get", "pods", f"--selector=jobc/job={self.target.object}", "--output=json").text)
 
     def delete(self, suffix: str) -> None:
         """Delete the object and its companions, and wait until the pods are gone: no name may lead to an old pod.
 
         Raises Failure.
         """
-        name = self.target.object + suffix
-        words = ("delete", self.target.kind, name, "--ignore-not-found", "--cascade=foreground")
-        answer = self.k(*words, timeout_s=DELETE_S)
-        if answer.code:
-            raise Failure(f"cannot delete {self.target.kind} {name} in {self.target}: {answer.errors.strip()}")
-        self.delete_companions(suffix)
+        companions, found = self.companions(suffix), self.look(suffix)
+        self.delete_found(found)
+        for companion in companions:
+            self.remove(companion)
 
-    def delete_companions(self, suffix: str) -> None:
-        """Delete what was created beside the object. Raises Failure."""
+    def delete_found(self, found: Found) -> None:
+        """Delete this object, not another one that has its name by now, and wait until it is gone. Raises Failure."""
+        if not found.uid:
+            return
+        self.remove(found.identity, "Foreground")
+        suffix, until = found.identity.name[len(self.target.object) :], time.monotonic() + DELETE_S
+        while self.look(suffix).uid == found.uid:
+            if time.monotonic() >= until:
+                raise Failure(
+                    f"{self.target.kind} {found.identity.name} in {self.target} is not gone after {DELETE_S} s"
+                )
+            time.sleep(DELETE_LOOK_S)
+
+    def companions(self, suffix: str = "") -> list[Identity]:
+        """Return the objects beside the job's object. Raises Failure."""
         selector = f"--selector=jobc/job={self.target.object}{suffix}"
-        answer = self.k("delete", self.target.companions, selector, "--ignore-not-found", timeout_s=DELETE_S)
+        answer = self.k("get", self.target.companions, selector, f"--output=jsonpath={_UIDS}")
         if answer.code:
-            raise Failure(f"cannot delete {self.target.companions} in {self.target}: {answer.errors.strip()}")
+            raise self._no_answer(answer)
+        lines = (line.split("\t") for line in answer.text.splitlines())
+        return [Identity(*words) for words in lines if len(words) == len(Identity._fields)]
+
+    def _no_answer(self, answer: Answer) -> Failure:
+        """Return the failure of a query."""
+        lines = answer.errors.strip().splitlines() or [f"kubectl exited with {answer.code}"]
+        if lines[-1].startswith("error: context ") and lines[-1].endswith(" does not exist"):
+            return UnknownContext(f"cannot query {self.target}: the kubeconfig has no such context")
+        hint = "check the connection with kubectl cluster-info"
+        return Failure(f"cannot query {self.target}: {lines[-1].rpartition('): ')[2]}", hint)
+
+    def remove(self, identity: Identity, policy: str = "Background") -> None:
+        """Begin to delete this object, if it still exists. Raises Failure.
+
+        policy: Foreground: it exists until its pods are gone
+
+        kubectl delete has no option for the uid, and waits by watching, which a user may not be allowed to.
+        """
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "preconditions": {"uid": identity.uid},
+            "propagationPolicy": policy,
+        }
+        answer = self.k(
+            "delete", "--raw", identity.path(self.target.namespace), "--filename=-", text=json.dumps(options)
+        )
+        if answer.code and not is_gone(answer.errors):
+            raise Failure(f"cannot delete {identity.kind} {identity.name} in {self.target}: {answer.errors.strip()}")
+
+
+def is_gone(errors: str) -> bool:
+    """Return whether the server refused to delete an object because there is none, or another one with its name."""
+    return "(NotFound)" in errors or "(Conflict)" in errors
 
 
 def target_of_artifact(settings: Mapping[str, Any], nodes: int, context: str, namespace: str) -> Target:
@@ -174,21 +223,8 @@ def target_of_record(keys: Mapping[str, str], settings: Mapping[str, Any]) -> Ta
     return Target(name, kind, companions, nodes, keys.get("context", ""), keys.get("namespace", ""))
 
 
-def running(pods: list[Pod]) -> list[Pod]:
-    return [pod for pod in pods if pod.phase == "Running"]
-
-
 def has_ended(conditions: tuple[Condition, ...]) -> bool:
     return any(condition.type in ("Complete", "Completed", "Failed") for condition in conditions)
-
-
-def _pod(line: str) -> Iterator[Pod]:
-    fields = line.split("|")
-    node = number(fields[0])
-    if len(fields) >= 8 and node is not None:
-        name, phase, host, code = fields[1:5]
-        waits = "|".join(fields[5:-2])  # a message may hold a bar
-        yield Pod(node, name, phase, host, number(code), waits, fields[-2].strip(), fields[-1])
 
 
 def _conditions(text: str) -> tuple[Condition, ...]:

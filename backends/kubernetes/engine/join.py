@@ -6,7 +6,7 @@ Usage  jobctl join [PAYLOAD]       in a pod; the default is JOBC_PAYLOAD
          shell [COMMAND…]          open a shell, in the run if there is one
          bucket VERB [ARGUMENT…]   look into a run in the bucket, for the verbs on the submitting machine
 In     the artifact at /jobc/artifact, unpacked from the ConfigMap at /jobc/files; from job.yaml JOBC_PAYLOAD,
-       JOBC_RUN_ID, JOBC_FORK_OF, JOBC_JOB_ID, JOBC_JOB_UID, JOBC_NODE_RANK and JOBC_HEAD_ADDR
+       JOBC_RUN_ID, JOBC_FORK_OF, JOBC_JOB_ID, JOBC_JOB_UID and JOBC_HEAD_ADDR; from Kubernetes JOB_COMPLETION_INDEX
 Out    RUN/artifact/ATTEMPT, a copy of the artifact
 """
 
@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 from ....runtime.code.code_checkout import checkout_code
 from ....runtime.engines.table import Table
-from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, PREEMPTED, RENDEZVOUS_FAILED
+from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
 from ....runtime.node.job_secrets import secrets
 from ....runtime.node.joining import (
     JoinFailure,
@@ -39,6 +39,7 @@ from ....runtime.node.joining import (
     join_run,
     prepare_attempt,
     report_end,
+    started,
 )
 from ....runtime.node.node_failure import NodeFailure
 from ....runtime.node.node_settings import NodeSettings
@@ -48,6 +49,7 @@ from ....runtime.run_folder.run import Run
 from ....runtime.run_folder.run_folder import write_small
 from ....runtime.system.failure import Leave
 from ....runtime.system.text import printable
+from ....runtime.system.values import number, read_text
 
 CHECKS = ("smoke", "preflight")  # payloads that have a run folder of their own, removed when all nodes are good
 HEAD_S = 60  # how long the name of node 0 may be missing after all nodes have joined
@@ -80,7 +82,7 @@ class Pod:
         self.settings = NodeSettings.read(artifact)
         own_settings: Mapping[str, Any] = self.settings.tree
         environ = os.environ
-        self.rank, self.uid = int(environ["JOBC_NODE_RANK"]), environ["JOBC_JOB_UID"]
+        self.rank, self.uid = int(environ["JOB_COMPLETION_INDEX"]), environ["JOBC_JOB_UID"]
         self.head = environ["JOBC_HEAD_ADDR"]
         self.start_timeout_s: int = own_settings["start_timeout_s"]
         self.job, self.storage = self.settings.run_folder, self.settings.storage
@@ -95,6 +97,7 @@ class Pod:
         if own_settings.get("has_user_id"):
             environ["HOME"] = str(artifact)  # a user that the image does not know has / as its home
         environ.update(
+            JOBC_NODE_RANK=str(self.rank),
             JOBC_NODES=str(self.settings.nodes),
             JOBC_NODE_LIST=own_settings["node_list"],
             JOBC_HEAD_PORT=str(self.settings.rendezvous_port),  # 0: node 0 chooses
@@ -108,8 +111,10 @@ class Pod:
 
     def run(self, words: list[str]) -> int:
         """Run the payload. Return its exit code."""
-        if self.settings.tree.get("preflight") and self.payload == "train":
-            self._check_start()
+        if self.payload == "train":
+            self._leave_if_stopped()
+            if self.settings.tree.get("preflight"):
+                self._check_start()
         if self.storage == "object":
             self._use_bucket()
         if self.payload == "bucket":  # the verbs on the submitting machine look into a run
@@ -141,12 +146,31 @@ class Pod:
         """Return the command of launch.sh in this pod. The run may have only the part of the submitting machine."""
         return ["bash", str(self.artifact / "launch.sh"), str(self.rank), payload, *words]
 
+    # ---- a pod that comes too late
+
+    def _leave_if_stopped(self) -> None:
+        """Raise Leave if jobctl stop ended this job before this pod began: its mark has the uid of the job."""
+        if self.storage == "shared" and read_text(self.run_path / "control/STOP").strip() == self.uid:
+            raise Leave(DONE, "the run was stopped")
+
+    @property
+    def _node_0_has_ended(self) -> bool:
+        """Return whether node 0 has ended for good in this job's newest attempt: its name does not come back."""
+        starts = started(self.run_path / "starts") if self.storage == "shared" else []
+        if not starts or starts[-1].submission != self.uid:
+            return False
+        code = number(read_text(self.run_path / f"exit/{starts[-1].attempt}/node_00").split("\n")[0])
+        return code is not None and code not in (PEER_LOST, PREEMPTED)
+
     # ---- the name of node 0
 
     def _sees(self, name: str, timeout_s: float) -> bool:
         """Wait for the name of a node: it appears in the cluster's DNS some tenths of a second after its pod."""
         began = said = time.monotonic()
         while not _is_known(name):
+            self._leave_if_stopped()
+            if self._node_0_has_ended:
+                return False
             now = time.monotonic()
             if now - began >= timeout_s:
                 return False
@@ -161,6 +185,8 @@ class Pod:
     def _check_start(self) -> None:
         """Check whether this pod can start. It waits for no pod but that of node 0. Raises StartFailure, Leave."""
         if not self._sees(self.head, self.start_timeout_s):
+            if self._node_0_has_ended:
+                return  # joining finds out what that means
             raise StartFailure(RENDEZVOUS_FAILED, *_lost(self.head))
         environ = {**os.environ, **({"JOBC_DATA_DIR": self.settings.data} if self.settings.data else {})}
         words = [sys.executable, "-B", str(self.artifact / "jobctl"), "node_checks", "--apart"]

@@ -20,7 +20,7 @@ from ....runtime.engines.engine import Job, State
 from ....runtime.engines.jobs import Place
 from ....runtime.engines.log_files import LogRequest
 from ....runtime.engines.new_run import NewRun, temporary_run
-from ....runtime.engines.records import GONE, LIVE, MARK_ON_NODE, Record, newest_record, write_record
+from ....runtime.engines.records import GONE, LIVE, Record, newest_record, write_record
 from ....runtime.engines.starting import copy_user_code
 from ....runtime.engines.table import Table
 from ....runtime.exit_codes import DATA_BROKEN
@@ -30,9 +30,10 @@ from ....runtime.system.failure import Failure
 from ....runtime.system.streams import LineMerger, attached, stream
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number
-from .cluster import DELETE_S, Cluster, chosen_namespace, running, target_of_artifact
+from .cluster import DELETE_S, Cluster, Found, chosen_namespace, target_of_artifact
 from .observing import ObservingEngine
-from .sending import Purpose, Sender, pack_code, packed_code, shortened
+from .pods import Pod, running
+from .sending import Purpose, Sender, live_failure, pack_code, packed_code, shortened
 from .storage_pod import StoragePods
 from .trials import Trial, run_trial
 
@@ -40,12 +41,12 @@ JOIN = ("python3", "-I", "-S", "/jobc/files/start.py")  # in a pod: becomes `job
 NOT_THERE = 3  # in place of an exit code: the storage does not have the file
 NEWS_S = 60  # how soon a pod must start from which status reads how a run ended
 LOOK_S = 2  # interval between two checks for new pods while logs are followed
-HAD_TO_BE_GONE_S = 60  # a pod that is still there this long after its deletion time is reported
+# for bash in a pod: the run folder is its argument. The uid ends pods of this job that start later (join.py)
+MARK = 'mkdir -p -- "$1/control" && echo "$JOBC_JOB_UID" >"$1/control/STOP"'
 _CODES = (  # for bash in a pod: the run folder is its argument
     'cd -- "$1/exit/$(ls -- "$1/artifact" | sort -n | tail -n 1)" && grep -hxE "[0-9]{1,3}" -- node_*'
 )
 _PREFIX = re.compile(rb"^\[pod/[^]]*-([0-9]+)-[^-]*/node\] ")
-_EVENTS = '{range .items[*]}{.involvedObject.kind}|{.involvedObject.name}|{.reason}: {.message}{"\\n"}{end}'
 
 
 HOW = {
@@ -60,6 +61,7 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self._storage = StoragePods(job, self._start_timeout_s)
+        self._unmarked: set[Path] = set()  # runs whose pods have no stop mark
 
     def resume_command(self, run: Run, state: State) -> str:
         """Return the resume command, or "" if runs are deleted with their pods."""
@@ -131,6 +133,8 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
         if request.follow and request.rank is None:
             self._follow_pods(record, request)
             return 0
+        if self.seen(run).state == LIVE and (why := _why_none_has_started(self.pods(record))):
+            raise Failure(f"run {run.id} has not started: {why}", "jobctl status shows what each pod waits for")
         procs = self.job.settings.get("procs")
         node = request.node or 0 if request.rank is None else request.rank // (procs if isinstance(procs, int) else 1)
         file = f"logs/{request.name or 'node_00.log'}"
@@ -153,15 +157,22 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
         cluster, run, followed = self.cluster(record), record.run, LineMerger()
         tail = -1 if request.tail is None else request.tail
         names: set[str] = set()
+        said = ""
         with followed:
             while True:
                 engine = KubernetesEngine(self.job)
                 is_live = engine.seen(Run(run.path)).state == LIVE
+                why = _why_none_has_started(engine.pods(record)) if is_live else ""
+                if why not in ("", said):
+                    said = why
+                    print(f"waiting: {one_line(why)}", file=sys.stderr, flush=True)
                 for pod in engine.pods(record):
                     is_wanted = request.node in (None, pod.node)
                     if is_wanted and pod.phase != "Pending" and pod.name not in names:
                         names.add(pod.name)
-                        words = cluster.command("logs", "--follow", "--prefix", f"--tail={tail}", pod.name)
+                        words = cluster.command(
+                            "logs", "--follow", "--prefix", f"--tail={tail}", "--container=node", pod.name
+                        )
                         followed.start(words, _shorter_prefix)
                 if not is_live:
                     break
@@ -182,21 +193,29 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
             pod = running[0 if storage == "shared" else -1]
             command = ["tail", "-n", lines, *(["-F", "--pid=1"] if request.follow else [])]
             path = f"{self.storage_of(record.run, node)}/{file}"
-            words = cluster.command("exec", pod.name, "--", *command, path)
-            return NOT_THERE if stream(words, errors="dropped") else 0
+            words = cluster.command("exec", pod.name, "--container=node", "--", *command, path)
+            return self._missing_or_refused(cluster, pod.name, path) if stream(words, errors="dropped") else 0
         if storage != "node":
             words = self._bucket_words(record.run, "cat", file)
             errors = "kept" if words else "dropped"
             with StoragePods(self.job, self._start_timeout_s) as made:
-                words = words or ["cat", f"{self.storage_of(record.run)}/{file}"]
-                command = made.command(self._own_cluster(record), *words)
-                return NOT_THERE if stream(command, tail=request.tail, errors=errors) else 0
+                path, own = f"{self.storage_of(record.run)}/{file}", self._own_cluster(record)
+                if stream(made.command(own, *(words or ["cat", path])), tail=request.tail, errors=errors) == 0:
+                    return 0
+                return NOT_THERE if words else self._missing_or_refused(own, made.pod(own), path)
         ended = [pod for pod in pods if pod.node == node]
         if not ended or not file.startswith("logs/node_"):
             return NOT_THERE
         tail = -1 if request.tail is None else request.tail
         words = cluster.command("logs", ended[-1].name, "--container=node", f"--tail={tail}")
         return NOT_THERE if stream(words, errors="dropped") else 0
+
+    def _missing_or_refused(self, cluster: Cluster, pod: str, path: str) -> int:
+        """Return NOT_THERE if a pod's storage has no such file. Raises Failure if the server refuses the question."""
+        answer = cluster.k("exec", pod, "--container=node", "--", "test", "-f", path)
+        if answer.code and "command terminated with exit code" not in answer.errors:
+            raise Failure(f"cannot read the storage through pod {pod}: {one_line(answer.errors.strip())}")
+        return NOT_THERE
 
     # ---- stopping
 
@@ -207,35 +226,37 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
         super().mark_stopped(run)
 
     def _mark_in_pods(self, record: Record) -> None:
-        """Write the stop mark where the pods look: in any of them, or in each if it has a folder of its own."""
+        """Write the stop mark where the pods look: in any of them, or in each if it has a folder of its own.
+
+        If that is refused, signal() deletes the object: pods without a mark would be replaced when they have ended.
+        """
         cluster, why = self.cluster(record), ""
         for pod in running(self.pods(record)):
             folder = self.storage_of(record.run, pod.node)
-            answer = cluster.k("exec", pod.name, "--", "bash", "-c", MARK_ON_NODE, "-", folder)
+            answer = cluster.k("exec", pod.name, "--container=node", "--", "bash", "-c", MARK, "-", folder)
             why = answer.errors.strip() if answer.code else ""
             if not why and self.job.settings.get("storage") != "node":
                 break
         if why and running(KubernetesEngine(self.job).pods(record)):
-            raise Failure(f"cannot write the stop mark on the storage of the pods: {why}")
+            self._unmarked.add(record.run.path)
+            what = f"{cluster.target.kind} {cluster.target.object} is deleted instead"
+            print(f"warning: cannot write the stop mark in a pod: {one_line(why)}; {what}", file=sys.stderr)
 
     def signal(self, run: Run, name: str) -> None:
-        """Signal PID 1 of each pod. If no pod has started yet, and for KILL, delete the object."""
+        """Signal PID 1 of each pod. Delete the object for KILL, if no pod has started yet, or if there is no mark."""
         record = newest_record(run)
         if record is None:
             return
         engine, cluster = KubernetesEngine(self.job), self.cluster(record)
         pods = engine.pods(record)
-        if name != "KILL":
-            for pod in running(pods):
-                cluster.k("exec", pod.name, "--", "bash", "-c", f"kill -{name} 1")
-        if name == "KILL" or not any(pod.phase in ("Running", "Succeeded") for pod in pods):
+        is_deleted = name == "KILL" or run.path in self._unmarked
+        for pod in running(pods) if not is_deleted else ():
+            cluster.k("exec", pod.name, "--container=node", "--", "bash", "-c", f"kill -{name} 1")
+        if is_deleted or not any(pod.phase in ("Running", "Succeeded") for pod in pods):
             if engine.seen(run).state != LIVE:
                 return  # another object may have its name by now
             engine.keep_evidence(record)
-            target = cluster.target
-            answer = cluster.k("delete", target.kind, target.object, "--ignore-not-found", "--wait=false")
-            if answer.code:
-                print(printable(answer.errors.strip()), file=sys.stderr)
+            engine.delete_object(record)
 
     # ---- starting
 
@@ -272,18 +293,37 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
             print(run.path)
             return 0
         cluster = self._own_cluster()
-        _require_ended(cluster, before.keys.get("uid", "") if before is not None else "", options.replace)
+        leftovers = cluster.companions()  # listed first: those of a job that starts after the next line are not in it
+        found = _ended_object(cluster, before.keys.get("uid", "") if before is not None else "", options.replace)
         fork_of = Path(init_from).name if new.attempt == 0 else ""
         sender, purpose = Sender(cluster, self.job.artifact), Purpose("train", run.id, fork_of, code=code)
         sender.require_accepted(purpose)
-        cluster.delete("")  # also what an object that was deleted by hand has left
-        with sender.created(purpose) as uid:
-            write_record(run, new.attempt, {"uid": uid, **cluster.target._asdict()})
-            new.keep()
+        cluster.delete_found(found)
+        for companion in leftovers:
+            cluster.remove(companion)
+        self._create(new, sender, purpose)
         print(f"run {run.id}: {cluster.target.kind} {cluster.target.object} in {cluster.target}")
         print(f"  follow: {verb_words(new.artifact, 'logs')} --follow")
         print(f"  stop:   {verb_words(new.artifact, 'stop')}", flush=True)
         return self.wait(run) if options.how == "wait" else 0
+
+    def _create(self, new: NewRun, sender: Sender, purpose: Purpose) -> None:
+        """Create the objects. The record is written before, so that no job is live without one."""
+
+        def record(uid: str) -> None:
+            write_record(new.run, new.attempt, {"uid": uid, **sender.cluster.target._asdict()})
+
+        record("")
+        try:
+            sender.create(purpose, record)
+        except BaseException:
+            if sender.may_be_there:
+                new.keep()
+                print(f"run {new.run.id} may be live: jobctl status, jobctl stop", file=sys.stderr)
+            else:
+                os.unlink(new.run.path / f"state/job_{new.attempt}")
+            raise
+        new.keep()
 
     # ---- checking
 
@@ -331,11 +371,11 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
         if run is None or record is None or self.seen(run).state != LIVE:
             with StoragePods(self.job, self._start_timeout_s) as pods:
                 cluster = self._own_cluster()
-                return attached(cluster.command("exec", *terminal, pods.pod(cluster), "--", *words))
+                return attached(cluster.command("exec", *terminal, pods.pod(cluster), "--container=node", "--", *words))
         pod = next((pod for pod in reversed(running(self.pods(record))) if pod.node == node), None)
         if pod is None:
             raise Failure(f"node {node} of run {run.id} has no running pod", "jobctl status shows what it waits for")
-        return attached(self.cluster(record).command("exec", *terminal, pod.name, "--", *words))
+        return attached(self.cluster(record).command("exec", *terminal, pod.name, "--container=node", "--", *words))
 
     @property
     def _start_timeout_s(self) -> int:
@@ -353,15 +393,23 @@ def _shorter_prefix(line: bytes) -> bytes:
     return _PREFIX.sub(rb"\1: ", line, 1)
 
 
-def _require_ended(cluster: Cluster, uid: str, may_replace: bool) -> None:
-    """Raise Failure if the job's object exists, unless it has ended and may be replaced. uid: of the run's object"""
+def _why_none_has_started(pods: list[Pod]) -> str:
+    """Return what the first pod waits for; "" if a pod has started, or if it is not known."""
+    if any(pod.phase != "Pending" for pod in pods):
+        return ""
+    return next((f"node {pod.node}: {pod.waits}" for pod in pods if pod.waits), "")
+
+
+def _ended_object(cluster: Cluster, uid: str, may_replace: bool) -> Found:
+    """Return the job's object, if there is one. Raises Failure, unless it has ended and may be replaced.
+
+    uid: of the object that the run had before
+    """
     found, target = cluster.look(), cluster.target
-    if not found.uid:
-        return
-    owner = f"started by {found.owner or 'somebody'}"
-    if not found.has_ended:
-        hint = "jobctl stop ends it; another name= or another spec makes another object"
-        raise Failure(f"{target.kind} {target.object} is live in {target}, {owner}", hint)
-    if not may_replace and found.uid != uid:
+    if found.uid and not found.has_ended:
+        raise live_failure(found, target)
+    if found.uid and not may_replace and found.uid != uid:
         hint = "jobctl submit --replace removes it, with the logs of its pods; those on the storage stay"
+        owner = f"started by {found.owner or 'somebody'}"
         raise Failure(f"{target.kind} {target.object} has ended in {target}, {owner}", hint)
+    return found

@@ -15,10 +15,15 @@ from pathlib import Path
 from ....runtime.engines.engine import Job, NodeLine, State
 from ....runtime.engines.records import ENDED, GONE, LIVE, Record, RecordEngine, write_evidence
 from ....runtime.run_folder.run import Run, last_progress, worst_code
+from ....runtime.system.command_line import print_failure
 from ....runtime.system.failure import Failure
 from ....runtime.system.values import read_text, word
-from .cluster import Cluster, Condition, Pod, target_of_record
+from .cluster import Cluster, Condition, UnknownContext, target_of_record
+from .pods import Pod
 
+FIRST_FAILURE = "logs/first_failure.txt"
+MOST_LINES = 20  # of what a rank printed without a traceback
+_END_OF_LOG = re.compile(r"(?:; the end of|, see the end of) logs/[\w.]+:?$")
 HAD_TO_BE_GONE_S = 60  # a pod that is still there this long after its deletion time is reported
 _EVENTS = '{range .items[*]}{.involvedObject.kind}|{.involvedObject.name}|{.reason}: {.message}{"\\n"}{end}'
 
@@ -30,6 +35,8 @@ class ObservingEngine(RecordEngine):
         super().__init__(job)
         self._conditions: dict[Path, tuple[Condition, ...]] = {}  # keyed by the record's file
         self._pods: dict[Path, list[Pod]] = {}
+        self._why_gone: dict[Path, str] = {}
+        self._unknown: set[Path] = set()  # records of a context that the kubeconfig does not have
 
     def cluster(self, record: Record) -> Cluster:
         """Return the cluster of the run, as its record names it. Raises Failure."""
@@ -41,57 +48,109 @@ class ObservingEngine(RecordEngine):
         return Cluster(self.ask, target)
 
     def pods(self, record: Record) -> list[Pod]:
-        """Return the pods of the run, newest last."""
+        """Return the pods of the run, newest last; none if its object is gone or another one has its name."""
         if record.path not in self._pods:
-            self._pods[record.path] = self.cluster(record).pods()
+            cluster = self.cluster(record)
+            is_there = record.path in self._conditions or self._is_there(record)
+            self._pods[record.path] = cluster.pods() if is_there else []
         return self._pods[record.path]
+
+    def _is_there(self, record: Record) -> bool:
+        try:
+            return self.cluster(record).look().is_of(record.run.id, _uid(record))
+        except UnknownContext:
+            return False
 
     def conditions(self, record: Record) -> tuple[Condition, ...]:
         """Return the conditions of the run's object whose status is True."""
         return self._conditions.get(record.path, ())
 
     def ask_engine(self, record: Record) -> str:
-        found = self.cluster(record).look()
-        if found.uid != word(record.keys.get("uid", "")):
+        target = self.cluster(record).target
+        try:
+            found = self.cluster(record).look()
+        except UnknownContext:
+            self._unknown.add(record.path)
+            self._why_gone[record.path] = f"the kubeconfig has no context {target.context} any more"
+            return GONE
+        if not found.is_of(record.run.id, _uid(record)):
             return GONE
         self._conditions[record.path] = found.conditions
+        if found.has_ended and self._lost_its_pods(record):
+            self._why_gone[record.path] = f"{target.kind} {target.object} has failed, and its pods were deleted"
+            return GONE
         return ENDED if found.has_ended else LIVE
+
+    def _lost_its_pods(self, record: Record) -> bool:
+        """Return whether the exit code of a job that failed is only on the storage."""
+        is_shared = self.job.settings.get("storage") == "shared"
+        return is_shared and self._known_code(record) is None and not self.pods(record)
+
+    def delete_object(self, record: Record) -> None:
+        """Begin to delete the object of the run, and no other that has its name by now."""
+        cluster = self.cluster(record)
+        try:
+            found = cluster.look()
+            if found.is_of(record.run.id, _uid(record)):
+                cluster.remove(found.identity)
+        except Failure as failure:
+            print_failure(failure)
 
     def job_end(self, record: Record) -> tuple[int, str]:
         return self._code(record), self._reason(record)
 
     def _code(self, record: Record) -> int:
         """Return the job's exit code from the object's conditions, or else the worst exit code of its pods."""
+        known = self._known_code(record)
+        if known is not None:
+            return known
+        return worst_code([pod.exit for pod in self.pods(record) if pod.exit is not None]) or 1
+
+    def _known_code(self, record: Record) -> int | None:
+        """Return the exit code that the object's conditions name."""
         if any(condition.type in ("Complete", "Completed") for condition in self.conditions(record)):
             return 0
         if any("DeadlineExceeded" in condition for condition in self.conditions(record)):
             return 75
         text = "\n".join(map("\t".join, self.conditions(record)))
         match = re.search("exit code ([0-9]{1,18}) matching", text)
-        codes = [int(match.group(1))] if match else [pod.exit for pod in self.pods(record) if pod.exit is not None]
-        return worst_code(codes) or 1
+        return int(match.group(1)) if match else None
 
     def _reason(self, record: Record) -> str:
-        lines = read_text(record.run.path / "logs/first_failure.txt").split("\n")
+        lines = read_text(record.run.path / FIRST_FAILURE).split("\n")
+        node = lines[0].partition(",")[0]
         ours = [line[6:] for line in lines if line.startswith("jobc: ")]
         if why := next((line for line in ours if re.search("failed first|exit ", line)), ""):
-            return why
+            return f"{node}: {_END_OF_LOG.sub('', why)}"
         named = (re.match(r"(?:\[pod[^]]*\] )?(FAIL +.*|error: .*)", line) for line in lines)
         why = next((match.group(1) for match in named if match), "")
         for pod in self.pods(record):
             if pod.phase == "Failed" and pod.exit is None and pod.init:
                 return f"node {pod.node}: {pod.init}{why and f': {why}'}"
         if why or ours:
-            return f"{lines[0].partition(',')[0]}: {why}" if why else ""
+            return f"{node}: {why}" if why else ""
         final = (c for c in self.conditions(record) if c.type in ("Failed", "Complete", "Completed"))
         return " ".join(next(final, ()))
+
+    def failure_lines(self, run: Run) -> list[str]:
+        """Return the end of the log of the rank that failed first, with its traceback."""
+        lines = read_text(run.path / FIRST_FAILURE).split("\n")
+        at = next((i for i, line in enumerate(lines) if line.startswith("jobc: ") and _END_OF_LOG.search(line)), None)
+        if at is None:
+            return []
+        if ", see the end of " in lines[at]:  # the pod had printed it just before
+            own = _last_traceback(lines[1:at])
+        else:
+            end = next((i for i in range(at + 1, len(lines)) if lines[i].startswith("jobc: ")), len(lines))
+            own = lines[at + 1 : end]
+        return [f"| {line}" for line in own if line]
 
     def keep_evidence(self, record: Record) -> None:
         """Save the end of the log of the first pod that failed, or of its init containers if no rank has started.
 
         A pod that exited because of another one (69, 75) comes last. Kubernetes deletes the pods that were running.
         """
-        path, cluster = record.run.path / "logs/first_failure.txt", self.cluster(record)
+        path, cluster = record.run.path / FIRST_FAILURE, self.cluster(record)
         if read_text(path):
             return
         failed = sorted(
@@ -100,7 +159,7 @@ class ObservingEngine(RecordEngine):
         if not failed:
             return
         name = failed[0].name
-        log = cluster.k("logs", name, "--tail=200")
+        log = cluster.k("logs", name, "--container=node", "--tail=200")
         text = log.text
         if log.code:
             text += cluster.k("logs", name, "--tail=200", "--all-containers", "--prefix", "--ignore-errors").text
@@ -128,12 +187,24 @@ class ObservingEngine(RecordEngine):
     def gone_state(self, record: Record) -> State:
         if record.run.is_stopped:
             return State("stopped", "stopped by jobctl stop; its object was deleted")
+        if record.path in self._unknown:
+            return State("gone", self.gone_reason(record))
         text = f"{self.gone_reason(record)}; its exit code is only in the run's storage: jobctl logs reads it"
         return State("gone", text)
 
     def gone_reason(self, record: Record) -> str:
         target = self.cluster(record).target
+        if record.path in self._why_gone:
+            return self._why_gone[record.path]
+        if not _uid(record):
+            return f"{target.kind} {target.object} is not there: jobctl submit was interrupted"
         return f"{target.kind} {target.object} is gone, deleted by hand or after lifecycle.keep"
+
+    def why_it_stays(self, run: Run) -> str:
+        record = self.seen(run).record
+        if record is not None and record.path in self._unknown:
+            return self._why_gone[record.path]
+        return super().why_it_stays(run)
 
     def live_reason(self, record: Record) -> str:
         target = self.cluster(record).target
@@ -149,7 +220,7 @@ class ObservingEngine(RecordEngine):
         progress = None
         if first:
             file = f"{self.storage_of(run)}/metrics/rank_00.jsonl"
-            metrics = cluster.k("exec", first[-1].name, "--", "tail", "-c", "4096", file)
+            metrics = cluster.k("exec", first[-1].name, "--container=node", "--", "tail", "-c", "4096", file)
             progress = last_progress(metrics.text.split("\n"))
         for pod in pods:
             waits = pod.init if pod.phase == "Failed" and pod.exit is None and pod.init else pod.waits
@@ -164,6 +235,8 @@ class ObservingEngine(RecordEngine):
         reading = self.seen(run)
         if reading.record is None:
             return
+        if reading.code not in (0, None):
+            yield from self.failure_lines(run)
         for pod in self.pods(reading.record):
             # Source Kubernetes 1.37, "Non-graceful node shutdown handling" and "Pod replacement policy"
             late = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - HAD_TO_BE_GONE_S))
@@ -180,6 +253,17 @@ class ObservingEngine(RecordEngine):
             warning = _warning(self.cluster(reading.record))
             if warning:
                 yield warning
+
+
+def _last_traceback(lines: list[str]) -> list[str]:
+    """Return the lines from the last traceback on, or the last lines."""
+    starts = [i for i, line in enumerate(lines) if line.startswith("Traceback ")]
+    return lines[starts[-1] :] if starts else lines[-MOST_LINES:]
+
+
+def _uid(record: Record) -> str:
+    """Return the uid of the run's object; "" if jobctl submit was interrupted before it knew it."""
+    return word(record.keys.get("uid", ""))
 
 
 def _warning(cluster: Cluster) -> str:

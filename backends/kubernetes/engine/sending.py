@@ -1,7 +1,7 @@
 """Create the objects of an artifact in a cluster, or ask the cluster whether it accepts them. Packed into jobctl.
 
 In   a Cluster; the artifact with job.yaml; a Purpose: what the pods are to do
-Out  the uid of the created object, to which its companions belong; or Failure, with nothing left in the cluster
+Out  the uid of the created object, to which its companions belong; or Failure. What existed before is never deleted.
 """
 
 from __future__ import annotations
@@ -13,23 +13,27 @@ import io
 import json
 import os
 import re
+import sys
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from ....runtime.engines.engine import Answer
 from ....runtime.exit_codes import DATA_BROKEN
+from ....runtime.system.command_line import print_failure
 from ....runtime.system.failure import Failure
-from .cluster import Cluster
+from .cluster import Cluster, Found, Identity, Target
 
 MOST_CODE_BYTES = 600 << 10  # packed: a ConfigMap holds 1 MiB, in base64
 MOST_REASON = 600  # characters of what the server answers
 TRIES = 10  # to create a TrainJob
 TRAIN_JOB = "TrainJob"
+KINDS = {"job": "Job", "jobset": "JobSet", "trainjob": TRAIN_JOB}
+TRAINER_API = "trainer.kubeflow.org/v1alpha1"
 _NO_RUNTIME = "must be created before"
-_UID = '--output=jsonpath={.apiVersion}{"\\t"}{.kind}{"\\t"}{.metadata.uid}'
+_UID = "--output=jsonpath={.metadata.uid}"
 
 
 class Purpose(NamedTuple):
@@ -52,6 +56,8 @@ class Sender:
     def __init__(self, cluster: Cluster, artifact: Path) -> None:
         self.cluster, self.artifact = cluster, artifact
         self._has_train_job = cluster.target.kind.startswith("trainjob.")
+        self._kind = KINDS[cluster.target.kind.partition(".")[0]]
+        self.may_be_there = False  # after a failure: whether the cluster may have the job
 
     def require_accepted(self, purpose: Purpose) -> None:
         """Raise Failure if the cluster would refuse the objects: before anything is deleted for them or created."""
@@ -65,14 +71,14 @@ class Sender:
         They have names of their own in this question: the existing ones would be in the way.
         """
         try:
-            manifests = self.manifests(purpose._replace(suffix="-dry"))
+            suffix = f"-dry{os.urandom(2).hex()}"
+            manifests = self.manifests(purpose._replace(suffix=suffix))
         except Failure as failure:
             return failure.title
         if not self._has_train_job:
             return self._create(manifests, "--dry-run=server")
         train_job, others = documents(manifests, TRAIN_JOB)
         runtime, _ = documents(manifests, "TrainingRuntime")
-        self.cluster.delete_companions("-dry")
         try:
             # no dry run of the runtime: the TrainJob would be refused without it
             return (
@@ -81,44 +87,92 @@ class Sender:
                 or self._create_train_job(train_job, "--dry-run=server")
             )
         finally:
-            self.cluster.delete_companions("-dry")
+            for companion in self.cluster.companions(suffix):
+                self.cluster.remove(companion)
 
     @contextlib.contextmanager
     def created(self, purpose: Purpose) -> Iterator[str]:
-        """Create the objects, and delete them if the block raises. Raises Failure.
-
-        Yields the uid of the job's object, with which its ConfigMap and its Service are deleted.
-        """
-        manifests = self.manifests(purpose)
+        """Create the objects for a trial, and delete them if the block raises. Yields the uid. Raises Failure."""
+        uid = self.create(purpose)
         try:
-            if self._has_train_job:
-                train_job, others = documents(manifests, TRAIN_JOB)
-                why = self._create(others) or self._create_train_job(train_job)
-            else:
-                why = self._create(manifests)
-            if why:
-                raise Failure(f"the cluster refused the job in {self.cluster.target}: {shortened(why)}")
-            yield self._own_companions(purpose.suffix)
+            yield uid
         except BaseException:  # such as Ctrl-C
             with contextlib.suppress(Failure):
                 self.cluster.delete(purpose.suffix)
             raise
 
-    def _own_companions(self, suffix: str) -> str:
+    def create(self, purpose: Purpose, remember: Callable[[str], None] = lambda uid: None) -> str:
+        """Create the job's object, which fails if there is one of its name, then its companions. Return the uid.
+
+        remember: called with the uid as soon as it is known. Raises Failure, after removing what this call created;
+        may_be_there is True if the cluster may still have the job.
+        """
+        main, companions = documents(self.manifests(purpose), self._kind)
+        runtimes: list[Identity] = []
+        if self._has_train_job:  # its webhook wants the runtime first
+            runtime, companions = documents(companions, "TrainingRuntime")
+            runtimes = [self._create_runtime(runtime, purpose)]
+        owner = None
+        try:
+            owner = self._create_object(main, purpose)
+            remember(owner.uid)
+            if why := self._create(_with_owner(companions, owner)):
+                raise Failure(f"the cluster refused a part of the job in {self.cluster.target}: {shortened(why)}")
+        except BaseException:
+            if owner is not None or not self.may_be_there:
+                self._take_back([*([owner] if owner else ()), *runtimes])
+            raise
+        for each in runtimes:
+            self._own_runtime(each, owner)
+        return owner.uid
+
+    def _create_object(self, manifest: str, purpose: Purpose) -> Identity:
+        """Create the job's own object. Raises Failure."""
         cluster, target = self.cluster, self.cluster.target
-        name = target.object + suffix
-        answer = cluster.k("get", target.kind, name, _UID)
-        version, kind, uid = [*answer.text.split("\t"), "", "", ""][:3]
-        if answer.code or not uid:
-            raise Failure(f"cannot read {target.kind} {name} in {target}: {_reason(answer)}")
-        owner = {"apiVersion": version, "kind": kind, "uid": uid, "name": name}
-        patch = json.dumps({"metadata": {"ownerReferences": [owner]}})
-        companions = cluster.k("get", target.companions, f"--selector=jobc/job={name}", "--output=name")
-        for companion in companions.text.split():
-            answer = cluster.k("patch", companion, "--type=merge", f"--patch={patch}")
-            if answer.code:
-                raise Failure(f"cannot patch {companion} in {target}: {_reason(answer)}")
-        return uid
+        self.may_be_there = True
+        for _ in range(TRIES if self._has_train_job else 1):
+            answer = cluster.k("create", "--filename=-", _UID, text=manifest)
+            if _NO_RUNTIME not in answer.errors:
+                break
+            time.sleep(1)
+        if answer.code == 0:
+            version = re.search("^apiVersion: (.*)", manifest, re.MULTILINE)
+            name = target.object + purpose.suffix
+            return Identity(version.group(1) if version else "", self._kind, name, answer.text.strip())
+        found = cluster.look(purpose.suffix)  # the connection may have been lost after the object was created
+        if found.is_of(purpose.run_id, ""):
+            return found.identity
+        self.may_be_there = False
+        if found.uid:
+            raise live_failure(found, target)
+        raise Failure(f"the cluster refused the job in {target}: {shortened(_reason(answer))}")
+
+    def _create_runtime(self, manifest: str, purpose: Purpose) -> Identity:
+        name = self.cluster.target.object + purpose.suffix
+        answer = self.cluster.k("create", "--filename=-", _UID, text=manifest)
+        if "(AlreadyExists)" in answer.errors:
+            title = f"TrainingRuntime {name} exists in {self.cluster.target}: another submit is starting this job"
+            raise Failure(title, "if none is, delete it: kubectl delete trainingruntime " + name)
+        if answer.code:
+            raise Failure(f"the cluster refused the job in {self.cluster.target}: {shortened(_reason(answer))}")
+        return Identity(TRAINER_API, "TrainingRuntime", name, answer.text.strip())
+
+    def _own_runtime(self, runtime: Identity, owner: Identity) -> None:
+        """Let the runtime be deleted with its TrainJob."""
+        patch = json.dumps({"metadata": {"ownerReferences": [_reference(owner)]}})
+        words = ("patch", "trainingruntime.trainer.kubeflow.org", runtime.name, "--type=merge", f"--patch={patch}")
+        answer = self.cluster.k(*words)
+        if answer.code:
+            print(f"warning: TrainingRuntime {runtime.name} stays after the job: {_reason(answer)}", file=sys.stderr)
+
+    def _take_back(self, created: list[Identity]) -> None:
+        """Delete what this call has created."""
+        try:
+            for each in created:
+                self.cluster.remove(each)
+            self.may_be_there = False
+        except Failure as failure:
+            print_failure(failure)
 
     def manifests(self, purpose: Purpose) -> str:
         """Return the manifests of this artifact for a purpose. Raises Failure."""
@@ -136,10 +190,11 @@ class Sender:
             ("FORK_OF", f'"{purpose.fork_of}"'),
         ):
             text = re.sub(rf"(name: JOBC_{variable}\n *value: ).*", rf"\g<1>{value}", text)
-        text = re.sub(r"jobc/owner: .*", f"jobc/owner: {_owner()}", text)
-        files, others = documents(text, "ConfigMap")  # first, so that no pod waits for its files
-        text = f"{files}---\n{others}"
-        return text if purpose.code is None else _code_map(name, purpose.code) + text
+        text = re.sub(r"jobc/owner: .*", f"jobc/owner: {_owner()}, run {purpose.run_id}", text)
+        if purpose.code is None:
+            return text
+        text = re.sub(rf"(name: {re.escape(name)}-code\n) *optional: true\n", r"\1", text)  # the pods wait for it
+        return _code_map(name, purpose.code) + text
 
     def _create_train_job(self, manifest: str, *words: str) -> str:
         """Create the TrainJob and return why it is refused.
@@ -158,6 +213,23 @@ class Sender:
         """Create the objects and return what kubectl reports against them."""
         answer = self.cluster.k("create", *words, "--filename=-", text=manifests)
         return (_reason(answer) or f"kubectl exited with {answer.code}") if answer.code else ""
+
+
+def live_failure(found: Found, target: Target) -> Failure:
+    """Return the failure of a submit that found the job's object, which has not ended."""
+    owner = f"started by {found.owner or 'somebody'}"
+    hint = "jobctl stop ends it; another name= or another spec makes another object"
+    return Failure(f"{target.kind} {target.object} is live in {target}, {owner}", hint)
+
+
+def _reference(owner: Identity) -> dict[str, str]:
+    return {"apiVersion": owner.version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
+
+
+def _with_owner(manifests: str, owner: Identity) -> str:
+    """Return the manifests of objects that are deleted with their owner."""
+    line = f"metadata:\n  ownerReferences: [{json.dumps(_reference(owner))}]\n"
+    return re.sub(r"^metadata:\n", line, manifests, flags=re.MULTILINE)
 
 
 def shortened(why: str) -> str:

@@ -6,13 +6,21 @@ Out  a pod in each of the clusters, until close(); Failure if it does not start
 
 from __future__ import annotations
 
+import json
+import sys
 import time
 from types import TracebackType
+from typing import Any
 
 from ....runtime.engines.engine import Job
 from ....runtime.system.failure import Failure
+from ....runtime.system.text import one_line
 from .cluster import Cluster
+from .pods import why_waiting
 from .sending import Purpose, Sender, documents
+
+QUIET_S = 5  # a pod that has not started after this time is reported
+GONE_S = 30  # how long the pod of an earlier call may take to end
 
 
 class StoragePods:
@@ -39,7 +47,7 @@ class StoragePods:
 
     def command(self, cluster: Cluster, *words: str) -> list[str]:
         """Return the words that run a command in the pod. Raises Failure if the pod does not start."""
-        return cluster.command("exec", self.pod(cluster), "--", *words)
+        return cluster.command("exec", self.pod(cluster), "--container=node", "--", *words)
 
     def pod(self, cluster: Cluster) -> str:
         """Return the name of the pod, which runs. cluster: what the artifact creates, in the cluster of a run
@@ -61,17 +69,41 @@ class StoragePods:
         """Create the pod and, if it was deleted with the job, the ConfigMap that it mounts."""
         target = cluster.target
         name = f"{target.object}-shell"
-        cluster.k("delete", "pod", name, "--ignore-not-found")
+        cluster.k("delete", "pod", name, "--ignore-not-found", "--wait=false")
         config_map, _ = documents(Sender(cluster, self.job.artifact).manifests(Purpose("shell")), "ConfigMap")
         if cluster.k("create", "--filename=-", text=config_map).code == 0:
             self._created.append((cluster, f"configmap/{target.object}"))
         self._created.append((cluster, f"pod/{name}"))
-        answer = cluster.k("create", "--filename=-", text=str(self.job.settings.get("lone_pod")))
+        for _ in range(GONE_S):
+            answer = cluster.k("create", "--filename=-", text=str(self.job.settings.get("lone_pod")))
+            if "(AlreadyExists)" not in answer.errors:
+                break
+            time.sleep(1)
         if answer.code:
             raise Failure(f"cannot create a pod in {target}: {answer.errors.strip()}")
-        for _ in range(self.start_timeout_s + 1):
-            answer = cluster.k("get", "pod", name, "--output=jsonpath={.status.phase}")
-            if answer.code == 0 and answer.text != "Pending":
+        return self._started(cluster, name)
+
+    def _started(self, cluster: Cluster, name: str) -> str:
+        """Return the name when the pod runs, and print what it waits for. Raises Failure."""
+        hint = f"kubectl --namespace={cluster.target.namespace} describe pod {name}"
+        said = ""
+        for tick in range(self.start_timeout_s + 1):
+            answer = cluster.k("get", "pod", name, "--output=json")
+            item = _object(answer.text)
+            if answer.code == 0 and item.get("status", {}).get("phase", "Pending") != "Pending":
                 return name
+            waiting = why_waiting(item)
+            if waiting.is_stuck:
+                raise Failure(f"pod {name} cannot start: {one_line(waiting.text)}", hint)
+            if tick >= QUIET_S and waiting.text not in ("", said):
+                said = waiting.text
+                print(f"waiting for pod {name}: {one_line(said)}", file=sys.stderr, flush=True)
             time.sleep(1)
-        raise Failure(f"pod {name} has not started", f"kubectl --namespace={target.namespace} describe pod {name}")
+        raise Failure(f"pod {name} has not started{said and f': {one_line(said)}'}", hint)
+
+
+def _object(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {}

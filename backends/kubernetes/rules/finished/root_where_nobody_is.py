@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
 from ...options import KubernetesOptions
+from ...pod_security import is_restricted
 from ._containers import SPEC, Tree, containers
 
 
@@ -17,7 +18,7 @@ def check(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
     for container, key in containers(pod):
         of_pod, of_container = (tree.get("securityContext") or {} for tree in (pod, container))
         context = {**of_pod, **{name: value for name, value in of_container.items() if value is not None}}
-        if context.get("runAsNonRoot") and context.get("runAsUser") == 0:
+        if context.get("runAsNonRoot") and context.get("runAsUser") == 0 and not is_restricted(options):  # JC4525
             because = "the kubelet would not start it, and the pod would stay in CreateContainerConfigError"
             if "runAsUser" in of_container:
                 field = f"{key}.securityContext.runAsUser"

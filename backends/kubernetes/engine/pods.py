@@ -1,0 +1,91 @@
+"""The pods of a run, as `kubectl get pods --output=json` lists them. Packed into jobctl; Python 3.8."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ....runtime.system.values import number
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+STUCK = ("ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
+
+
+class Pod(NamedTuple):
+    """One pod of a run. exit: exit code of the ranks' container; waits: why it does not start; init: init containers
+    that failed; gone_at: its deletion time, when it must have ended.
+    """
+
+    node: int
+    name: str
+    phase: str
+    host: str
+    exit: int | None
+    waits: str
+    init: str
+    gone_at: str
+
+
+class Waiting(NamedTuple):
+    """Why a pod does not start. is_stuck: whether somebody must change something first"""
+
+    text: str = ""
+    is_stuck: bool = False
+
+
+def pods_of(text: str) -> list[Pod]:
+    """Return the pods in a list of kubectl, newest last."""
+    try:
+        items = json.loads(text)["items"]
+    except (ValueError, KeyError):
+        return []
+    items.sort(key=lambda item: item["metadata"].get("creationTimestamp", ""))
+    return [pod for item in items for pod in _pod(item)]
+
+
+def running(pods: list[Pod]) -> list[Pod]:
+    return [pod for pod in pods if pod.phase == "Running"]
+
+
+def why_waiting(item: Any) -> Waiting:
+    """Return why a pod of kubectl's JSON does not start: no node for it, an init container, or one of the others."""
+    status = item.get("status", {})
+    for condition in status.get("conditions", ()):
+        if condition.get("reason") == "Unschedulable":
+            return Waiting(condition.get("message", ""))
+    found = [Waiting()]
+    for kind, prefix in (("initContainerStatuses", "init container "), ("containerStatuses", "container ")):
+        for container in status.get(kind, ()):
+            waiting = container.get("state", {}).get("waiting")
+            if waiting:
+                name = "" if container.get("name") == "node" else f"{prefix}{container.get('name')}: "
+                reason, message = waiting.get("reason", ""), waiting.get("message", "")
+                found.append(Waiting(f"{name}{reason}{message and f': {message}'}", reason in STUCK))
+    return max(found, key=lambda waiting: (waiting.is_stuck, ": " in waiting.text, bool(waiting.text)))
+
+
+def _pod(item: Any) -> Iterator[Pod]:
+    metadata, status = item["metadata"], item.get("status", {})
+    node = number(str(metadata.get("labels", {}).get(INDEX, "")))
+    if node is None:
+        return
+    codes = {kind: list(_exit_codes(status.get(kind, ()))) for kind in ("containerStatuses", "initContainerStatuses")}
+    failed = [f"init container {name} exited with {code}" for name, code in codes["initContainerStatuses"] if code]
+    yield Pod(
+        node,
+        str(metadata["name"]),
+        str(status.get("phase", "")),
+        str(item.get("spec", {}).get("nodeName", "")),
+        next((code for name, code in codes["containerStatuses"] if name == "node"), None),
+        why_waiting(item).text,
+        " ".join(failed),
+        str(metadata.get("deletionTimestamp", "")),
+    )
+
+
+def _exit_codes(statuses: Any) -> Iterator[tuple[str, int]]:
+    for container in statuses:
+        ended = container.get("state", {}).get("terminated")
+        if ended:
+            yield str(container.get("name")), int(ended.get("exitCode", 0))
