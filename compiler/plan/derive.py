@@ -13,6 +13,7 @@ from typing import Literal, cast
 from ...trainer.config.target import names
 from ..spec.job_spec import JobSpec
 from .launch_plan import Download, Secret
+from .runtime_vars import Word, to_word
 from .shell_quoting import ShellCode, sh
 
 TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
@@ -89,6 +90,11 @@ def command(spec: JobSpec) -> tuple[str, ...]:
         return TRAINER_COMMAND
     first = spec.command[0]
     return ("python3", *spec.command) if first.endswith(".py") or first == "-m" else spec.command
+
+
+def command_words(spec: JobSpec) -> tuple[Word, ...]:
+    """The program of one rank: the trainer, or the user's words; a .py file or `-m` first is run by Python."""
+    return tuple(map(to_word, command(spec)))
 
 
 def script(spec: JobSpec) -> str:

@@ -21,7 +21,7 @@ from .derive import (
     accumulation,
     activation,
     code_kind,
-    command,
+    command_words,
     global_batch,
     image,
     init_timeout,
@@ -57,6 +57,7 @@ from .launch_plan import (
     Topology,
 )
 from .read_tracking import watch
+from .runtime_vars import to_word
 
 KeyTable = Mapping[str, tuple[str, ...]]
 T = TypeVar("T")
@@ -101,10 +102,10 @@ def lower(spec: JobSpec) -> Lowered:
             section="rendezvous",
             timeout_s=lambda s: s.rendezvous.timeout,
         ),
-        command=command,
+        command=command_words,
         uses_trainer=lambda s: s.command is None,
         threads_per_rank=threads,
-        env=low.mapping("env", spec.env, lambda s, name: s.env[name]),
+        env=low.mapping("env", spec.env, lambda s, name: to_word(s.env[name])),
         secrets=low.mapping("secrets", spec.secrets, lambda s, name: secret(s.secrets[name])),
         secret_kinds=secret_kinds,
         parallel=lambda s: s.parallel.kind,

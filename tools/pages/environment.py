@@ -18,6 +18,8 @@ def page() -> str:
     out.append("## Only known where the job runs\n")
     out.append(
         "Each backend defines where these become known and how they are written there; later steps read the variable.\n"
+        "In the command and in `env`, `${jobc:run_id}` stands for `JOBC_RUN_ID`, and so on for all but the port:\n"
+        "`jobc 'env.TRIAL=${jobc:run_id}' -- train.py '--out=${jobc:run_dir}/out'`. Quote it for your shell.\n"
     )
     out.append(table(("variable", "meaning"), *spelt))
     return "\n".join(out)
