@@ -152,8 +152,27 @@ def activation(spec: JobSpec) -> tuple[ShellCode, ...]:
 
 def user_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
     """The lines of `setup`, as typed; preceded by the command `module` if one of them calls it."""
-    needs_modules = any(re.match(r"\s*(module|ml)\s", line) for line in spec.setup)
-    return tuple(ShellCode(line) for line in ([_MODULE_COMMAND] if needs_modules else []) + list(spec.setup))
+    return _as_typed(spec.setup)
+
+
+def before_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
+    """The lines of `before`, as typed; preceded by the command `module` if one of them calls it."""
+    return _as_typed(spec.before)
+
+
+def per_node_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
+    """The lines of `per_node`, as typed; preceded by the command `module` if one of them calls it."""
+    return _as_typed(spec.per_node)
+
+
+def after_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
+    """The lines of `after`, as typed; preceded by the command `module` if one of them calls it."""
+    return _as_typed(spec.after)
+
+
+def _as_typed(lines: Sequence[str]) -> tuple[ShellCode, ...]:
+    needs_modules = any(re.match(r"\s*(module|ml)\s", line) for line in lines)
+    return tuple(ShellCode(line) for line in ([_MODULE_COMMAND] if needs_modules else []) + list(lines))
 
 
 def image(spec: JobSpec) -> str | None:

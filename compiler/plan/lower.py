@@ -20,6 +20,8 @@ from ..spec.job_spec import JobSpec
 from .derive import (
     accumulation,
     activation,
+    after_lines,
+    before_lines,
     code_kind,
     command_words,
     global_batch,
@@ -27,6 +29,7 @@ from .derive import (
     init_timeout,
     module_lines,
     parse_download,
+    per_node_lines,
     preferred_hosts,
     procs,
     run_folder,
@@ -117,6 +120,9 @@ def lower(spec: JobSpec) -> Lowered:
             modules=module_lines,
             lines=activation,
             user_lines=user_lines,
+            before=before_lines,
+            per_node=per_node_lines,
+            after=after_lines,
             python=lambda s: s.python.interpreter,
         ),
         container=low.make(

@@ -21,9 +21,10 @@ from . import aliases
 from .examples import accepted_examples, assignment, can_parse, example, sweep_hint
 from .runtime_references import NAMES, REFERENCE, may_refer, unknown_reference
 from .type_hints import field_names, hints, is_mapping, join, options_of, type_name, value_type
-from .value_types import Duration, Refused, ShellLine, ValueType, part_of_seconds, read_untyped
+from .value_types import Duration, Refused, ShellLine, StepLine, ValueType, part_of_seconds, read_untyped
 
 T = TypeVar("T")
+_SHELL_LINES = (ShellLine, StepLine)
 Shown = Any  # str, None, or a list of them
 OriginOf = Callable[[str], "Origin | None"]
 
@@ -214,7 +215,7 @@ class _Conversion:
         return value
 
     def sequence(self, raw: Any, hint: Any, key: str) -> Any:
-        if isinstance(raw, str) and get_args(hint)[0] == ShellLine:  # a block of text, as in other tools' files
+        if isinstance(raw, str) and get_args(hint)[0] in _SHELL_LINES:  # a block of text, as in other tools' files
             raw = [line for line in raw.split("\n") if line.strip()]
         if not isinstance(raw, list):
             as_list = example((hint,), raw if isinstance(raw, str) else "")
@@ -268,7 +269,7 @@ class _Conversion:
         return True
 
     def read(self, text: str, hint: Any, key: str, nullable: bool = False, leaf: bool = True) -> Any:
-        if "${jobc:" in text and self.refuse_reference(text, key, hint == ShellLine):
+        if "${jobc:" in text and self.refuse_reference(text, key, hint in _SHELL_LINES):
             return None
         if get_origin(hint) is Literal:
             words = [str(word) for word in get_args(hint)]
