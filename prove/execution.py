@@ -31,9 +31,9 @@ TESTS = tuple(f"tests/{name}.py" for name in (
     "backends/test_on_pods", "backends/test_own_storage", "backends/test_pods_and_bucket", "backends/test_pods_verbs",
     "backends/test_preflight", "backends/test_setup_lines", "backends/test_skypilot", "backends/test_skypilot_bucket",
     "backends/test_skypilot_verbs", "backends/test_slurm_refusals", "backends/test_slurm_restarts",
-    "backends/test_slurm_sweeps", "backends/test_slurm_tasks", "prove/test_on_hosts", "runtime/test_caches",
-    "runtime/test_exit_codes", "runtime/test_launchers", "runtime/test_restarts", "runtime/test_runs",
-    "runtime/test_stopping",
+    "backends/test_slurm_sweeps", "backends/test_slurm_tasks", "backends/test_steps", "prove/test_on_hosts",
+    "runtime/test_caches", "runtime/test_exit_codes", "runtime/test_launchers", "runtime/test_restarts",
+    "runtime/test_runs", "runtime/test_stopping",
 ))  # fmt: skip
 MUCH, QUICK, MOST_S = 5, 3, 30.0  # tests for one mutant of either kind, and seconds of each but the first
 TIMEOUT_S = 120  # of one test that hangs

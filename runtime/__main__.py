@@ -13,7 +13,7 @@ PACKAGE = __package__ or "jobc_runtime"  # in jobctl
 PROGRAMS = {  # modules, by the folder that they are in
     "container": "containers", "depot": "storage", "launch": "supervisor", "mpi": "ranks", "node": "node",
     "node_checks": "preflight", "node_failure": "node", "rank": "ranks", "reach": "network", "spawn": "ranks",
-    "supervise": "supervisor", "table": "engines", "task": "node",
+    "steps": "ranks", "supervise": "supervisor", "table": "engines", "task": "node",
 }  # fmt: skip
 ENGINE_PROGRAMS = ("batch", "join")  # modules of the backend's engine
 VERBS = (  # modules of verbs/

@@ -129,6 +129,7 @@ def limit_interpolation() -> Iterator[None]:
         **pure,
         "oc.create": create_without_yaml,
         "oc.decode": bounded_decode,
+        "jobc": _reference,
         **{name: _refusal(name) for name in _READING},
     }
     setattr(Container, "resolve_parse_tree", bounded_resolve)  # noqa: B010
@@ -155,6 +156,11 @@ def cost(text: str) -> int:
     start = text.find("${")
     inside = len(text[start : text.rfind("}") + 1]) if start >= 0 else 0
     return max(1, text.count("${") + inside // 200)
+
+
+def _reference(_root: Any, _parent: Any, _node: Any, args: tuple[Any, ...], _texts: tuple[str, ...]) -> str:
+    """Return `${jobc:NAME}` unchanged: a value that is known only at run time (plan/runtime_vars.py)."""
+    return f"${{jobc:{','.join(map(str, args))}}}"
 
 
 def _refusal(name: str) -> Any:

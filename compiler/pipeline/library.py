@@ -35,6 +35,7 @@ _OF_PROGRAMS = {
     "container": (f"{RUNTIME}/containers/container.py",),
     "depot": (f"{RUNTIME}/storage/depot.py", f"{RUNTIME}/storage/bucket_run.py"),
     "mpi": (f"{RUNTIME}/ranks/mpi.py",),
+    "steps": (f"{RUNTIME}/ranks/steps.py", f"{RUNTIME}/supervisor/after.py"),
 }
 # Includes imports in functions. ast.parse() finds the same (tests/compiler/pipeline/test_library.py) in 100 ms.
 _IMPORT = re.compile(r"^ *from (\.+|jobc_)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
@@ -63,6 +64,7 @@ def contents_of(plan: LaunchPlan) -> Contents:
         "container": plan.container.is_entered,
         "depot": plan.run.storage == "object",
         "mpi": plan.launcher == "mpirun",
+        "steps": bool(plan.setup.before or plan.setup.per_node or plan.setup.after),
     }
     return Contents(trainer=plan.uses_trainer, programs=tuple(name for name in _OF_PROGRAMS if is_used[name]))
 

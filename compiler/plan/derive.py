@@ -14,6 +14,7 @@ from typing import Literal, cast
 from ...trainer.config.target import names
 from ..spec.job_spec import JobSpec
 from .launch_plan import Download, Secret
+from .runtime_vars import Word, to_word
 from .shell_quoting import ShellCode, sh
 
 TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
@@ -92,6 +93,11 @@ def command(spec: JobSpec) -> tuple[str, ...]:
     return ("python3", *spec.command) if first.endswith(".py") or first == "-m" else spec.command
 
 
+def command_words(spec: JobSpec) -> tuple[Word, ...]:
+    """The program of one rank: the trainer, or the user's words; a .py file or `-m` first is run by Python."""
+    return tuple(map(to_word, command(spec)))
+
+
 def script(spec: JobSpec) -> str:
     """The file that the command runs, if it can only be the user's: `train.py`, `python src/train.py`, `./run.sh`.
 
@@ -147,8 +153,27 @@ def activation(spec: JobSpec) -> tuple[ShellCode, ...]:
 
 def user_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
     """The lines of `setup`, as typed; preceded by the command `module` if one of them calls it."""
-    needs_modules = any(re.match(r"\s*(module|ml)\s", line) for line in spec.setup)
-    return tuple(ShellCode(line) for line in ([_MODULE_COMMAND] if needs_modules else []) + list(spec.setup))
+    return _as_typed(spec.setup)
+
+
+def before_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
+    """The lines of `before`, as typed; preceded by the command `module` if one of them calls it."""
+    return _as_typed(spec.before)
+
+
+def per_node_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
+    """The lines of `per_node`, as typed; preceded by the command `module` if one of them calls it."""
+    return _as_typed(spec.per_node)
+
+
+def after_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
+    """The lines of `after`, as typed; preceded by the command `module` if one of them calls it."""
+    return _as_typed(spec.after)
+
+
+def _as_typed(lines: Sequence[str]) -> tuple[ShellCode, ...]:
+    needs_modules = any(re.match(r"\s*(module|ml)\s", line) for line in lines)
+    return tuple(ShellCode(line) for line in ([_MODULE_COMMAND] if needs_modules else []) + list(lines))
 
 
 def image(spec: JobSpec) -> str | None:

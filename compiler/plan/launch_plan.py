@@ -115,6 +115,7 @@ class Setup:
     modules:    bash lines that load environment modules on the node, before the container starts
     lines:      bash lines that activate the environment where the ranks start: in the container, if there is one
     user_lines: the user's own lines, which run after those
+    before, per_node, after: the user's own lines that jobctl runs: once per attempt, once per node, and at the end
     python:     the interpreter
     """
 
@@ -122,6 +123,9 @@ class Setup:
     modules: tuple[str, ...] = _given()
     lines: tuple[str, ...] = _given()
     user_lines: tuple[str, ...] = _given()
+    before: tuple[str, ...] = _given()
+    per_node: tuple[str, ...] = _given()
+    after: tuple[str, ...] = _given()
     python: Word = _given()
 
 

@@ -21,13 +21,16 @@ from ..spec.job_spec import JobSpec
 from .derive import (
     accumulation,
     activation,
+    after_lines,
+    before_lines,
     code_kind,
-    command,
+    command_words,
     global_batch,
     image,
     init_timeout,
     module_lines,
     parse_download,
+    per_node_lines,
     preferred_hosts,
     procs,
     run_folder,
@@ -58,6 +61,7 @@ from .launch_plan import (
     Topology,
 )
 from .read_tracking import SCALARS, watch
+from .runtime_vars import to_word
 
 KeyTable = Mapping[str, tuple[str, ...]]
 T = TypeVar("T")
@@ -102,10 +106,10 @@ def lower(spec: JobSpec) -> Lowered:
             section="rendezvous",
             timeout_s=lambda s: s.rendezvous.timeout,
         ),
-        command=command,
+        command=command_words,
         uses_trainer=lambda s: s.command is None,
         threads_per_rank=threads,
-        env=low.mapping("env", spec.env, lambda s, name: s.env[name]),
+        env=low.mapping("env", spec.env, lambda s, name: to_word(s.env[name])),
         secrets=low.mapping("secrets", spec.secrets, lambda s, name: secret(s.secrets[name])),
         secret_kinds=secret_kinds,
         parallel=lambda s: s.parallel.kind,
@@ -117,6 +121,9 @@ def lower(spec: JobSpec) -> Lowered:
             modules=module_lines,
             lines=activation,
             user_lines=user_lines,
+            before=before_lines,
+            per_node=per_node_lines,
+            after=after_lines,
             python=lambda s: s.python.interpreter,
         ),
         container=low.make(

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Literal
 
+from ..spec.runtime_references import REFERENCE
+
 
 class Scope(IntEnum):
     """Scope in which text is evaluated. A value known in one scope is known in all later ones.
@@ -61,6 +63,14 @@ class Spelling:
     scope: Scope
     text: str
     form: Literal["shell", "field", "expand"] = "shell"
+
+
+def to_word(text: str) -> Word:
+    """Return text in which each reference is a runtime variable. Its names were checked (JC1205)."""
+    pieces = REFERENCE.split(text)  # text, name, text, name, text
+    if len(pieces) == 1:
+        return text
+    return Concat(RuntimeVar[piece.upper()] if i % 2 else piece for i, piece in enumerate(pieces) if piece)
 
 
 def runtime_vars(word: Word | tuple[Word, ...]) -> set[RuntimeVar]:

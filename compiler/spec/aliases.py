@@ -60,6 +60,7 @@ KEYS: Mapping[str, str] = {
     "max_steps": "loop.steps",
     "setup_commands": "setup",
     "prologue": "setup",
+    "epilogue": "after",
     "worker_init": "setup",
     "num_train_epochs": "loop.epochs",
     "max_epochs": "loop.epochs",

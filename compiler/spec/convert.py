@@ -22,10 +22,12 @@ from ..diagnostics.origin import Origin, Text, is_null
 from ..memo import MemoOfObject
 from . import aliases
 from .examples import accepted_examples, assignment, can_parse, example, sweep_hint
+from .runtime_references import NAMES, REFERENCE, may_refer, unknown_reference
 from .type_hints import field_names, hints, is_mapping, join, options_of, type_name, value_type
-from .value_types import Duration, Refused, ShellLine, ValueType, part_of_seconds, read_untyped
+from .value_types import Duration, Refused, ShellLine, StepLine, ValueType, part_of_seconds, read_untyped
 
 T = TypeVar("T")
+_SHELL_LINES = (ShellLine, StepLine)
 Shown = Any  # str, None, or a list of them
 OriginOf = Callable[[str], "Origin | None"]
 
@@ -232,12 +234,14 @@ class _Conversion:
         """Return a tree with another program's keys and types as mappings, tuples and values of read_untyped()."""
         if isinstance(raw, Mapping):
             return types.MappingProxyType({str(k): self.untyped(v, join(key, str(k))) for k, v in raw.items()})
+        if isinstance(raw, str) and self.refuse_reference(raw, key):
+            return None
         value = _untyped(raw)
         self.leaves[key] = (value, _plain(value))
         return value
 
     def sequence(self, raw: Any, hint: Any, key: str) -> Any:
-        if isinstance(raw, str) and get_args(hint)[0] == ShellLine:  # a block of text, as in other tools' files
+        if isinstance(raw, str) and get_args(hint)[0] in _SHELL_LINES:  # a block of text, as in other tools' files
             raw = [line for line in raw.split("\n") if line.strip()]
         if not isinstance(raw, list):
             as_list = example((hint,), raw if isinstance(raw, str) else "")
@@ -271,7 +275,28 @@ class _Conversion:
             return None
         return self.read(str(raw), hint, key, nullable)
 
+    def refuse_reference(self, text: str, key: str, is_shell: bool = False) -> bool:
+        """Report JC1205 for `${jobc:NAME}` with an unknown name, or in a key that is needed before the job runs."""
+        match = REFERENCE.search(text)
+        if match is None:
+            return False
+        name = match[1]
+        if unknown := unknown_reference(text):
+            because, close = f"known names: {', '.join(NAMES)}", nearest(unknown, NAMES) or NAMES
+            self.refuse("JC1205", key, f"${{jobc:{unknown}}} does not exist", because, f"write ${{jobc:{close[0]}}}")
+        elif is_shell:
+            because = "launch.sh has these lines as typed, and bash reads variables"
+            self.refuse("JC1205", key, f"{key} contains {match[0]}", because, f"write $JOBC_{name.upper()}")
+        elif not may_refer(key):
+            because = "its value is known when the job runs, and this key is needed before"
+            self.refuse("JC1205", key, f"{key} contains {match[0]}", because, "use it in the command or in env")
+        else:
+            return False
+        return True
+
     def read(self, text: str, hint: Any, key: str, nullable: bool = False, leaf: bool = True) -> Any:
+        if "${jobc:" in text and self.refuse_reference(text, key, hint in _SHELL_LINES):
+            return None
         if get_origin(hint) is Literal:
             words = [str(word) for word in get_args(hint)]
             if text not in words:

@@ -52,6 +52,7 @@ from .value_types import (
     ProcessCount,
     SecretRef,
     ShellLine,
+    StepLine,
     TimeLimit,
 )
 
@@ -313,6 +314,9 @@ class JobSpec:
     hosts: HostList | None
     image: str | None
     setup: tuple[ShellLine, ...]
+    before: tuple[StepLine, ...]
+    per_node: tuple[StepLine, ...]
+    after: tuple[StepLine, ...]
     env: Mapping[EnvName, str]
     secrets: Mapping[EnvName, SecretRef]
     labels: Mapping[str, str]

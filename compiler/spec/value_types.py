@@ -375,6 +375,16 @@ def _shell_line(text: str) -> str:
     return text
 
 
+STEP_END = "END_OF_LINES"  # ends the here-documents of launch.sh
+
+
+def _step_line(text: str) -> str:
+    """Return a line for a here-document of launch.sh. Raises Refused as _shell_line() does, and for the end word."""
+    if STEP_END in text.split("\n"):
+        raise Refused("in launch.sh, that line ends these lines", "rsync -a /data/ /scratch/data/")
+    return _shell_line(text)
+
+
 def _path(text: str) -> str:
     if not text or "\0" in text or "\n" in text:
         raise Refused("a path must be a single line", "runs")
@@ -402,6 +412,7 @@ Interface = Annotated[str, ValueType("a network interface", _interface)]
 Download = Annotated[str, ValueType("a download", _download)]
 Path = Annotated[str, ValueType("a path", _path)]
 ShellLine = Annotated[str, ValueType("a line of bash", _shell_line, example="ulimit -l unlimited")]
+StepLine = Annotated[str, ValueType("a line of bash", _step_line, example="rsync -a /data/ /scratch/data/")]
 MountSource = Annotated[str, ValueType("text", str, example="/data")]
 MountTarget = Annotated[str, ValueType("a path", _path, example="/data")]
 

@@ -59,6 +59,15 @@ class RunFolder:
         return self.path / "exit" / str(self.attempt) / f"restart_{number}"
 
     @property
+    def steps(self) -> Path:
+        """Return the folder in which nodes record their progress with `before` and `per_node` (steps.py)."""
+        return self.path / "exit" / str(self.attempt) / "steps"
+
+    def steps_process(self, node: int) -> Path:
+        """Return the file with the process that runs the steps of a node."""
+        return self.steps / f"process_{node}"
+
+    @property
     def first_stop(self) -> Path:
         """Return the file in which the first node that was asked to stop early writes its number and why."""
         return self.path / "exit" / str(self.attempt) / "stop"

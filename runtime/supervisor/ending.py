@@ -56,6 +56,7 @@ class Ending:
     """End of one start of a node's ranks.
 
     state: contents of the node's state file; grace_s: seconds that the peers have to agree on a restart
+    after: lines of `after` on node 0, else ""
     """
 
     def __init__(
@@ -69,10 +70,11 @@ class Ending:
         output: NodeOutput,
         state: Mapping[str, object],
         grace_s: int,
+        after: str,
     ) -> None:
         self.run_folder, self.node, self.ranks = run_folder, node, ranks
         self.peers, self.restarts, self.written, self.output = peers, restarts, written, output
-        self.state, self.grace_s = state, grace_s
+        self.state, self.grace_s, self.after = state, grace_s, after
         self.recorded = dict(state)
 
     def conclude(self, status: int, told: Told, signals: SignalQueue) -> int | None:
@@ -85,7 +87,7 @@ class Ending:
         launcher_output = said_in(self.run_folder, self.run_folder.launcher_log(self.node))
         verdict = judge(self.run_folder, self.node, self.ranks, status, launcher_output, stop_requested, told.killed)
         restarts = self._may_restart(verdict, told)
-        self._record(verdict, told, is_final=not restarts)
+        self._record(verdict, told, is_final=not restarts, is_over=not self.after)
         lost = self.peers.unreachable() if verdict.code == exit_codes.PEER_LOST and not stop_requested else ""
         verdict = verdict._replace(reason=lost or verdict.reason)
         self._report(verdict, launcher_output)
@@ -93,7 +95,9 @@ class Ending:
         self.peers.tell(verdict.code, verdict.reason, *blame)
         if restarts and self._restart():
             return None
-        if restarts or lost:
+        if self.after:
+            verdict = self._run_after(verdict, told, signals)
+        if restarts or lost or self.after:
             self._record(verdict, told, is_final=True)
         code = _exit_code(verdict, told)
         if self.node == 0 and not told.at_once and (line := self.written.line()):
@@ -109,15 +113,33 @@ class Ending:
         self.output.flush()
         return code
 
-    def _record(self, verdict: Verdict, stop_state: Told, is_final: bool) -> None:
-        """Write how the node ended. Before a restart only exit and reason, in case this process is killed during it."""
+    def _run_after(self, verdict: Verdict, told: Told, signals: SignalQueue) -> Verdict:
+        """Run the lines of `after` once the ranks of all nodes have ended; a success becomes a crash if they fail."""
+        from .after import job_code, run_after  # only jobs with `after` have the module
+
+        if told.at_once or not self._wait_for_ranks(signals):
+            self.output.say("after: skipped, because the run was stopped at once")
+            return verdict
+        code = job_code(self.run_folder, _exit_code(verdict, told))
+        why = run_after(self.after, code, self.output, signals, self.peers.beat)
+        if why:
+            self.output.say(why)
+        return Verdict(exit_codes.CRASHED, None, why) if why and verdict.code == exit_codes.DONE else verdict
+
+    def _record(self, verdict: Verdict, stop_state: Told, is_final: bool, is_over: bool = True) -> None:
+        """Write how the ranks of the node ended.
+
+        Before a restart (not is_final) only exit and reason, in case this process is killed during it. Before the lines
+        of `after` (not is_over) the state file does not record an end, because the run is live.
+        """
         end: dict[str, object] = {"exit": _exit_code(verdict, stop_state), "reason": verdict.reason}
         if verdict.first:
             end["failed_rank"] = verdict.first.rank
         if is_final:
-            end["ended"] = int(time.time())
-            if self.peers.are_linked:
-                end["lingers"] = "yes"
+            if is_over:
+                end["ended"] = int(time.time())
+                if self.peers.are_linked:
+                    end["lingers"] = "yes"
             self._write(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
         self.recorded = {**self.state, **end}
         self._write(self.run_folder.node_state(self.node), "", self.recorded)
@@ -172,6 +194,19 @@ class Ending:
                 mark_stopped(self.run_folder, self.output)
             if signal.SIGQUIT in arrived:
                 return
+
+    def _wait_for_ranks(self, signals: SignalQueue) -> bool:
+        """Wait until the ranks of all nodes have ended. Return False if SIGQUIT ends the wait."""
+        began = time.monotonic()
+        while self.peers.running(time.monotonic() - began):
+            self.peers.beat()
+            self.output.go_on()
+            arrived, _ = signals.wait(WATCHFUL_S)
+            if signal.SIGINT in arrived:
+                mark_stopped(self.run_folder, self.output)
+            if signal.SIGQUIT in arrived:
+                return False
+        return True
 
     def _may_restart(self, verdict: Verdict, stop_state: Told) -> bool:
         """Return whether this node may restart: after a crash, a lost peer, or a stop because a peer failed."""

@@ -59,6 +59,7 @@ class _Node:
     def run(self, line: Sequence[str], words: Sequence[str]) -> int:
         read, payload = self.read, self.payload
         launcher, command = launchers.split(line)
+        steps = _steps(payload, read.rendezvous_timeout_s)
         if payload == "smoke":
             launcher, command = ["spawn"], list(SMOKE)
         self._check_environment()
@@ -77,7 +78,7 @@ class _Node:
             return self._preflight(command)
         task = _task(read)
         if task > 0:
-            timeout_s = str(read.rendezvous_timeout_s)
+            timeout_s = "inf" if steps else str(read.rendezvous_timeout_s)  # task 0 ends this one if it fails
             become(
                 launchers.program("spawn", "--task", str(task), timeout_s, "--", *launchers.rank_words(command)),
                 os.environ,
@@ -90,7 +91,8 @@ class _Node:
         start = launchers.launcher_words(launcher, command, read, environ)
         os.environ.clear()
         os.environ.update(environ)
-        return supervise.main([f"--max-restarts={read.max_restarts}", "--", *start])
+        options = [f"--max-restarts={read.max_restarts}", *(["--steps"] if steps else [])]
+        return supervise.main([*options, "--", *steps, *start])
 
     def _check_environment(self) -> None:
         require_version()
@@ -142,6 +144,18 @@ class _Node:
         words = [sys.executable, "-B", str(Path(sys.argv[0]).resolve()), "node_checks", *options]
         done = subprocess.run([*words, "--", *python, *command[1:]], check=False)
         return 1 if self.lacks or done.returncode else 0
+
+
+def _steps(payload: str, timeout_s: int) -> list[str]:
+    """Return the words before the launcher if launch.sh has lines of `before` or `per_node`; [] without them.
+
+    Ranks do not see the variables. Those of `after` stay for the supervisor.
+    """
+    before, per_node = (os.environ.pop(name, "") for name in ("JOBC_BEFORE", "JOBC_PER_NODE"))
+    if payload != "train":
+        os.environ.pop("JOBC_AFTER", None)
+    has_steps = payload == "train" and (before or per_node)
+    return launchers.program("steps", before, per_node, str(timeout_s), "--") if has_steps else []
 
 
 def _become_shell(words: list[str]) -> NoReturn:

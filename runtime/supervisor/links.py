@@ -40,6 +40,7 @@ class Links(threading.Thread):
     """Common part of both sides: a thread, which may block and uses only its links and marks."""
 
     lost_s = LOST_S
+    has_steps = False  # before or per_node: the files of steps.py are passed on as well
 
     def __init__(self, run: RunFolder, node: int) -> None:
         super().__init__(daemon=True, name="links")
@@ -58,6 +59,10 @@ class Links(threading.Thread):
     def end(self) -> None:
         """Let the thread announce that this node has ended. It runs until that is received; on node 0 until all end."""
         self._ending.set()
+
+    def is_over(self, node: int) -> bool:
+        """Return whether a node has ended or is lost."""
+        return node in self._done or node in self.lost or self._has_ended(node)
 
     def close(self) -> None:
         """Close at once, without notifying the peer."""
@@ -91,6 +96,8 @@ class Links(threading.Thread):
                 self._accept()
         self._look_at_marks()
         self._tell_marks()
+        if self.has_steps:
+            self._tell_steps()
         if time.monotonic() >= self._next_beat:
             self._next_beat = time.monotonic() + BEAT_S
             for link in self._links:
@@ -110,12 +117,30 @@ class Links(threading.Thread):
             self._heard[link.node] = link.heard
         if message.get("ended"):
             self._on_end(link)
+        if step := message.get("step"):
+            self._on_step(link, str(step))
         for kind in ("stop", "told", "first", "mpi"):
             if isinstance(mark := message.get(kind), dict):
                 if self._learn(kind, mark):
                     self._leave_here(kind, mark)
                 if mark == self._marks[kind]:  # else the peer must get ours, which is earlier
                     link.told.add(kind)
+
+    def _tell_steps(self) -> None:
+        """Send the names of files that exist here to the peers, which may not see this folder."""
+        for name in step_files(self.node):
+            untold = [link for link in self._links if link.node >= 0 and name not in link.told]
+            if untold and (self.run_folder.steps / name).exists():
+                for link in untold:
+                    link.told.add(name)
+                    link.send(step=name)
+
+    def _on_step(self, link: Link, name: str) -> None:
+        """Create a file of steps.py that exists in the folder of the peer."""
+        if self.has_steps and name in step_files(link.node) and self.run_folder.path.is_dir():
+            with contextlib.suppress(OSError):
+                self.run_folder.steps.mkdir(parents=True, exist_ok=True)
+                (self.run_folder.steps / name).touch()
 
     def _learn(self, kind: str, mark: Message) -> bool:
         """Store a mark, to be sent to all peers; return whether it is new. An earlier first failure counts as new."""
@@ -205,6 +230,11 @@ class Links(threading.Thread):
     def _may_leave(self, deadline: float) -> bool:
         """Return whether the thread may end, after the end of this node. deadline: monotonic seconds."""
         raise NotImplementedError
+
+
+def step_files(node: int) -> tuple[str, ...]:
+    """Return the names of the files of steps.py that a node writes and others wait for."""
+    return ("begun_0", "before", "go") if node == 0 else (f"begun_{node}", f"ready_{node}")
 
 
 def _is_earlier(mark: Message, current: Message) -> bool:

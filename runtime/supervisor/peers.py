@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from .. import exit_codes
 from ..run_folder import first_failure
 from ..run_folder.run_folder import RunFolder, read_small, write_small
-from .links import Hub, Links, Spoke
+from .links import JOIN_S, Hub, Links, Spoke
 
 BEAT_S = 5.0  # between two heartbeats: touches of this node's state file
 SILENT_S = 60.0  # network file systems cache attributes for up to 60 s (nfs(5)), so a heartbeat may arrive late
@@ -112,6 +112,21 @@ class Peers:
         if self.others and not self.run.first_stop.exists():
             with contextlib.suppress(OSError):
                 write_small(self.run.first_stop, keys={"node": self.node, "reason": reason})
+
+    def running(self, waited_s: float) -> list[int]:
+        """Return the other nodes that may still run ranks. waited_s: seconds that the caller has waited for them
+
+        A node that has not begun counts only for the first seconds, because it may never begin.
+        """
+        if not self.links or self.silent:
+            return []
+        nodes = [node for node in self.others if not self.links.is_over(node)]
+        return [node for node in nodes if waited_s < JOIN_S or self._has_begun(node)]
+
+    def _has_begun(self, node: int) -> bool:
+        state = read_small(self.run.node_state(node))
+        is_known = state is not None and state[1].get("attempt") == str(self.run.attempt)
+        return is_known or (self.links is not None and node in self.links.met)
 
     def leave(self) -> None:
         """Record that nothing runs on this node any more."""

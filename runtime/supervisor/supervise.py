@@ -21,6 +21,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from .. import exit_codes
 from ..run_folder.header import few_cores, header
@@ -54,6 +55,7 @@ def main(argv: list[str]) -> int:
     """Supervise the node until its ranks have ended for good, and return the exit code."""
     options, launcher = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
     most = int(options[0].partition("=")[2]) if options else 0
+    steps = UserSteps("--steps" in options, os.environ.pop("JOBC_AFTER", ""))
     began = time.monotonic()
     hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # nohup
     caught = {*STOP_SIGNALS, *NOTICES, signal.SIGQUIT, signal.SIGCHLD}
@@ -64,7 +66,7 @@ def main(argv: list[str]) -> int:
         restarts = Restarts(run_folder, node, nodes, most, lambda s: STOPPING.isdisjoint(signals.wait(s)[0]))
         written = WrittenFiles(run_folder.code)
         starter = [int(word) for word in os.environ.pop("JOBC_STARTER", "").split()]
-        while (code := Supervisor(run_folder, restarts, written, starter, began).run(launcher, signals)) is None:
+        while (code := Supervisor(run_folder, restarts, written, steps, starter, began).run(launcher, signals)) is None:
             pass
         return code
     except Refused as refusal:
@@ -74,6 +76,13 @@ def main(argv: list[str]) -> int:
     return exit_codes.CRASHED
 
 
+class UserSteps(NamedTuple):
+    """The job's own lines of bash. start: whether the launcher begins with steps.py; after: lines of `after`, or ""."""
+
+    start: bool
+    after: str
+
+
 class Supervisor:
     """One node of one attempt, from a start of its ranks to their end.
 
@@ -81,9 +90,16 @@ class Supervisor:
     """
 
     def __init__(
-        self, run_folder: RunFolder, restarts: Restarts, written: WrittenFiles, starter: list[int], began: float
+        self,
+        run_folder: RunFolder,
+        restarts: Restarts,
+        written: WrittenFiles,
+        steps: UserSteps,
+        starter: list[int],
+        began: float,
     ) -> None:
         self.run_folder, self.restarts, self.written, self.starter = run_folder, restarts, written, starter
+        self.steps = steps
         self.node = int(os.environ["JOBC_NODE_RANK"])
         procs = int(os.environ["JOBC_PROCS"])
         self.ranks = range(self.node * procs, (self.node + 1) * procs)
@@ -93,6 +109,8 @@ class Supervisor:
 
         self.lock = claim(run_folder, self.node, self.ranks)  # held until this process and the keeper have ended
         self.peers = Peers(run_folder, self.node, int(os.environ["JOBC_NODES"]), os.environ.get("JOBC_HEAD_ADDR", ""))
+        if self.peers.links:
+            self.peers.links.has_steps = steps.start
         log = NodeLog(run_folder, self.node, timed=int(os.environ["JOBC_NODES"]) > 1)
         self.output = NodeOutput(log, Console(sys.stdout.fileno()))
         self.state: dict[str, object] = {
@@ -144,7 +162,7 @@ class Supervisor:
         stop_state = Told(bool(self.asked), self.killed, self.interrupted, self.told, self.at_once)
         ending = Ending(
             self.run_folder, self.node, self.ranks, self.peers, self.restarts, self.written, self.output, self.state,
-            self.grace_s,
+            self.grace_s, self.steps.after if self.node == 0 else "",
         )  # fmt: skip
         code = ending.conclude(status, stop_state, signals)
         if code is None:  # the next start opens new ones
@@ -205,10 +223,7 @@ class Supervisor:
     def _look_at_ranks(self) -> None:
         """Send each requested signal once to every rank wrapper, also to one that starts later."""
         if self.asked:
-            for rank in self.all_ranks:
-                state = self._rank_state(rank)
-                if state is None:
-                    continue
+            for state in filter(None, [*map(self._rank_state, self.all_ranks), self._steps_process()]):
                 pid, ticks = count_of(state.get("pid")), count_of(state.get("start_ticks"))
                 for number in self.asked:
                     if (number, pid) not in self.sent:
@@ -225,6 +240,11 @@ class Supervisor:
         if state and state[1].get("attempt") == str(self.run_folder.attempt):
             return state[1]
         return None
+
+    def _steps_process(self) -> dict[str, str] | None:
+        """Return the process that runs the lines of before or per_node on this node; None if none does."""
+        state = read_small(self.run_folder.steps_process(self.node)) if self.steps.start else None
+        return state and state[1]
 
     def _some_were_preempted(self) -> bool:
         return was_stopped(lambda: self._look(self.ranks), lambda: self._look(self._find_ranks()))

@@ -43,6 +43,10 @@ LOST_PEER_WORDS = re.compile(
 )
 
 
+# The last line of steps.py, if lines of the job's own end the start
+STEP_ENDED = re.compile(rb"jobc: ((?:before|per_node) .*|nodes? .* did not begin within .*)\n?")
+
+
 class RankEnd(NamedTuple):
     """The end of one rank. time_ns: wall clock time in ns; None = unknown, because no exit file was written."""
 
@@ -224,6 +228,9 @@ def left_by(run: RunFolder, rank: int) -> RankEnd | None:
 def _no_rank_started(status: int, launcher_output: bytes) -> Verdict:
     if status == exit_codes.RENDEZVOUS_FAILED and launcher_output:  # from reach.py
         return Verdict(status, None, launcher_output.decode(errors="replace").splitlines()[-1].removeprefix("jobc: "))
+    ended = STEP_ENDED.fullmatch((launcher_output.splitlines() or [b""])[-1])
+    if ended and status in exit_codes.PRIORITY:
+        return Verdict(status, None, ended[1].decode(errors="replace"))
     met = not RENDEZVOUS_WORDS.search(launcher_output)
     code = exit_codes.CRASHED if met else exit_codes.RENDEZVOUS_FAILED
     return Verdict(code, None, f"no rank started; the launcher exited with {status}")

@@ -60,3 +60,14 @@ def test_nodes_have_gpus_of_their_own_and_of_the_type_that_is_asked(tmp_path: Pa
     assert code == 1 and re.search(r"^FAIL .*NVIDIA H100 80GB HBM3; wanted: A100$", said, re.MULTILINE), said
     code, said = run(tmp_path, "submit", "nodes=1", *size[1:], "gpu_type=A100", command=program)
     assert code == 65 and "wanted: A100" in said, said
+
+
+def test_a_value_of_the_run_reaches_each_node(tmp_path: Path) -> None:
+    program = ("bash", "-c", 'echo "got $0 $1 $TRIAL"', "${jobc:node_rank}", "it's ${jobc:attempt}")
+    code, said = run(
+        tmp_path, "submit", "nodes=2", "procs=1", "code=none", "env.TRIAL=t-${jobc:run_id}", command=program
+    )
+    assert code == 0, said
+    (folder,) = tmp_path.glob("runs/*/*")
+    for rank in range(2):
+        assert f"got {rank} it's 0 t-{folder.name}\n" in (folder / f"logs/rank_0{rank}.log").read_text()

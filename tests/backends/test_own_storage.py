@@ -134,6 +134,21 @@ def test_stop_reaches_every_node_and_a_rank_that_fails_ends_all(rack: Cluster, c
     assert "reason: node 2: rank 2" in job("status")[1]
 
 
+def test_the_ranks_wait_for_the_steps_of_nodes_whose_folders_they_do_not_see(rack: Cluster) -> None:
+    words = ("before=sleep 2; date +%s.%N >../before", "per_node=sleep $((2 * JOBC_NODE_RANK)); date +%s.%N >../staged")
+    command = ("bash", "-c", "date +%s.%N >../began")
+    job = make(rack, "steps", "ssh", "launcher=spawn", *words, "after=date +%s.%N >../after", command=command)
+    code, said = job("submit")
+    assert code == 0 and "done (exit 0)" in said, said
+
+    def times(name: str) -> list[float]:
+        return [float(text) for node in rack.nodes if (text := job.read(node, name))]
+
+    (before,), (after,) = times("before"), times("after")
+    assert [len(times(name)) for name in ("staged", "began")] == [3, 3]
+    assert before < min(times("staged")) < max(times("staged")) < min(times("began")) <= max(times("began")) < after
+
+
 TRAINING = ("task=digits", "loop.epochs=null", "loop.steps=60", "checkpoint.every_steps=10")
 
 

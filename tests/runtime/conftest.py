@@ -61,7 +61,16 @@ def plan(**changes: Any) -> SimpleNamespace:
         "parallel": "ddp",
         "env": {},
         "secrets": {},
-        "setup": {"kind": "none", "modules": (), "lines": (), "user_lines": (), "python": sys.executable},
+        "setup": {
+            "kind": "none",
+            "modules": (),
+            "lines": (),
+            "user_lines": (),
+            "before": (),
+            "per_node": (),
+            "after": (),
+            "python": sys.executable,
+        },
         "code": {
             "kind": "none",
             "root": ".",

@@ -136,3 +136,20 @@ def test_a_node_with_something_to_say_leaves_when_node_0_is_lost(nodes: list[Lin
     until(lambda: not nodes[1].is_alive(), "its end")
     assert time.monotonic() - silent < HEAD_LOST_S + DOUBT_S
     del nodes[0]._exchange
+
+
+def test_the_progress_of_steps_reaches_folders_that_are_not_shared(nodes: list[Links]) -> None:
+    for links in nodes:
+        links.has_steps = True
+        links.run_folder.steps.mkdir(parents=True)
+        (links.run_folder.steps / f"begun_{links.node}").touch()
+    (nodes[2].run_folder.steps / "ready_2").touch()
+    (nodes[0].run_folder.steps / "before").touch()
+
+    def names(node: int) -> set[str]:
+        return {path.name for path in nodes[node].run_folder.steps.iterdir()}
+
+    until(lambda: names(0) == {"begun_0", "begun_1", "begun_2", "ready_2", "before"}, "begun and ready on node 0")
+    until(lambda: names(1) == {"begun_0", "begun_1", "before"}, "before on node 1")
+    (nodes[0].run_folder.steps / "go").touch()
+    until(lambda: "go" in names(1) & names(2), "go")

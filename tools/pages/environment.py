@@ -19,6 +19,9 @@ def page() -> str:
     out.append(
         "Each backend defines where these values become known and how they are written there; later steps read the "
         "variables.\n"
+        "In the command and in `env`, `${jobc:run_id}` stands for `JOBC_RUN_ID`, and likewise for the others except "
+        "the port:\n"
+        "`jobc 'env.TRIAL=${jobc:run_id}' -- train.py '--out=${jobc:run_dir}/out'`. Quote it for your shell.\n"
     )
     out.append(table(("variable", "meaning"), *spelt))
     return "\n".join(out)

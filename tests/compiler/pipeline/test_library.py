@@ -48,7 +48,7 @@ def test_what_a_module_imports_is_there_unless_only_other_jobs_need_it(part: str
     every = modules(EVERYTHING, find_plugins()[backend].folder)
     optional = {
         f"jobc_runtime/{name}.py"
-        for name in ("containers/container", "storage/depot", "storage/bucket_run", "ranks/mpi")
+        for name in ("containers/container", "storage/depot", "storage/bucket_run", "ranks/mpi", "supervisor/after")
     }
     lacking = {p for path, text in packed.items() if path.endswith(".py") for p in imports(path, text) if p in every}
     assert lacking - {*packed} <= optional
@@ -62,7 +62,9 @@ def test_the_module_of_each_program_is_there(part: str) -> None:
     packed = modules(PARTS[part])
     verbs = {f"jobc_runtime/verbs/{name}.py" for name in (*VERBS, *OTHERS, "help")}
     programs = {f"jobc_runtime/{folder}/{name}.py" for name, folder in PROGRAMS.items()}
-    optional = {f"jobc_runtime/{PROGRAMS[name]}/{name}.py" for name in ("container", "depot", "mpi", "table", "task")}
+    optional = {
+        f"jobc_runtime/{PROGRAMS[name]}/{name}.py" for name in ("container", "depot", "mpi", "steps", "table", "task")
+    }
     assert (verbs <= {*packed}) == (part != "nodes")
     assert (programs - optional <= {*packed}) == (part != "verbs")
     assert (programs <= {*packed}) == (part == "a command with everything")

@@ -1,0 +1,56 @@
+"""Run lines of bash from the keys before, per_node and after, up to the first command that fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+
+from ..system import processes
+from ..system.text import printable
+
+MOST_SHOWN = 200  # characters of a command in a message
+# one line, so that bash counts the lines of the key from 2
+_TRAP = "trap 'jobc_status=$?; printf %s \"${{BASH_COMMAND:0:{most}}}\" >&{descriptor}; exit $jobc_status' ERR\n"
+
+
+class BashLines:
+    """A running bash with the lines of a key. A process that they leave in the background lives on.
+
+    key: before, per_node or after; output: file descriptor for stdout and stderr, None = those of this process
+    Raises OSError if bash cannot be started.
+    """
+
+    def __init__(
+        self, key: str, lines: str, output: int | None = None, environ: Mapping[str, str] | None = None
+    ) -> None:
+        self.key = key
+        self._failed, write_end = os.pipe()
+        os.set_inheritable(write_end, True)
+        script = _TRAP.format(most=MOST_SHOWN, descriptor=write_end) + lines + "\n:"  # a test may be the last line
+        try:
+            # stderr with stdout, because stderr of a launcher is not on the console
+            self.pid = processes.start(["bash", "-c", script], 1 if output is None else output, environ=environ)
+        finally:
+            os.close(write_end)
+
+    def terminate(self) -> None:
+        """Send SIGTERM to bash and to the programs that it runs."""
+        os.killpg(self.pid, signal.SIGTERM)  # it has a session of its own, and is not reaped yet
+
+    def failure(self, status: int) -> str:
+        """Return why the lines failed, or "". status: exit code, -N = killed by signal N. Call once, after the end."""
+        os.set_blocking(self._failed, False)
+        try:
+            command = os.read(self._failed, 65536).decode(errors="replace")
+        except BlockingIOError:  # a process in the background keeps the pipe open
+            command = ""
+        os.close(self._failed)
+        if status == 0:
+            return ""
+        if status < 0:
+            return f"{self.key} was killed by {signal.Signals(-status).name}"
+        if command:
+            return f"{self.key} failed (exit {status}): {printable(' '.join(command.split()))}"
+        cause = "a line is not valid bash, or calls exit 2" if status == 2 else "a line calls exit"
+        return f"{self.key} exited with {status}: {cause}"

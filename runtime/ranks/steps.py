@@ -1,0 +1,153 @@
+"""Run the lines of `before` and `per_node`, wait until the other nodes have done so, and then become the launcher.
+
+Usage  jobctl steps BEFORE PER_NODE SECONDS -- COMMAND…     lines of bash, "" if the job has none
+         SECONDS: time for all nodes to begin; after that the supervisors detect lost nodes (peers.py)
+Out    exit/ATTEMPT/steps/: begun_N and ready_N of node N, `before` and `go` of node 0 (links.py copies them to nodes
+       that do not share the run folder); 65 and one line on stderr if a line fails, 71 if a node does not begin
+
+    node 0      before -> per_node -> all nodes are ready -> go
+    other node  until `before` -> per_node -> ready -> until `go`
+
+Ranks that start again in place run no lines again, because the files are there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from .. import exit_codes
+from ..run_folder.run_folder import RunFolder, write_small
+from ..system import processes
+from ..system.signal_queue import SignalQueue
+from .bash_lines import BashLines
+
+LOOK_S = 0.5  # pause between two looks at the files
+SILENT_S, MORE_SILENT_S = 10.0, 60.0  # until the first report of a wait, and between two more
+MOST_NAMED = 4  # nodes in such a report
+STOPS = (signal.SIGTERM, signal.SIGINT)
+CAUGHT = (*STOPS, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)  # the supervisor forwards some
+
+
+class Ended(Exception):
+    """Raised if the launcher must not start. code: exit code of the node."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+def main(argv: list[str]) -> int:
+    """Run the steps, then become the command; return the exit code if it must not start."""
+    before, per_node, timeout_s, _, *command = argv
+    run, node, nodes = RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"])
+    steps = Steps(run, node, nodes, float(timeout_s), SignalQueue(CAUGHT))
+    try:
+        with steps.announced():
+            steps.run(before, per_node)
+        os.execvp(command[0], command)
+    except Ended as end:
+        print(f"jobc: {end}", file=sys.stderr)
+        return end.code
+    except OSError as error:
+        print(f"jobc: cannot write to the run folder, or start {command[0]}: {error}", file=sys.stderr)
+        return exit_codes.CRASHED
+
+
+class Steps:
+    """The steps of one node. timeout_s: for all nodes to begin."""
+
+    def __init__(self, run: RunFolder, node: int, nodes: int, timeout_s: float, signals: SignalQueue) -> None:
+        self.folder, self.process_file = run.steps, run.steps_process(node)
+        self.node, self.nodes, self.timeout_s, self.signals = node, nodes, timeout_s, signals
+        self.began = time.monotonic()
+
+    @contextlib.contextmanager
+    def announced(self) -> Iterator[None]:
+        """Record this process while it runs steps, so that the supervisor signals it. It never signals a launcher."""
+        ticks = processes.start_ticks(os.getpid())
+        write_small(self.process_file, keys={"pid": os.getpid(), "start_ticks": ticks})
+        try:
+            yield
+        finally:
+            self.process_file.unlink()
+
+    def run(self, before: str, per_node: str) -> None:
+        """Return when the ranks may start. Raises Ended, OSError."""
+        self._write(f"begun_{self.node}")
+        if before and self.node == 0 and not self._exists("before"):
+            self._run_lines("before", before)
+            self._write("before")
+        self._wait_for_begin()
+        if before:
+            self._wait(lambda: [] if self._exists("before") else [0], "before")
+        if per_node and not self._exists("go"):
+            self._run_lines("per_node", per_node)
+            self._write(f"ready_{self.node}")
+            if self.node == 0:
+                self._wait(lambda: self._missing("ready", range(self.nodes)), "per_node")
+                self._write("go")
+            self._wait(lambda: [] if self._exists("go") else [0], "per_node")
+
+    def _run_lines(self, key: str, lines: str) -> None:
+        print(f"jobc: {key}", flush=True)
+        began, bash = time.monotonic(), BashLines(key, lines)
+        while True:
+            arrived, _ = self.signals.wait(3600)
+            if any(number in STOPS for number in arrived):
+                bash.terminate()
+                self._reap(bash.pid)
+                raise Ended(exit_codes.PREEMPTED, f"{key} was stopped")
+            for pid, status in processes.reap():
+                if pid == bash.pid:
+                    if why := bash.failure(status):
+                        raise Ended(exit_codes.DATA_BROKEN, why)
+                    print(f"jobc: {key} took {time.monotonic() - began:.1f} s", flush=True)
+                    return
+
+    def _reap(self, bash: int) -> None:
+        """Wait until bash has ended. The supervisor kills both if that takes longer than the grace period."""
+        while bash not in (pid for pid, _ in processes.reap()):
+            self.signals.wait(3600)
+
+    def _wait_for_begin(self) -> None:
+        """Wait until node 0 knows that all nodes run, and each of them that node 0 does. Raises Ended."""
+        needed = range(self.nodes if self.node == 0 else 1)
+        self._wait(lambda: self._missing("begun", needed), "", self.timeout_s)
+
+    def _missing(self, word: str, nodes: Iterable[int]) -> list[int]:
+        """Return which nodes have not written the file. A node that shares no folder sees node 0 and itself."""
+        names = set(os.listdir(self.folder))
+        return [node for node in nodes if f"{word}_{node}" not in names]
+
+    def _wait(self, get_missing: Callable[[], list[int]], key: str, timeout_s: float = float("inf")) -> None:
+        """Wait until no node is missing, and print which one is. key: what these nodes run; "": they have not begun"""
+        began, silent_s = time.monotonic(), SILENT_S
+        while missing := get_missing():
+            if any(number in STOPS for number in self.signals.wait(LOOK_S)[0]):
+                raise Ended(exit_codes.PREEMPTED, "stopped while waiting for other nodes")
+            waited_s = time.monotonic() - began
+            if time.monotonic() - self.began > timeout_s and waited_s > SILENT_S:
+                raise Ended(exit_codes.RENDEZVOUS_FAILED, f"{_named(missing)} did not begin within {timeout_s:.0f} s")
+            if waited_s >= silent_s:
+                action = f"to finish {key}" if key else "to begin"
+                print(f"jobc: waiting for {_named(missing)} {action} ({waited_s:.0f} s)", flush=True)
+                silent_s += MORE_SILENT_S
+
+    def _exists(self, name: str) -> bool:
+        os.listdir(self.folder)  # makes a network file system look again
+        return Path(self.folder, name).exists()
+
+    def _write(self, name: str) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        Path(self.folder, name).touch()
+
+
+def _named(nodes: list[int]) -> str:
+    more = f" and {len(nodes) - MOST_NAMED} more" if len(nodes) > MOST_NAMED else ""
+    return f"node{'s' * (len(nodes) > 1)} {', '.join(map(str, nodes[:MOST_NAMED]))}{more}"

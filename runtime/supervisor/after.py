@@ -1,0 +1,52 @@
+"""Run the lines of `after` on node 0, once the ranks of all nodes have ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+from .. import exit_codes
+from ..ranks.bash_lines import BashLines
+from ..run_folder.run_folder import RunFolder, count_of, read_small
+from ..system import processes
+from ..system.signal_queue import SignalQueue
+from .node_output import NodeOutput
+
+LOOK_S = 1.0
+ENDING = (signal.SIGQUIT, signal.SIGINT)  # SIGTERM has asked for the end of the ranks, which after follows
+
+
+def job_code(run: RunFolder, own: int) -> int:
+    """Return the exit code of the job as node 0 knows it: the worst of its own, the first failure and other nodes."""
+    if own not in exit_codes.PRIORITY:
+        return own
+    files = [run.first_failure, *run.node_exit(0).parent.glob("node_*")]
+    codes = [count_of(content[0], exit_codes.CRASHED) for content in map(read_small, files) if content]
+    return exit_codes.worst([own, *(code for code in codes if code in exit_codes.PRIORITY)])
+
+
+def run_after(lines: str, code: int, output: NodeOutput, signals: SignalQueue, beat: Callable[[], None]) -> str:
+    """Run the lines with the job's exit code in JOBC_EXIT_CODE. Return why they failed, or ""."""
+    output.say("after")
+    read_end, write_end = os.pipe()
+    try:
+        bash = BashLines("after", lines, write_end, {**os.environ, "JOBC_EXIT_CODE": str(code)})
+    except OSError as error:
+        return f"after: cannot start bash: {error.strerror}"
+    finally:
+        os.close(write_end)
+    readable, status = [read_end], None
+    while status is None:
+        arrived, ready = signals.wait(LOOK_S, *readable)
+        if ready and not output.copy(read_end):
+            readable.clear()
+        if any(number in ENDING for number in arrived):
+            processes.kill_descendants(os.getpid())
+        status = next((ended for pid, ended in processes.reap() if pid == bash.pid), None)
+        beat()
+        output.go_on()
+    processes.kill_descendants(os.getpid())  # left in the background
+    output.drain(read_end)
+    os.close(read_end)
+    return bash.failure(status)

@@ -1,0 +1,93 @@
+"""The keys before, per_node and after: the user's own lines of bash around the ranks, on two nodes of this machine."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
+
+RANK = ("bash", "-c", 'echo "rank $RANK" >>../said; env | grep -c "^JOBC_\\(BEFORE\\|PER_NODE\\|AFTER\\)" || true')
+
+
+def compiled(folder: Path, *overrides: str, command: tuple[str, ...] = RANK) -> Path:
+    words = ("backend=local", "launcher=spawn", "nodes=2", "name=stepped", *overrides)
+    return write_job(compile_job(Request(words, command)), folder / "artifacts", force=True) / "jobctl"
+
+
+def submitted(folder: Path, *overrides: str, command: tuple[str, ...] = RANK) -> tuple[int, str]:
+    program = compiled(folder, *overrides, command=command)
+    done = subprocess.run([program, "submit"], cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def said(folder: Path) -> list[str]:
+    (run,) = folder.glob("runs/*/*")
+    return (run / "said").read_text().splitlines()
+
+
+def test_the_ranks_start_after_the_steps_of_all_nodes(tmp_path: Path) -> None:
+    code, output = submitted(
+        tmp_path,
+        'before=echo before >>../said\nfalse || echo "$JOBC_RUN_ID"',
+        "per_node=sleep $JOBC_NODE_RANK\necho staged >>../said",
+        "after=echo after $JOBC_EXIT_CODE >>../said",
+    )
+    assert code == 0, output
+    first, *staged_and_ranks, last = said(tmp_path)
+    assert (first, last) == ("before", "after 0")
+    assert staged_and_ranks[:2] == ["staged"] * 2 and sorted(staged_and_ranks[2:]) == ["rank 0", "rank 1"]
+    assert [log.read_text().splitlines()[-1] for log in tmp_path.glob("runs/*/*/logs/rank_*.log")] == ["0", "0"]
+
+
+def test_a_failure_of_before_ends_all_nodes_and_after_gets_its_code(tmp_path: Path) -> None:
+    code, output = submitted(tmp_path, "before=[ls /nonexistent]", "after=echo $JOBC_EXIT_CODE >>../said")
+    assert code == 65 and "before failed (exit 2): ls /nonexistent" in output, output
+    assert said(tmp_path) == ["65"]
+
+
+def test_a_failure_of_after_is_a_crash_of_a_job_that_was_done(tmp_path: Path) -> None:
+    code, output = submitted(tmp_path, "after=echo $JOBC_EXIT_CODE >>../said\nfalse")
+    assert code == 1 and "jobc: after failed (exit 1): false" in output, output
+    assert said(tmp_path)[-1] == "0"
+
+
+def test_a_failure_of_after_keeps_the_code_of_a_failed_job(tmp_path: Path) -> None:
+    code, output = submitted(tmp_path, "after=echo $JOBC_EXIT_CODE >>../said\nfalse", command=("bash", "-c", "exit 65"))
+    assert code == 65 and "jobc: after failed (exit 1): false" in output, output
+    assert said(tmp_path) == ["65"]
+
+
+def test_a_stop_ends_before_and_the_wait_for_it(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "before=echo begun >>../said\nsleep 90", "after=echo $JOBC_EXIT_CODE >>../said")
+    with subprocess.Popen([program, "submit"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as job:
+        while not [*tmp_path.glob("runs/*/*/said")]:
+            time.sleep(0.1)
+        began = time.monotonic()
+        job.send_signal(signal.SIGINT)
+        output, _ = job.communicate(timeout=60)
+    assert time.monotonic() - began < 30, output
+    assert said(tmp_path)[0] == "begun" and "rank" not in " ".join(said(tmp_path))
+
+
+@pytest.mark.parametrize("key", ["before", "per_node", "after"])
+@pytest.mark.parametrize("value", ["null", "[a,[b]]", '["a\x07b"]', "['']", "[END_OF_LINES]", '["a\nEND_OF_LINES\nb"]'])
+def test_a_value_that_is_not_a_list_of_lines_is_refused(key: str, value: str) -> None:
+    with pytest.raises(CompileError) as error:
+        compile_job(Request(("backend=local", f"{key}={value}"), ("train.py",)))
+    assert all(re.fullmatch(rf"{key}(\.\d)?", found.key) for found in error.value.diagnostics)
+
+
+def test_a_job_without_the_keys_has_no_program_for_them(tmp_path: Path) -> None:
+    for words, is_packed in (((), False), (("after=[true]",), True)):
+        listed = subprocess.run(
+            ["unzip", "-l", compiled(tmp_path, *words)], capture_output=True, text=True, check=False
+        ).stdout
+        assert ("jobc_runtime/ranks/steps.py" in listed) is is_packed
