@@ -83,7 +83,7 @@ def test_another_checkout_gives_the_same_bytes(usual: Tree, tmp_path: Path) -> N
     """The package may lie anywhere, and its files may have any time stamp and order."""
     package = tmp_path / "my packages" / "jobc"
     package.mkdir(parents=True)
-    for name in ("trainer", "conf", "backends", "compiler"):
+    for name in ("trainer", "runtime", "conf", "backends", "compiler"):
         shutil.copytree(ROOT / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "__init__.py", package)
     assert compile_in(tmp_path / "work", package=package.parent) == usual
