@@ -32,6 +32,7 @@ NOTES = {
 WITHOUT_VOLUME = {
     "backoffLimit": "any failure ends the job: a new pod would not have the run folder (storage.run=node)",
 }
+BY_STORAGE = ("backoffLimit", "podFailurePolicy")
 DEADLINE = "limit of each attempt, because a JobSet has none; the job ends when an attempt reaches it (failurePolicy)"
 
 ON_NODES = "the runs: must be one file system shared by all nodes, or they do not find each other"
@@ -63,9 +64,9 @@ def _usage(v: Any) -> str:
 
 def _by_storage(key: str, text: str) -> str | Leaf:
     """Return the comment of a key, which differs if runs are deleted with their pods (storage.run=node)."""
-    if key not in WITHOUT_VOLUME:
+    if key not in BY_STORAGE:
         return text
-    return lambda v: WITHOUT_VOLUME[key] if v.plan.run.storage == "node" else text
+    return lambda v: WITHOUT_VOLUME.get(key, text) if v.plan.run.storage == "node" else text
 
 
 def _runs_on_nodes(plan: LaunchPlan) -> set[str]:

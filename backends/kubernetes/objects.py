@@ -94,7 +94,7 @@ def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "completions": of.plan.topology.nodes,
         "parallelism": of.plan.topology.nodes,
         "backoffLimit": (lambda v: requeues(v) * v.plan.topology.nodes) if alone else 0,
-        **({} if plan.run.storage == "node" else {"podFailurePolicy": {"rules": failure_rules()}}),
+        "podFailurePolicy": lambda v: Omit if v.plan.run.storage == "node" else {"rules": failure_rules()},
         "template": pod_template(plan, options),
     }
 

@@ -213,7 +213,7 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
     def _missing_or_refused(self, cluster: Cluster, pod: str, path: str) -> int:
         """Return NOT_THERE if a pod's storage has no such file. Raises Failure if the server refuses the question."""
         answer = cluster.k("exec", pod, "--container=node", "--", "test", "-f", path)
-        if answer.code and "command terminated with exit code" not in answer.errors:
+        if "forbidden" in answer.errors.lower():
             raise Failure(f"cannot read the storage through pod {pod}: {one_line(answer.errors.strip())}")
         return NOT_THERE
 
