@@ -65,7 +65,7 @@ EXCLUSIVE = ("exclusive", "mcs", "oversubscribe", "topo", "user")  # values of -
 AFTER = ("after", "afterany", "afterburstbuffer", "aftercorr", "afternotok", "afterok")  # kinds of --dependency
 
 
-def dependency(after: Sequence[str]) -> str:
+def dependency_value(after: Sequence[str]) -> str:
     """Return queue.after as a value of --dependency. A plain ID is a job that must succeed. All must be satisfied."""
     ids = [entry for entry in after if ":" not in entry and entry != "singleton"]
     others = [entry for entry in after if entry not in ids]

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...compiler.plan.launch_plan import LaunchPlan, thaw
-from .._shared.sbatch_options import dependency
+from .._shared.sbatch_options import dependency_value
 from .options import SkypilotOptions
 
 PODS = ("kubernetes", "ssh")  # infrastructures whose machines are pods; each has a `pod_config`
@@ -58,7 +58,7 @@ def sbatch_options(plan: LaunchPlan) -> dict[str, Any]:
         "nodelist": ",".join(plan.resources.hosts or queue.nodelist),
         "exclude": ",".join(queue.exclude),
         "exclusive": queue.exclusive or None,
-        "dependency": dependency(queue.after) or None,
+        "dependency": dependency_value(queue.after) or None,
     }
     return {key: value for key, value in values.items() if value}
 

@@ -50,7 +50,7 @@ def duration(seconds: int) -> str:
 
 def dependency(plan: LaunchPlan) -> str:
     """Return the value of --dependency for queue.after."""
-    return sbatch_options.dependency(plan.queue.after)
+    return sbatch_options.dependency_value(plan.queue.after)
 
 
 def other_gres(options: SlurmOptions) -> str:

@@ -40,7 +40,7 @@ class HostCopies:
         self.client, self.run, self.hosts = client, run, hosts_of(run)
         self.is_sent = False
 
-    def send_attempt(self, attempt: int, code_kind: str) -> int:
+    def send_attempt_files(self, attempt: int, code_kind: str) -> int:
         """Send an attempt with its code and secrets, if any, and return the worst exit code."""
         run, has_code = self.run.path, (self.run.path / "code").is_dir()
         (run / _MARK).touch()

@@ -90,13 +90,13 @@ class Client:
 
             return say_line
 
-        def unless_ended(host: Host) -> int:
+        def act_unless_ended(host: Host) -> int:
             if self._processes.attempt != attempt:
                 return 1
             return action(host, say_for(host))
 
         with ThreadPoolExecutor(self.fanout) as pool:
-            futures = [pool.submit(unless_ended, host) for host in hosts]
+            futures = [pool.submit(act_unless_ended, host) for host in hosts]
             try:
                 return max((future.result() for future in futures), default=0)
             except BaseException:

@@ -131,7 +131,7 @@ class HostsEngine(CheckingEngine):
         if not self.has_copies:
             return
         code = self.job.settings.get("code")
-        worst = copies.send_attempt(new.attempt, str(code.get("kind")) if isinstance(code, dict) else "")
+        worst = copies.send_attempt_files(new.attempt, str(code.get("kind")) if isinstance(code, dict) else "")
         if worst:
             why = f"not all of the {self.job.nodes} hosts received the run, so it was not started"
             raise Failure(why, "jobctl preflight checks each host", DATA_BROKEN if worst == DATA_BROKEN else CRASHED)

@@ -62,7 +62,7 @@ class BucketRun:
         start = len(self.folder) + 1
         return {listed.key[start:]: listed.age_s for listed in self.bucket.list(self.key(prefix))}
 
-    def put_first(self, name: str, content: bytes) -> bool:
+    def put_if_absent(self, name: str, content: bytes) -> bool:
         """Put an object unless it exists; return whether the stored content is ours.
 
         Contents are unique, so a put that was repeated after a lost answer still counts.
@@ -83,7 +83,7 @@ class BucketRun:
             if not is_ours and not self._begin(attempt, who, init_from, job):
                 continue
             # False if this node was restarted in this submission: it finds what it wrote before
-            if self.put_first(f"starts/{attempt:05}/node_{who.node:02}", _word(who, attempt)):
+            if self.put_if_absent(f"starts/{attempt:05}/node_{who.node:02}", _word(who, attempt)):
                 break
             self._begin_next(attempt, who, init_from, job)
         self._wait_for_nodes(attempt, who)
@@ -114,7 +114,7 @@ class BucketRun:
             keys = {"job": job, "created": int(time.time()), "init_from": init_from}
             self.put("state/run", "".join(f"{k}={v}\n" for k, v in keys.items()).encode())
         self.bucket.delete([self.key(STOP)] if attempt and self.get(STOP) is not None else [])
-        return self.put_first(f"starts/{attempt:05}/owner", submission.id.encode())
+        return self.put_if_absent(f"starts/{attempt:05}/owner", submission.id.encode())
 
     def _begin_next(self, attempt: int, submission: Submission, init_from: str, job: str) -> None:
         """Begin the next attempt, because this node was already in `attempt`."""
@@ -132,7 +132,7 @@ class BucketRun:
             )
         again = f"reason=node {submission.node} was restarted"
         word = f"{exit_codes.PEER_LOST}\nnode={submission.node}\ntime_ns={time.time_ns()}\n{again}\n"
-        self.put_first(f"exit/{attempt}/first", word.encode())
+        self.put_if_absent(f"exit/{attempt}/first", word.encode())
         self._begin(attempt + 1, submission, init_from, job)
 
     def _refuse_live(self, attempt: int) -> None:

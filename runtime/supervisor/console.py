@@ -25,7 +25,7 @@ class Console:
         self._open = True
 
     @property
-    def is_behind(self) -> bool:
+    def has_pending_output(self) -> bool:
         return bool(self._waiting)
 
     def write(self, text: bytes) -> None:

@@ -17,9 +17,9 @@ class NodeOutput:
         self._recent = b""
 
     @property
-    def is_behind(self) -> bool:
+    def has_pending_output(self) -> bool:
         """True if the console has not accepted all output yet."""
-        return self._console.is_behind
+        return self._console.has_pending_output
 
     def say(self, line: str) -> None:
         """Print a line of jobc, on a new line even if the output before it does not end with a newline."""

@@ -301,7 +301,7 @@ class Supervisor:
 
     def _pause_s(self) -> float:
         """Return how long the supervisor may sleep, in seconds."""
-        if self.output.is_behind:
+        if self.output.has_pending_output:
             return 0.05
         changing = self._is_stopping() or time.time() - float(str(self.state["started"])) < 10
         deadlines = min(self.kill_at, self.limit_at) - time.monotonic()

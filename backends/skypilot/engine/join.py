@@ -32,7 +32,7 @@ from ....runtime.run_folder.saved_secrets import save_secret
 from ....runtime.system.command_line import print_failure
 from ....runtime.system.failure import Failure, Leave
 from .node import SkypilotNode
-from .stored_attempt import StoredAttempt
+from .run_at_attempt import RunAtAttempt
 
 KILLED = 143  # exit code after SIGTERM before the ranks run. Not 75, which would recover a managed job
 LOOK_S = 0.5  # pause between two looks whether the other nodes have ended
@@ -99,7 +99,7 @@ def launch(node: SkypilotNode, attempt: int) -> int:
     words = ["bash", str(node.run / f"artifact/{attempt}/launch.sh"), str(node.rank), node.payload]
     code = run_passing_sigterm([*node.depot_words("run"), "--", *words] if node.is_in_bucket else words, node)
     is_lost = node.is_in_bucket and node.payload == "train" and code > 128
-    if is_lost and not StoredAttempt(node.run, attempt).has_ended(node.rank):
+    if is_lost and not RunAtAttempt(node.run, attempt).has_ended(node.rank):
         lost = "work since the last checkpoint in the bucket is lost"
         raise Leave(PEER_LOST, f"depot.py of node {node.rank} was killed, {lost}")  # and with it all that it started
     return code
@@ -148,7 +148,7 @@ def agree_on_end(node: SkypilotNode, attempt: int, code: int) -> tuple[int, int]
         if code != DONE:
             time.sleep(SETTLE_S)
         return code, code
-    return code, DONE if StoredAttempt(node.run, attempt).has_ended(0) else code
+    return code, DONE if RunAtAttempt(node.run, attempt).has_ended(0) else code
 
 
 def code_of_all(node: SkypilotNode, attempt: int, code: int) -> int:
@@ -161,13 +161,13 @@ def code_of_all(node: SkypilotNode, attempt: int, code: int) -> int:
     while (node.rank == 0 if code == DONE else time.monotonic() < until) and node.lacking_nodes(attempt) > 0:
         time.sleep(LOOK_S)
     if code == DONE and node.rank == 0 and node.storage == "shared":  # a node may start its supervisor only now
-        while StoredAttempt(node.run, attempt).has_unseen_nodes(nodes) and time.monotonic() < until:
+        while RunAtAttempt(node.run, attempt).has_unseen_nodes(nodes) and time.monotonic() < until:
             time.sleep(LOOK_S)
         while node.lacking_nodes(attempt) > 0:
             time.sleep(LOOK_S)
     if code == DONE and node.rank > 0:
         return code
-    ends = StoredAttempt(node.run, attempt)
+    ends = RunAtAttempt(node.run, attempt)
     if code == DONE and ends.ended_nodes() < nodes:
         code = PEER_LOST
     return ends.worst_exit(code, nodes)

@@ -24,7 +24,7 @@ from ....runtime.node.node_settings import NodeSettings
 from ....runtime.run_folder.artifact_copies import copy_of
 from ....runtime.run_folder.removal import remove_folder
 from ....runtime.system.values import number
-from .stored_attempt import StoredAttempt
+from .run_at_attempt import RunAtAttempt
 
 ANOTHER_JOB = "another number of {0} makes it another job: compile it for that number"
 
@@ -155,7 +155,7 @@ class SkypilotNode:
     def lacking_nodes(self, attempt: int) -> int:
         """Return how many nodes have recorded no exit code in the attempt and may still do so."""
         if not self.is_in_bucket:
-            return StoredAttempt(self.run, attempt).lacking_nodes(self.settings.nodes)
+            return RunAtAttempt(self.run, attempt).lacking_nodes(self.settings.nodes)
         os.makedirs(self.run / f"exit/{attempt}", exist_ok=True)  # to which depot.py downloads them
         words = self.depot_words("lacking")
         done = subprocess.run(words, env=self.environ, stdout=subprocess.PIPE, check=False)

@@ -25,8 +25,8 @@ from ....runtime.system.untrusted_files import open_regular
 from ....runtime.system.values import number
 from .output import first_failure, plain, plain_bytes, rows, worst_of_nodes
 from .record import cluster_of, is_managed, log_file, log_lines, logs_words, name_of, ssh_words
+from .run_at_attempt import RunAtAttempt
 from .starting import StartingSkypilot
-from .stored_attempt import StoredAttempt
 
 _ENDED = re.compile("SUCCEEDED|FAILED.*|CANCELLED")
 
@@ -76,7 +76,7 @@ class SkypilotEngine(StartingSkypilot):
             attempt = Run(path).attempt if path.is_absolute() else None
         if attempt is None or attempt < record.attempt:
             return None
-        stored_run = StoredAttempt(path, attempt)
+        stored_run = RunAtAttempt(path, attempt)
         code = worst_code([code for code in stored_run.exit_codes().values() if code in PRIORITY]) or 0
         if code == 0 and stored_run.ended_nodes() < self.job.nodes:
             return None

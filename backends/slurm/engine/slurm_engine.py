@@ -35,7 +35,7 @@ from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number, numbered, read_keys
 from .job_array import start_array
 from .job_records import note_job, step_id
-from .submission import Queue, clean_environment, dependency, dependency_option, require_client
+from .submission import Queue, clean_environment, dependency_option, parse_after, require_client
 from .trial import container_environment, without_padding, words_beside, words_on_nodes
 
 _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
@@ -202,7 +202,7 @@ class SlurmEngine(CheckingEngine):
             "start after job ID has succeeded; afterany:ID, afternotok:ID, singleton as in sbatch --dependency."
             " Adds to queue.after"
         )
-        parser.add_argument("--after", metavar="ID", action="append", default=[], type=dependency, help=text)
+        parser.add_argument("--after", metavar="ID", action="append", default=[], type=parse_after, help=text)
 
     def begin(self, options: argparse.Namespace) -> int | None:
         """Print the run of a job that was started with `sbatch job.sbatch` and that Slurm has restarted."""

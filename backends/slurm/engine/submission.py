@@ -50,7 +50,7 @@ def require_client(name: str = "sbatch") -> None:
         raise Failure(f"{name} not found on {os.uname().nodename}", hint)
 
 
-def dependency(text: str) -> str:
+def parse_after(text: str) -> str:
     """Return a value of --after as sbatch takes it: a plain ID means a job that must succeed. Raises Failure."""
     value = f"afterok:{text.replace(',', ':')}" if re.match("[0-9]", text) else text
     if not _DEPENDENCY.fullmatch(value):
@@ -62,7 +62,7 @@ def dependency(text: str) -> str:
 def dependency_option(after: Sequence[str], given: str) -> list[str]:
     """Return the sbatch option that replaces the line in job.sbatch; [] without --after.
 
-    after: values of dependency(); given: the value from queue.after in job.sbatch, or ""
+    after: values of parse_after(); given: the value from queue.after in job.sbatch, or ""
     """
     return [f"--dependency={','.join(filter(None, [given, *after]))}"] if after else []
 

@@ -9,7 +9,7 @@ from ....runtime.exit_codes import CRASHED, DONE, PRIORITY
 from ....runtime.run_folder.run import Run, machine
 
 
-class StoredAttempt(Run):
+class RunAtAttempt(Run):
     """One attempt of a run, even if its copy of the artifact is not in this folder."""
 
     def __init__(self, path: Path, attempt: int) -> None:
