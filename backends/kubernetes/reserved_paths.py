@@ -17,7 +17,7 @@ ALONE = ("/", "/etc", *FREE, *(f"/usr/local/{name}" for name in ("bin", "sbin", 
 
 
 def normalize(path: str) -> str:
-    return f"/{normpath(path).lstrip('/')}"  # normpath keeps two leading slashes, as POSIX says; Linux does not
+    return f"/{normpath(path).lstrip('/')}"  # normpath keeps two leading slashes, as POSIX requires; Linux does not
 
 
 def is_jobc_path(path: str) -> bool:

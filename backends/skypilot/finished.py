@@ -1,7 +1,7 @@
 """The task as it will be written, so that the checks cover both job keys and `backend.extra`.
 
 In   plan, options
-Out  Finished: the task as plain data, its acceptable machines, and the key that set the value at each place
+Out  Finished: the task as plain data, its acceptable machines, and the key that set each value
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SAID_BY: Mapping[schema.At, str] = {
     (*SBATCH, "qos"): "queue.qos",
     (*SBATCH, "reservation"): "queue.reservation",
 }
-NAMED = (("resources", "labels"), ("file_mounts",))  # places whose item names are appended to the key
+NAMED = (("resources", "labels"), ("file_mounts",))  # places whose items' names are appended to the key
 
 
 @dataclass(frozen=True)

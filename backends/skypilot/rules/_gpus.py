@@ -1,9 +1,9 @@
-"""Requested GPU types with key and cloud, shared by the GPU rules.
+"""The requested GPU types, each with its key and cloud, shared by the GPU rules.
 
 In   plan, options
-Out  the requests. For clouds they are compared with what is sold (_shared/gpus.py). On Slurm, Kubernetes and ssh pools
-     the machines are the site's own: it names their GPUs, and `site.gpus` sets the number per node (JC2060); if that
-     is not set, more GPUs than nodes usually have are a warning
+Out  the requests. For clouds, they are compared with what is on offer (_shared/gpus.py). On Slurm, Kubernetes and ssh
+     pools, the site owns the machines: the site names their GPUs, and `site.gpus` sets the number per node (JC2060). If
+     that is unset, more GPUs than nodes usually have get a warning
 """
 
 from __future__ import annotations
