@@ -140,7 +140,7 @@ class HostNews:
                         block = process.stdout.read(BLOCK)
 
     def _each(self, hosts: Sequence[Host], action: Callable[[Host], None]) -> None:
-        """Call the action for each host. A host without an answer, or whose answer cannot be stored, changes nothing."""
+        """Call the action for each host. A host whose answer is missing or cannot be stored changes nothing."""
 
         def quietly(host: Host, _: object) -> int:
             with contextlib.suppress(OSError, OverflowError, ValueError):  # the last two: invalid digits of a time

@@ -179,7 +179,7 @@ class Logs:
 
 
 def shown(line: bytes) -> bytes:
-    """Return a line as a terminal displays it: the text after its last carriage return, such as a progress bar's end."""
+    """Return a line as a terminal displays it: the text after the last carriage return, as of a progress bar."""
     text = line.rstrip(b"\r\n")
     return text.rpartition(b"\r")[2] + (b"\n" if line.endswith(b"\n") else b"")
 

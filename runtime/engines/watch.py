@@ -47,7 +47,7 @@ class Watch:
 
 
 def live_runs(engine: Engine, runs: list[Run]) -> list[str]:
-    """Return the IDs of this user's queued and live runs among the 20 newest. Hosts are queried only about the newest."""
+    """Return the IDs of this user's queued and live runs among the 20 newest. Hosts are asked only about the newest."""
     newest = [run for run in runs[:MOST_RUNS] if run.is_mine]
     engine.fetch("state", newest[:1])
     engine.prepare(newest)

@@ -55,8 +55,7 @@ def cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) 
 
 
 def own_cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) -> str:
-    """Create a cache folder for files that will be executed: another user must neither have created it nor be able to
-    write to it.
+    """Create a cache folder for files that will be executed: no other user may have created it or may write to it.
 
     Raises NodeFailure.
     """

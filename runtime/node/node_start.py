@@ -1,5 +1,4 @@
-"""Start an artifact's launch.sh, which becomes a node's supervisor: as a check, in the foreground, or in the
-background.
+"""Start an artifact's launch.sh, which becomes a node's supervisor: as a check, in the foreground or background.
 
 In   the copy of the artifact, and the environment with the node's JOBC_ variables
 Out  the node's exit code if it does not come up; its messages on stderr

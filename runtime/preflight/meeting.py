@@ -42,9 +42,7 @@ class Seen(NamedTuple):
 
 
 def attend(folder: Path, nodes: int, port: int, clock: Clock = time.time) -> Iterator[None]:
-    """Serve the other nodes from node 0. A generator: its first step opens the port, and it ends when all nodes are
-    done.
-    """
+    """Serve the other nodes from node 0. A generator: its first step opens the port; it ends when all are done."""
     with _listening(port, clock) as listens_at:
         write_small(folder / "head", keys={"port": listens_at})
         yield

@@ -1,13 +1,11 @@
 """The engine's variables in a rank, such as SLURM_PROCID and PMI_RANK, made consistent with RANK and WORLD_SIZE.
 
 In   a rank's environment: torchrun's variables, and those that Slurm or an MPI launcher set for the node's launcher
-Out  Slurm's variables as srun would set them with one task per rank; MPI's are kept if they match the ranks, else
-     removed
+Out  Slurm's variables as srun would set them with one task per rank; MPI's are kept only if they match the ranks
 
 One Slurm task, or one MPI process, may start all of a node's ranks. Libraries in a rank compare both sets of variables:
 - pytorch-ignite requires SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS in addition to SLURM_JOB_ID, and they must equal
-RANK,
-  LOCAL_RANK and WORLD_SIZE (ignite/distributed/comp_models/native.py): so Slurm's are rewritten, not unset.
+  RANK, LOCAL_RANK and WORLD_SIZE (ignite/distributed/comp_models/native.py), so Slurm's are rewritten, not unset.
 - Lightning reads them instead of RANK, unless torchrun started it, and requires SLURM_NTASKS_PER_NODE in addition to
   SLURM_NTASKS (lightning/fabric/plugins/environments/slurm.py). submitit, JAX and TensorFlow also read them.
 - MPI's variables name a server that expects one process. Two ranks that both call MPI_Init as that process would fail,

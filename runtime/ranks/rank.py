@@ -134,9 +134,7 @@ class Rank:
         return bool(piece)
 
     def _drain(self, pipe: int | None, signals: SignalQueue) -> None:
-        """Copy the output written before the end. Does not wait, because a daemon started by the rank may keep the pipe
-        open.
-        """
+        """Copy the output written before the end. Does not wait, because the rank's daemons may keep the pipe open."""
         deadline = time.monotonic() + DRAIN_S
         while pipe is not None and time.monotonic() < deadline:
             _, readable = signals.wait(0, pipe)

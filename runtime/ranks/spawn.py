@@ -25,7 +25,7 @@ MOST_GRACE_S = 30  # for ranks to exit after another rank has failed, as in torc
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code. A rank that exits with 75 ends no other rank: the ranks save together, and each may finish."""
+    """Return the exit code. A rank that exits with 75 ends no other rank: all save together, and each may finish."""
     index = argv.index("--")
     parser = argparse.ArgumentParser(prog="spawn.py", description="starts the ranks of this node")
     parser.add_argument("--tasks", type=float, metavar="SECONDS", help="the engine starts the others")

@@ -59,8 +59,8 @@ class Process:
         return number(self.keys.get(key, ""))
 
     def place(self, here: dict[str, str]) -> str:
-        """Return where the process is: here, beside (in another PID namespace of this kernel), away, or unknown (not in
-        the file).
+        """Return where the process is: here, beside (another PID namespace of this kernel), away or unknown (not in the
+        file).
 
         here: machine.identity()
         """
@@ -85,8 +85,7 @@ class Process:
         return self.pid is not None and self.start_ticks is not None and is_running(self.pid, self.start_ticks)
 
     def status(self, here: dict[str, str], get_silent_s: Callable[[], float | None]) -> str:
-        """Return up (running here), elsewhere (probably running), ended, dead (for certain), or silent (dead or without
-        storage).
+        """Return up (runs here), elsewhere (probably runs), ended, dead (certain), or silent (dead or without storage).
 
         get_silent_s: returns the seconds since the process touched the file; None = unknown. Called only if needed
         """
