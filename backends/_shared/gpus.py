@@ -101,8 +101,7 @@ def max_gpus_in(cloud: str, gpu_type: str) -> int | None:
 
 def offered_gpu_counts(cloud: str, gpu_type: str) -> tuple[int, ...] | None:
     """Return the numbers of GPUs per machine in a cloud, ascending; () if it has none; None if any number is possible
-
-    or the type is unknown. For clouds not in SOLD these are powers of 2 up to the maximum of any cloud.
+    or the type is unknown. For clouds not in SOLD, these are powers of 2 up to the maximum in any cloud.
     """
     name = _known(gpu_type)
     if not name or cloud in _ANY_NUMBER:

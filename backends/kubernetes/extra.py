@@ -136,7 +136,7 @@ def protected_fields(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path,
         "queue.exclude": plan.queue.exclude,
         "gpu_type": len(gpu_types.values(plan, options)) > 1,
     }
-    if says := [key for key, value in chosen.items() if value]:  # an extra would replace this unnamed list
+    if says := [key for key, value in chosen.items() if value]:  # `extra` would replace this list, which has no names
         required = "requiredDuringSchedulingIgnoredDuringExecution"
         own({required: " and ".join(says)}, POD, "spec", "affinity", "nodeAffinity")
     if plan.network.profile == "tcpx":

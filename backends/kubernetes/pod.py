@@ -75,7 +75,7 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "image": of.plan.container.image,
         "imagePullPolicy": Given(of.options.image_pull_policy),
         "workingDir": Given(of.plan.container.workdir),
-        # An argument list, so that it is PID 1 and becomes the supervisor, which receives SIGTERM from the kubelet.
+        # An argument list, so that PID 1 becomes the supervisor, which receives SIGTERM from the kubelet.
         "command": START,
         "env": environment(plan, options),
         "resources": {"requests": Given(requests), "limits": Given(limits)},

@@ -23,7 +23,7 @@ from .options import Alternative, SkypilotOptions, cloud_of
 
 GIB = 1024**3
 FABRICS = ("infiniband", "roce", "efa", "tcpx", "slingshot")
-AGAIN = [69, 75]  # lost peer, preempted. SkyPilot recovers if any node exits so; join.py makes the nodes agree (D13)
+AGAIN = [69, 75]  # lost peer, preempted. SkyPilot recovers if any node exits with one; join.py makes nodes agree (D13)
 
 
 def document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
@@ -158,9 +158,7 @@ def autostop(v: Any) -> dict[str, Any] | None:
 
 
 def job_recovery(v: Any) -> dict[str, Any] | None:
-    """Return a managed job's job_recovery section. recover_on_exit_codes has no limit, so jobctl join counts the
-    attempts.
-    """
+    """Return a managed job's job_recovery section. recover_on_exit_codes has no limit: jobctl join counts attempts."""
     if not v.options.managed:
         return None
     chosen = {"strategy": v.options.strategy} if v.options.strategy else {}

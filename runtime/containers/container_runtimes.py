@@ -82,9 +82,7 @@ def devices_of_node(gpus: int) -> Devices:
 
 
 def reason(output: str) -> str:
-    """Return the output line in which a runtime reports what is wrong: the first error, or else the first non-empty
-    line.
-    """
+    """Return the line in which a runtime reports what is wrong: the first error, else the first non-empty line."""
     lines = [line for line in output.splitlines() if line]
     errors = [line for line in lines if "rror" in line or "FATAL" in line]
     return (errors or lines or [""])[0]

@@ -142,7 +142,7 @@ class Pdsh(Client):
     ) -> int:
         if not hosts:
             return 0
-        options = ["-S", "-R", "ssh", "-f", str(self.fanout), "-w", "-"]  # -S: otherwise a failure on a host is lost
+        options = ["-S", "-R", "ssh", "-f", str(self.fanout), "-w", "-"]  # -S: otherwise, a host's failure is lost
         environ = {"PDSH_SSH_ARGS_APPEND": " ".join(self.ssh_command[1:])}
         command = Command(["pdsh", *options, _with_host(words, HOST)], environ)
         return self._processes.run(command, say or to_stdout, lambda file: _write_names(file, hosts), timeout_s)

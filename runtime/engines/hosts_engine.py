@@ -184,7 +184,7 @@ class HostsEngine(CheckingEngine):
 
         def stop(number: int, frame: FrameType | None) -> None:
             interrupts.append(number)
-            threading.Thread(target=self._end, args=(run, "TERM")).start()  # what the run prints then is wanted
+            threading.Thread(target=self._end, args=(run, "TERM")).start()  # the run's last output is wanted
 
         previous = signal.signal(signal.SIGINT, stop)
         try:
@@ -231,7 +231,7 @@ class HostsEngine(CheckingEngine):
 
     @contextlib.contextmanager
     def _trial(self, place: Place) -> Iterator[NewRun]:
-        """Yield a temporary run that the hosts can access. On hosts that share nothing, it is removed even if
+        """Yield a temporary run that the hosts can access. If they share nothing, it is removed from them even if
         preserved.
         """
         with temporary_run(place, self, place.job.runs) as new, self.prepared(new) as copies:

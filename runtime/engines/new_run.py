@@ -90,7 +90,10 @@ class NewRun:
             remove_folder(created)
 
     def describe(self, init_from: str) -> None:
-        """Turn the folder into a run, as the last step. init_from: path of the run whose checkpoint it starts from."""
+        """Turn the folder into a run: the last step.
+
+        init_from: path of the run whose checkpoint it starts from, or ""
+        """
         for name in ("state", "logs", "control"):
             _create_folder(self.run.path / name)
         job = self.place.job.name
@@ -125,14 +128,14 @@ class NewRun:
         self._unfinished = self.run.path
 
     def copy_artifact(self) -> None:
-        """Copy this artifact, read-only, as the attempt's artifact. If the previous attempt's copy is identical, link
-        that one.
+        """Copy this artifact, read-only, as the attempt's artifact. Link the previous attempt's copy if it is
+        identical.
         """
         _create_folder(self.artifact.parent)
         if link_unchanged(self.run.path, self.attempt, self.place.artifact):
             self._unfinished = self._unfinished or self.artifact
             return
-        part = self.artifact.parent / f".{self.attempt}.{os.getpid()}"  # after a kill, no half one has the final name
+        part = self.artifact.parent / f".{self.attempt}.{os.getpid()}"  # no partial copy gets the final name
         _try(f"create the folder {part}", part.mkdir)
         self._unfinished = self._unfinished or part
         _try(f"copy the artifact to {part}", lambda: _copy_read_only(self.place.artifact, part))

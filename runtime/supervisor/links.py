@@ -253,7 +253,7 @@ class Hub(Links):
 
     def run(self) -> None:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one connection a node; the ranks were started before
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one connection per node; the ranks already run
         super().run()
         self._listener.close()
 

@@ -77,8 +77,7 @@ def main(argv: list[str]) -> int:
 class Supervisor:
     """One node in one attempt, from a start of its ranks to their end.
 
-    starter: pid and start ticks of the process that started the container, [] if there is none; began: monotonic
-    seconds
+    starter: pid and start ticks of the process that started the container, [] if none; began: monotonic seconds
     """
 
     def __init__(
@@ -244,7 +243,7 @@ class Supervisor:
         if not self._is_stopping() and (trouble := self.peers.trouble()):
             self._ask_to_stop(signal.SIGTERM, trouble)
             if not self.run_folder.stop_mark.exists() and not self._some_rank_began():
-                self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # it waits for that node; nothing is to be saved
+                self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # it waits for that node; there is nothing to save
 
     def _look_at_starter(self) -> None:
         """Stop if the process that started the container is gone: a container outlives a killed `docker run`."""

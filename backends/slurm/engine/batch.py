@@ -40,7 +40,7 @@ CHECK_S = 60  # timeout of the step that checks whether all nodes can access the
 _FOREIGN_PREFIXES = ("SLURM_CPU_BIND", "SLURM_MEM_BIND", "SLURM_GPU_BIND")
 _FOREIGN = (
     "SLURM_TRES_BIND", "SLURM_DISTRIBUTION", "SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_GPU", "SLURM_CPUS_PER_GPU",
-    "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",  # each version of srun reads another of the two
+    "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",  # which one srun reads depends on its version
     "JOBC_RUN_ID", "JOBC_JOB_ID", "JOBC_NODE_RANK", "JOBC_NODE_LIST", "JOBC_HEAD_ADDR", "JOBC_HEAD_PORT",
     "JOBC_INIT_FROM", "LOCAL_RANK",  # job_variables.py sets them in each task
 )  # fmt: skip
@@ -269,8 +269,8 @@ def blind_nodes(text: str) -> dict[int, str]:
 def worst_exit(run: Run, status: int, nodes: int) -> int:
     """Return the worst exit code that the nodes have recorded.
 
-    status: srun's exit status. It counts only if a node has recorded nothing, because a signal may have hit a node as
-    it exited
+    status: srun's exit status. It counts only if a node has recorded nothing, because a signal may have hit an exiting
+    node
     """
     code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
     return CRASHED if code == DONE and status and run.ended_nodes() < nodes else code
