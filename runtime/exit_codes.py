@@ -49,7 +49,7 @@ USUAL_STATUS = {
 
 
 def with_usual_cause(status: int) -> str:
-    """Describe how a rank ended, with the usual cause. status: exit status, or -N = killed by signal N."""
+    """Describe how a rank ended, with the usual cause. status: exit status, or -N if signal N killed it."""
     if status < 0:
         words, cause = f"killed by {_name(-status)}", USUAL_CAUSES.get(-status, "")
     elif 128 < status < 160:  # what a shell returns if a signal killed its command

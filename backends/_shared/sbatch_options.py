@@ -66,7 +66,7 @@ AFTER = ("after", "afterany", "afterburstbuffer", "aftercorr", "afternotok", "af
 
 
 def dependency_value(after: Sequence[str]) -> str:
-    """Return queue.after as a value for --dependency. A plain ID means that job must succeed. All must be satisfied."""
+    """Return queue.after as a value for --dependency. A plain ID is a job that must succeed. All must be satisfied."""
     ids = [entry for entry in after if ":" not in entry and entry != "singleton"]
     others = [entry for entry in after if entry not in ids]
     return ",".join([*([":".join(["afterok", *ids])] if ids else []), *others])
@@ -78,7 +78,7 @@ def is_known(option: str) -> bool:
 
 
 def options_with_prefix(option: str, known: Collection[str] = OPTIONS | PYXIS) -> list[str]:
-    """Return the options that start with an unknown name; getopt_long(3) accepts it as an abbreviation if unique."""
+    """Return the options that start with an unknown name, which getopt_long(3) accepts as an abbreviation if unique."""
     return sorted(name for name in known if name.startswith(option))
 
 

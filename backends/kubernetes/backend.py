@@ -1,4 +1,4 @@
-"""Kubernetes: one pod per node, in an Indexed Job, a JobSet or a TrainJob; each pod starts the ranks of its node.
+"""Kubernetes: one pod per node, in an Indexed Job, a JobSet or a TrainJob; each pod starts its node's ranks.
 
 Emits  job.yaml, with a ConfigMap that holds launch.sh and everything else that the pods read
 Launch ./jobctl submit, or kubectl apply -f job.yaml

@@ -33,7 +33,7 @@ def own_name(v: Any) -> str:
 
 
 def pod_host(name: str, flavor: str, index: int) -> str:
-    """Return the host name of a pod; its domain is the Service or JobSet called `name`."""
+    """Return a pod's host name; its domain is the Service or JobSet called `name`."""
     return f"{name}-{index}" if flavor == "job" else f"{name}-node-0-{index}"
 
 

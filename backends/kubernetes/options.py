@@ -16,7 +16,7 @@ class KubernetesOptions:
     context, namespace: kubectl's names for the target. records: folder on the submitting machine for the run records.
     start_timeout, deadline: seconds; the deadline covers all attempts together, or each attempt with flavor jobset.
     preflight: whether each pod runs checks first. gpu_labels: gpu_type -> values of gpu_label.
-    requests, limits: resources of a pod by their Kubernetes names, in addition to `cpus`, `mem` and `gpus`.
+    requests, limits: a pod's resources by their Kubernetes names, in addition to `cpus`, `mem` and `gpus`.
     extra: trees merged last into the documents of job.yaml (extra.py).
     """
 

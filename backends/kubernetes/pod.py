@@ -1,4 +1,4 @@
-"""The pod of one node, as data: the same in a Job, a JobSet and a TrainJob.
+"""One node's pod, as data: the same in a Job, a JobSet and a TrainJob.
 
 Each leaf is a function of the views `plan` and `options`, so that the origin of every emitted YAML line is recorded.
 Source: Kubernetes API reference, Pod v1 core, 1.32 to 1.37; observed behaviour on v1.36.2.
@@ -20,7 +20,7 @@ from .reserved_paths import OWN
 CONTAINER = "node"
 FILES, ARTIFACT = f"{OWN}/files", f"{OWN}/artifact"  # the ConfigMap; the artifact unpacked from it
 START = ["python3", "-I", "-S", f"{FILES}/start.py"]  # which becomes `jobctl join`, engine/join.py
-CODE = f"{OWN}/code"  # the ConfigMap with the packed code, with code=snapshot
+CODE = f"{OWN}/code"  # the ConfigMap with the packed code, if code=snapshot
 RUNS = f"{OWN}/runs"  # the runs, if storage.run=node and no volume holds them
 JOB_LABEL = "jobc/job"
 
@@ -118,7 +118,7 @@ def head_address(v: Any) -> str:
 
 
 def run_root(plan: Any) -> str:
-    """Return the folder of all runs, as a path in the pod."""
+    """Return the folder that holds all runs, as a path in the pod."""
     if keeps_own_runs(plan):
         return RUNS
     root: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
@@ -126,7 +126,7 @@ def run_root(plan: Any) -> str:
 
 
 def keeps_own_runs(plan: Any) -> bool:
-    """Return whether each pod has its own volume for the runs, deleted with it."""
+    """Return whether each pod has its own volume for the runs, which is deleted with the pod."""
     return bool(plan.run.storage == "node")
 
 

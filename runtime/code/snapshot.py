@@ -103,7 +103,7 @@ class _Copy:
         os.umask(self.umask)
 
     def fill(self, paths: list[bytes]) -> None:
-        """Copy the files over those of an earlier attempt. Raises Failure."""
+        """Copy the files over an earlier attempt's files. Raises Failure."""
         try:
             if self.folder.is_dir():
                 self._open_earlier()

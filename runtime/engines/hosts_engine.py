@@ -80,7 +80,7 @@ class HostsEngine(CheckingEngine):
         return hosts
 
     def sees_code(self, folder: Path, new: NewRun) -> bool:
-        """Return whether the nodes can access the folder: it is on this machine, or on the run's file system."""
+        """Return whether the nodes can access the folder: they are here, or it is on the run's file system."""
         return isinstance(self.client, Here) or (not self.has_copies and super().sees_code(folder, new))
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:

@@ -90,7 +90,7 @@ class Table:
             answer.lines.append(text)
 
     def add_check(self, node: int, level: str, check: str, text: str, hint: str = "", number: str = "") -> None:
-        """Add a result to its row. Good results with a number share one row, which has the lowest number."""
+        """Add a result to its row. Good results with a number share one row, with the lowest number."""
         least = _number(number) if level == "ok" else None
         key = (level, check) if least is not None else (level, check, text)
         row = self.rows.setdefault(key, Row(level, check, text, hint))

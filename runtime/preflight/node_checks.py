@@ -3,7 +3,7 @@
 Usage  jobctl node_checks --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
        in the job's environment and its code folder; JOBC_NODES, JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_RUN_DIR
 Out    lines of tab-separated fields; the last line is `end`:
-         ok    ID TEXT "" NUMBER   NUMBER is optional: the table has the node with the lowest number
+         ok    ID TEXT "" NUMBER   NUMBER is optional: the table prints the lowest one, with its node
          FAIL  ID TEXT HINT
          same  ID VALUE HINT       VALUE must be the same on all nodes
          name  NAME                the node's name, if the engine has one

@@ -64,7 +64,7 @@ def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
     agent = shlex.join([sys.executable, "-I", "-S", str(Path(__file__).absolute().parents[2]), "mpi", "--agent"])
     os.environ["JOBC_MPI_AGENT"] = f'exec {agent} "$0" "$@"'
     os.environ[AGENT] = 'bash -c eval${IFS}"$JOBC_MPI_AGENT"'
-    run.mpi_daemon.unlink(missing_ok=True)  # left by an earlier start in the same place
+    run.mpi_daemon.unlink(missing_ok=True)  # left from before a restart in place
     signal.pthread_sigmask(signal.SIG_BLOCK, NOT_FOR_MPIRUN)
     try:
         child = processes.start(mpirun)

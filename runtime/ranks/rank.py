@@ -73,7 +73,7 @@ class Rank:
 
     def __init__(self, run: RunFolder, rank: int, command: list[str]) -> None:
         self.run_folder, self.rank, self.command = run, rank, command
-        run.rank_exit(rank).unlink(missing_ok=True)  # left by an earlier start in the same place
+        run.rank_exit(rank).unlink(missing_ok=True)  # left from before a restart in place
         reserve_small(run.rank_exit(rank))
         self.log = run.open_log(run.rank_log(rank), f"rank {rank}")
         self.lossy_log = LossyLog(self.log)

@@ -59,7 +59,7 @@ class BucketRun:
         self.bucket.put(self.key(name), content)
 
     def ages(self, prefix: str) -> dict[str, float]:
-        """Return each object's age in seconds under `prefix`, by name."""
+        """Return the age in seconds of each object under `prefix`, by name."""
         start = len(self.folder) + 1
         return {listed.key[start:]: listed.age_s for listed in self.bucket.list(self.key(prefix))}
 

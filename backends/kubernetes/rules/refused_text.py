@@ -89,7 +89,7 @@ def _labels(plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _selected(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """Check values and selectors of node labels."""
+    """Check node label values and selectors."""
     of_label = f"it must be a value of the node label {gpu_types.label(options)}"
     for name, values in options.gpu_labels.items():
         hint = f"backend.gpu_labels.{name}=[{','.join(map(_as_value, values))}]"

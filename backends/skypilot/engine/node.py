@@ -149,11 +149,11 @@ class SkypilotNode:
     # ---- the other nodes
 
     def depot_words(self, verb: str) -> list[str]:
-        """Return the command that runs a verb of depot.py for the run."""
+        """Return the command that runs a depot.py verb for the run."""
         return depot_words(self.run, verb)
 
     def lacking_nodes(self, attempt: int) -> int:
-        """Return how many nodes have recorded no exit code in the attempt and may still do so."""
+        """Return how many nodes have not recorded an exit code in the attempt but may still do so."""
         if not self.is_in_bucket:
             return RunAtAttempt(self.run, attempt).lacking_nodes(self.settings.nodes)
         os.makedirs(self.run / f"exit/{attempt}", exist_ok=True)  # to which depot.py downloads them

@@ -1,6 +1,6 @@
 """Read the SkyPilot job from a run's record, RUN/state/job_ATTEMPT: kind (managed or empty), cluster, id.
 
-The keys of a record are untrusted: a cluster is a plain word, an id a number. Packed into jobctl.
+A record's keys are untrusted: a cluster must be a plain word, and an ID a number. Packed into jobctl.
 """
 
 from __future__ import annotations

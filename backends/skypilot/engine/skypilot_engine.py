@@ -123,7 +123,7 @@ class SkypilotEngine(StartingSkypilot):
         return super().remove_stored(run)
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
-        """Yield a line with rank 0's last metrics while it is running."""
+        """Yield a line with rank 0's last metrics while the job is running."""
         record = self.seen(run).record
         if record is not None and self._words.get(record.path) == "RUNNING" and not self.job.settings.get("managed"):
             words = ["tail", "-c", "4096", f"{self.storage_of(run)}/metrics/rank_00.jsonl"]
