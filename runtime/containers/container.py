@@ -78,7 +78,7 @@ def _add_secrets(settings: NodeSettings, environ: dict[str, str], payload: str) 
 
 
 def _leave_terminal() -> None:
-    """Read from /dev/null, print through `cat`: with a terminal, apptainer exec loses signals that only it receives."""
+    """Use /dev/null as stdin and print through `cat`: on a terminal, apptainer exec loses signals sent only to it."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.stdout.flush()
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # so that Ctrl-C does not end `cat` before its last line

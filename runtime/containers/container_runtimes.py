@@ -128,7 +128,7 @@ def docker_options(container: Container, user: User) -> list[str]:
 
 
 def docker_start(container: Container) -> list[str]:
-    """Return the end of the command; the arguments of bash follow."""
+    """Return the end of the command; bash's arguments follow."""
     return ["--entrypoint=bash", container.image]
 
 
@@ -147,7 +147,7 @@ def apptainer_options(container: Container, program: str) -> list[str]:
 
 
 def apptainer_start(container: Container) -> list[str]:
-    """Return the end of the command; the arguments of bash follow."""
+    """Return the end of the command; bash's arguments follow."""
     return [container.image, "bash"]
 
 

@@ -1,4 +1,4 @@
-"""Decide whether all nodes of a run have certainly ended, so that its folder can be removed. In doubt, they have not.
+"""Decide whether all of a run's nodes have certainly ended, so that its folder can be removed; if in doubt, say no.
 
 In   the nodes' state files (untrusted), and the state that the engine reports
 Out  the reason why the run may still be running, in words

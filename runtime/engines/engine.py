@@ -92,7 +92,7 @@ class Engine:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.is_here = not os.path.isfile(f"{job.artifact}/hosts.txt")  # the only node is this machine
-        self.live_every_s = 1  # pause between checks whether a run is live
+        self.live_every_s = 1  # pause between checks of whether a run is live
         self.sees_ranks = True  # ranks write their state files to the run folder here
 
     def engine_of(self, run: Run) -> Engine:
@@ -201,7 +201,7 @@ class Engine:
 
     # ---- stopping a run (verbs/stop.py)
 
-    stop_every_s = 0.2  # pause between checks whether a stopped run has ended
+    stop_every_s = 0.2  # pause between checks of whether a stopped run has ended
     has_machines = False  # whether machines still cost money after the run, so that stop has the option --down
     no_end_hint = "jobctl status shows where its nodes are; ps -o pid,stat,wchan:30,args there"
 

@@ -269,7 +269,7 @@ def _kill_after(process: subprocess.Popen[bytes], timeout_s: float | None) -> Ca
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a pipe; long lines in pieces."""
+    """Yield a pipe's lines; long lines in pieces."""
     return iter(lambda: file.readline(PIECE), b"")
 
 

@@ -40,7 +40,7 @@ from .table import Table
 if TYPE_CHECKING:
     from .jobs import Place
 
-LOOK_S = 0.3  # pause between checks whether node 0 has reported its rendezvous
+LOOK_S = 0.3  # pause between checks of whether node 0 has reported its rendezvous
 
 
 class HostsEngine(CheckingEngine):
@@ -231,9 +231,7 @@ class HostsEngine(CheckingEngine):
 
     @contextlib.contextmanager
     def _trial(self, place: Place) -> Iterator[NewRun]:
-        """Yield a temporary run that the hosts can access. If they share nothing, it is removed from them even if
-        preserved.
-        """
+        """Yield a temporary run for the hosts. It is removed from hosts that share nothing, even if preserved."""
         with temporary_run(place, self, place.job.runs) as new, self.prepared(new) as copies:
             self.send(new, copies)
             yield new

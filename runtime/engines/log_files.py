@@ -179,7 +179,7 @@ class Logs:
 
 
 def shown(line: bytes) -> bytes:
-    """Return a line as a terminal displays it: the text after the last carriage return, as of a progress bar."""
+    """Return a line as a terminal displays it: only the text after the last carriage return (progress bars)."""
     text = line.rstrip(b"\r\n")
     return text.rpartition(b"\r")[2] + (b"\n" if line.endswith(b"\n") else b"")
 
@@ -196,7 +196,7 @@ def first_failure(run: Run) -> tuple[str, str, str] | None:
 
 
 def print_first_failure(run: Run, failure: tuple[str, str, str]) -> None:
-    """Print which node failed first, and its log from the first traceback to the end."""
+    """Print which node failed first, and the end of its log, starting at the first traceback."""
     node, reason, name = failure
     out = sys.stdout.buffer
     lines = _failure_lines(run.path / "logs" / name, f"=== jobc: attempt {run.attempt}, ".encode())

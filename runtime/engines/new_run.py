@@ -128,9 +128,7 @@ class NewRun:
         self._unfinished = self.run.path
 
     def copy_artifact(self) -> None:
-        """Copy this artifact, read-only, as the attempt's artifact. Link the previous attempt's copy if it is
-        identical.
-        """
+        """Copy this artifact, read-only, for the attempt; or link the previous attempt's copy if it is identical."""
         _create_folder(self.artifact.parent)
         if link_unchanged(self.run.path, self.attempt, self.place.artifact):
             self._unfinished = self._unfinished or self.artifact

@@ -17,7 +17,7 @@ FIRST_TICKS = 3  # by then, an earlier failure on a slower node has been recorde
 
 
 def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool = False) -> int:
-    """Print the requested logs, return an exit code. is_patient: whether to wait for an engine that does not answer"""
+    """Print the requested logs and return an exit code. is_patient: whether to wait if the engine does not answer"""
     code = engine.print_logs(run, request)
     if code is not None:
         return code

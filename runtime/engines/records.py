@@ -23,7 +23,7 @@ from .engine import Engine, Job, State, ended
 
 # for bash on a node: the run folder is its argument, which may not exist yet
 MARK_ON_NODE = 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"'
-WAIT_S = 2  # interval between checks whether an awaited job has ended
+WAIT_S = 2  # interval between checks of whether an awaited job has ended
 LIVE, ENDED, GONE = "live", "ended", "gone"  # a job's state in its engine; GONE: the engine has forgotten the job
 
 

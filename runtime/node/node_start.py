@@ -21,7 +21,7 @@ from ..system.streams import ended_with_us
 from ..system.values import number, read_keys
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # an ignored signal survives exec
-LOOK_S = 0.1  # pause between checks whether the node is up
+LOOK_S = 0.1  # pause between checks of whether the node is up
 LOG_LINES = 20  # printed if a background start fails
 
 

@@ -6,8 +6,8 @@ daemon. So one MPI world spans the job without ssh between the nodes, and each d
 launch.sh's environment: no secret or activated environment is on a command line.
 
 Usage  jobctl mpi --head SECONDS -- mpirun…   on node 0: run mpirun; SECONDS: timeout for all daemons to start
-       jobctl mpi --agent HOST WORDS…         called by mpirun: write the command for the daemon on HOST (NAME-N) jobctl
-       mpi --node SECONDS              on every other node: become the daemon
+       jobctl mpi --agent HOST WORDS…         called by mpirun: write the command for the daemon on HOST (NAME-N)
+       jobctl mpi --node SECONDS              on every other node: become the daemon
        jobctl mpi --rank -- COMMAND…          started by mpirun and the daemons: become COMMAND, a rank
 In     the JOBC_ variables from node.py; OMPI_COMM_WORLD_RANK and _LOCAL_RANK in a rank
 Out    torchrun's variables in a rank; exit 71 if node 0 or another node does not start in time

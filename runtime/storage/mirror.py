@@ -53,8 +53,8 @@ class Mirror:
     def restore(self, source: BucketRun, into: Path, everything: bool) -> str | None:
         """Download `source`'s newest intact checkpoint to `into`; return its name, or None if there is none.
 
-        everything: True on node 0, which reads checkpoints for all ranks; False = only the user's other files in it For
-        older checkpoints, only the manifests are downloaded, so that the trainer knows the best one and can delete.
+        everything: True on node 0, which reads checkpoints for all ranks; False = only the user's other files in it
+        For older checkpoints, only the manifests are downloaded, so that the trainer knows the best one and can delete.
         """
         start = len(source.folder) + 1
         listed = {item.key[start:]: item for item in source.bucket.list(source.key("checkpoints/"))}

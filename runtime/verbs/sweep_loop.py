@@ -27,7 +27,7 @@ from ..system.values import read_text
 from .stop import stop_points
 
 MOST_STARTING = 8  # jobctl submit processes at a time
-LOOK_S = 0.2  # pause between checks whether a point has ended
+LOOK_S = 0.2  # pause between checks of whether a point has ended
 
 
 class Loop:

@@ -34,7 +34,7 @@ from .node import SkypilotNode
 from .run_at_attempt import RunAtAttempt
 
 KILLED = 143  # exit code if SIGTERM arrives before the ranks run. Not 75, which would recover a managed job
-LOOK_S = 0.5  # pause between checks whether the other nodes have ended
+LOOK_S = 0.5  # pause between checks of whether the other nodes have ended
 MARGIN_S = 20  # time, beyond the grace period, for the other nodes to record their exit codes
 SETTLE_S = 3  # time for SkyPilot's processes on the other nodes to end as well
 LAST_FILES_S = 5  # time for the other nodes to write their last files to the bucket

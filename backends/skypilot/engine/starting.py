@@ -33,7 +33,7 @@ _JOIN = 'cd && cd -- "$1" && exec python3 -I -S "artifact/$2/jobctl" join'
 _SAVE_SECRET = f'{_JOIN} secret "$PWD" "$3"'
 _FORGET_SECRETS = f'{_JOIN} forget "$PWD"'
 _SHELL = 'cd && cd -- "$1" && export JOBC_RUN_DIR=$PWD && exec bash "artifact/$2/launch.sh" "$3" shell "${@:4}"'
-TRIAL_S = 1  # pause between queries whether a check has ended
+TRIAL_S = 1  # pause between queries about whether a check has ended
 
 
 class StartingSkypilot(SkypilotClient, CheckingEngine):

@@ -19,7 +19,7 @@ from ....runtime.verbs.status import print_points
 from .job_records import note_job
 from .submission import Queue, dependency_option
 
-LOOK_S = 2  # pause between checks whether all points have ended
+LOOK_S = 2  # pause between checks of whether all points have ended
 
 
 def start_array(sweep: NewSweep, queue: Queue, options: argparse.Namespace) -> int:
