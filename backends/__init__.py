@@ -1,1 +1,1 @@
-"""Backends: one folder each, found by listing this folder. They are not registered anywhere."""
+"""One folder per backend. Backends are discovered by listing this folder, so nothing is registered."""

@@ -1,4 +1,4 @@
-"""Programs and verbs of jobctl: start of a node, supervisor, rank launcher, rank wrapper, checks, submit, status, ….
+"""jobctl's programs and verbs: node start, supervisor, rank launcher, rank wrapper, checks, submit, status, and so on.
 
 Standard library only. __main__.py starts them.
 """

@@ -1,8 +1,8 @@
 """`jobctl VERB …` or `jobctl PROGRAM …`: run a verb, or a program for nodes, from the zip file in every artifact.
 
-Verbs run with `python -I -S`: neither site-packages nor PYTHONPATH nor the working directory changes what they do.
+Verbs run with `python -I -S`: neither site-packages nor PYTHONPATH nor the working directory affects them.
 """
-# No annotations from __future__: this file must compile with any Python 3, to say that it is too old.
+# No annotations from __future__: this file must compile with any Python 3, to report that the version is too old.
 
 import os
 import sys
@@ -10,13 +10,13 @@ from importlib import import_module
 
 OLDEST = (3, 8)
 PACKAGE = __package__ or "jobc_runtime"  # in jobctl
-PROGRAMS = {  # modules, by the folder that they are in
+PROGRAMS = {  # modules, by folder
     "container": "containers", "depot": "storage", "launch": "supervisor", "mpi": "ranks", "node": "node",
     "node_checks": "preflight", "node_failure": "node", "rank": "ranks", "reach": "network", "spawn": "ranks",
     "steps": "ranks", "supervise": "supervisor", "table": "engines", "task": "node",
 }  # fmt: skip
-ENGINE_PROGRAMS = ("batch", "join")  # modules of the backend's engine
-VERBS = (  # modules of verbs/
+ENGINE_PROGRAMS = ("batch", "join")  # modules in the backend's engine
+VERBS = (  # modules in verbs/
     "submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean", "prefetch", "source",
 )  # fmt: skip
 OTHERS = ("ls",)  # in verbs/, for jobc

@@ -1,4 +1,4 @@
-"""Exit codes of a job, the same for every launcher and backend, and which one wins when ranks differ."""
+"""A job's exit codes, the same for every launcher and backend, and which one wins when ranks differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DATA_BROKEN = 65
 PEER_LOST = 69
 RENDEZVOUS_FAILED = 71
 PREEMPTED = 75
-INTERRUPTED = 130  # what a foreground launch returns after Ctrl-C; never the code of a rank
+INTERRUPTED = 130  # what a foreground launch returns after Ctrl-C; never a rank's code
 
 # Strongest first: a broken configuration must not be retried because some other rank only lost its peer.
 PRIORITY = (DATA_BROKEN, RENDEZVOUS_FAILED, CRASHED, PEER_LOST, PREEMPTED, DONE)
@@ -29,7 +29,7 @@ MEANING = {
 # jobc and torchrun kill a rank's wrapper, so if the wrapper is alive, something else killed the rank.
 KILLED = "killed by SIGKILL, not sent by jobc: probably out of memory (check dmesg)"
 
-# Usual causes of a signal to a rank that was not asked to stop, and what to do about them.
+# Usual causes of a signal to a rank that was not asked to stop, and what to do about each.
 USUAL_CAUSES: dict[int, str] = {
     signal.SIGABRT: "usually a failed check in C++ or CUDA, or NCCL's timeout; the end of the log shows which",
     signal.SIGSEGV: "usually a native extension built for another torch, CUDA or Python",
@@ -49,10 +49,10 @@ USUAL_STATUS = {
 
 
 def with_usual_cause(status: int) -> str:
-    """Describe how a rank ended, with the usual cause. status: exit status, or -N = killed by signal N."""
+    """Describe how a rank ended, with the usual cause. status: exit status, or -N if signal N killed it."""
     if status < 0:
         words, cause = f"killed by {_name(-status)}", USUAL_CAUSES.get(-status, "")
-    elif 128 < status < 160:  # a shell returns this if a signal killed its command
+    elif 128 < status < 160:  # what a shell returns if a signal killed its command
         words, cause = f"exit status {status} ({_name(status - 128)})", USUAL_CAUSES.get(status - 128, "")
     else:
         words, cause = f"exit status {status}", USUAL_STATUS.get(status, "")
@@ -67,5 +67,5 @@ def _name(number: int) -> str:
 
 
 def worst(codes: Iterable[int]) -> int:
-    """Return the exit code of a node from the codes of its ranks, which must all be in PRIORITY."""
+    """Return a node's exit code from its ranks' codes, which must all be in PRIORITY."""
     return min(codes, key=PRIORITY.index)

@@ -1,6 +1,6 @@
-"""Containers that launch.sh itself enters, on backends whose nodes already exist: docker, apptainer.
+"""Containers that launch.sh itself enters (docker, apptainer), for backends whose nodes already exist.
 
-launch.sh and runtime/containers/ do all the work, so a backend only states which runtimes its nodes may have.
+launch.sh and runtime/containers/ do all the work, so a backend only declares which runtimes its nodes may have.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def honours(*runtimes: str) -> Mapping[str, tuple[str, ...]]:
 
 
 def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """Yield JC4410 for mounts that are not folders or files of the node."""
+    """Yield JC4410 for mounts whose source is not a folder or file on the node."""
     for i, mount in enumerate(plan.mounts):
         if mount.kind != "host":
             title, because = (

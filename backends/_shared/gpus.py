@@ -1,8 +1,8 @@
-"""GPUs per machine by type: the maximum, and the numbers that clouds offer.
+"""Number of GPUs per machine, by type: the maximum, and the counts that clouds offer.
 
-In   a type (`H100`) or a product name of drivers and labels (`NVIDIA-H100-80GB-HBM3`); a cloud under its SkyPilot name
-Out  the maximum in a machine of a cloud and of a site, None for an unknown type; and the numbers that machines of a
-     cloud have, () if it does not offer the type, None if any number is possible or nothing is known
+In   a type (`H100`), or a product name from a driver or label (`NVIDIA-H100-80GB-HBM3`); a cloud's name in SkyPilot
+Out  the maximum per machine, in a cloud or at a site; None for an unknown type. Also the counts that a cloud's machines
+     have: () if the cloud does not offer the type, None if any count is possible or nothing is known
 Sources, names: catalogs/v8/common/accelerators.csv of github.com/skypilot-org/skypilot-catalog, commit d4d53f0.
      aws: catalogs/v8/aws/vms.csv there (e385a0d: p3 to p6-b200; 00148f2: g4dn, g6e, g6f, gr6, g7e). Only from
      "Accelerated computing" of Amazon EC2 instance types: B300, GB200, A10G, T4g, Trainium, Inferentia, L4 and
@@ -11,8 +11,8 @@ Sources, names: catalogs/v8/common/accelerators.csv of github.com/skypilot-org/s
      AZURE_MISSING_GPU_COUNT of fetch_azure.py in SkyPilot 0089fca. Omitted: Standard_ND48s_H100_v5 with 6, which has
      no price there.
      gcp: _ACC_INSTANCE_TYPE_DICTS and _NUM_ACC_TO_MAX_CPU_AND_MEMORY in gcp_catalog.py of SkyPilot 0.14.1.
-     sites: 20 T4 in a Supermicro SYS-6049GP-TRT, 18 cards of one slot or 10 of two in a SYS-322GB-NR; 32 GPUs in a node
-     that is composed over PCIe (arXiv:2404.06467); 4 GH200 in a node of Alps (docs.cscs.ch/alps/hardware).
+     sites: 20 T4 in a Supermicro SYS-6049GP-TRT; 18 single-slot or 10 dual-slot cards in a SYS-322GB-NR; 32 GPUs in a
+     node composed over PCIe (arXiv:2404.06467); 4 GH200 in a node of Alps (docs.cscs.ch/alps/hardware).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Mapping
 
 from ...runtime.system.gpu_names import is_of_type
 
-# GPU -> the maximum number in one cloud machine.
+# GPU -> maximum number in one cloud machine.
 GPUS: Mapping[str, int] = {
     **dict.fromkeys(("A10", "A10G", "A16", "A30", "A40", "A4000", "A5000", "A6000", "A800", "A100-80GB"), 8),
     **dict.fromkeys(("A100-80GB-SXM", "H100", "H100-SXM", "H100-NVL", "H100-NVLINK", "H100-MEGA", "H100-80GB"), 8),
@@ -37,7 +37,7 @@ GPUS: Mapping[str, int] = {
 }  # fmt: skip
 _1_TO_4 = (1, 2, 4)
 _1_TO_8 = (1, 2, 4, 8)
-# Cloud -> GPU -> the numbers that its machines have. A listed cloud has no other types.
+# Cloud -> GPU -> counts that its machines have. A listed cloud has no other types.
 SOLD: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "aws": {
         **dict.fromkeys(("A100", "A100-80GB", "H200", "B200", "B300", "V100-32GB"), (8,)), "H100": (1, 8),
@@ -68,8 +68,8 @@ _ANY_NUMBER = (
     "vsphere",
 )
 USUAL_GPUS = 8  # the maximum on nearly all nodes
-MOST_GPUS = 32  # the maximum of any type, in one node composed of cards
-# Types that come on boards of a fixed size and not as cards, so machines have the same number everywhere.
+MOST_GPUS = 32  # the maximum for any type, in one node composed of cards
+# Types sold on boards of a fixed size, not as cards, so every machine has the same number.
 _BOARDS: Mapping[str, int] = {
     **dict.fromkeys(("B200", "B300", "MI300X", "MI325X", "MI350X"), 8),
     **dict.fromkeys(("GB200", "GB300", "GH200"), 4),
@@ -78,7 +78,7 @@ _BOARDS: Mapping[str, int] = {
 
 
 def spread_over_nodes(gpus: int, nodes: int, usual: int) -> str:
-    """Return overrides for the same number of GPUs with at most the usual number per node."""
+    """Return overrides that spread the same number of GPUs over nodes with at most the usual number each."""
     per_node = next((n for n in (8, 6, 5, 4, 2) if n <= usual and gpus * nodes % n == 0), usual)
     return f"nodes={-(-gpus * nodes // per_node)} gpus={per_node}"
 
@@ -95,14 +95,13 @@ def max_gpus_at_site(gpu_type: str) -> int | None:
 
 
 def max_gpus_in(cloud: str, gpu_type: str) -> int | None:
-    """Return the maximum per machine of a cloud, "" for any cloud. Clouds with any number count as sites."""
+    """Return the maximum per machine in a cloud, "" for any cloud. Clouds that allow any number count as sites."""
     return max_gpus_at_site(gpu_type) if cloud in _ANY_NUMBER else max_gpus_in_cloud(gpu_type)
 
 
 def offered_gpu_counts(cloud: str, gpu_type: str) -> tuple[int, ...] | None:
     """Return the numbers of GPUs per machine in a cloud, ascending; () if it has none; None if any number is possible
-
-    or the type is unknown. For clouds not in SOLD these are powers of 2 up to the maximum of any cloud.
+    or the type is unknown. For clouds not in SOLD, these are powers of 2 up to the maximum in any cloud.
     """
     name = _known(gpu_type)
     if not name or cloud in _ANY_NUMBER:

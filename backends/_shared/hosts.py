@@ -1,4 +1,4 @@
-"""Shared code of backends that run commands on a list of hosts: ssh, pdsh, accelerate.
+"""Code shared by the backends that run commands on a list of hosts: ssh, pdsh, accelerate.
 
 Emits  hosts.txt: one host per line, in rank order
 In     a run folder with the same path on the submit host and all nodes, shared or not
@@ -43,9 +43,9 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
 
 
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
-    """Check the requirements of backends with hosts (rules/), and the mounts.
+    """Check the host rules (rules/) and the mounts.
 
-    here: whether a single node without hosts is this machine
+    here: whether a single node without hosts means this machine
     """
     return run_all(
         lambda: findings(f"{__package__}.rules", name, plan, here),
@@ -59,7 +59,7 @@ def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:
 
 
 def own_addresses(nodes: int) -> tuple[str, ...]:
-    """Return loopback addresses of this machine, one per node, for hosts.txt.
+    """Return this machine's loopback addresses, one per node, for hosts.txt.
 
     nodes: at most 100,000 (the type NodeCount); all of 127.0.0.0/8 is loopback (RFC 1122)
     """
@@ -72,7 +72,7 @@ def client_settings(client: str | Leaf, ssh_command: Sequence[str | Leaf]) -> Ma
 
 
 def engine_settings(client: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what jobctl needs to start the nodes. client: client_settings(), or None if they are on this machine"""
+    """Return what jobctl needs to start the nodes. client: client_settings(); None if the nodes are on this machine"""
     return {
         **({} if client is None else {"hosts": client}),
         "saved_secrets": saved_secrets,

@@ -2,8 +2,8 @@
 
 In   backend.extra of kubernetes, or a pod_config of skypilot; kubernetes_fields.json, which tools/kubernetes_fields.py
      generates from the schemas of Kubernetes 1.37 and the models of JobSet and TrainJob
-Out  a Diagnostic for each unknown field, and each value of a wrong type or outside the field's enum; and the tree in
-     the API's form
+Out  a Diagnostic for each unknown field, and for each value that has the wrong type or is not in the field's enum; and
+     the tree in the API's form
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def check(extra: Mapping[str, Any]) -> Iterator[Diagnostic]:
 
 
 def check_pod(tree: Any, at: At) -> Iterator[Diagnostic]:
-    """Check the fields of a pod that another program passes on. at: path of its key"""
+    """Check the fields of a pod that another program passes to Kubernetes. at: path of its key"""
     yield from _check(tree, "PodTemplateSpec", at)
 
 
@@ -89,7 +89,7 @@ def _is_a(value: Any, kind: str) -> bool:
 
 
 def _items(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
-    """Check a list, or a mapping of its items by name."""
+    """Check a list, or a mapping of names to its items."""
     if isinstance(value, Mapping) and _is_named(shape):
         for name, inner in value.items():
             yield from _formed(shape, "name", name, at)
@@ -107,7 +107,7 @@ def _is_named(shape: Any) -> bool:
 
 
 def is_list(at: At) -> bool:
-    """Return whether a mapping there represents a list with named items. at: below `extra`, with the kind"""
+    """Return whether a mapping at that path stands for a list of named items. at: path below `extra`, with the kind"""
     shape: Any = KINDS
     for part in at:
         shape = shape[0] if isinstance(shape, list) else shape.get(part, shape.get("*"))
@@ -119,7 +119,7 @@ def is_list(at: At) -> bool:
 
 
 def to_api_form(kind: str, tree: Any) -> Any:
-    """Return the tree of a kind in the API's form: items by name, `{A: {value: 1}}`, become a list, `1` becomes text.
+    """Return a kind's tree in the API's form: named items, `{A: {value: 1}}`, become a list, and `1` becomes text.
 
     A leaf may be a function of the views.
     """
@@ -147,7 +147,7 @@ def _named(name: str, item: Any) -> Any:
 
 
 def _formed(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnostic]:
-    """Yield JC4550 if the value of a field has an invalid form."""
+    """Yield JC4550 if a field's value has an invalid form."""
     if why := forms.problem(definition, field, value):
         key = ".".join(at)
         yield Diagnostic("JC4550", f"{key}: {why}", _REFUSED, f"remove {key}", key=key)

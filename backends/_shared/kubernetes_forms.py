@@ -1,6 +1,6 @@
 """JC4550: values added to a pod that the API server would reject, although the fields exist.
 
-In   a definition in kubernetes_fields.json, one of its fields and the value; added containers and volumes
+In   a definition in kubernetes_fields.json, one of its fields and that field's value; added containers and volumes
 Out  the reason why Kubernetes would reject it
 Source: Kubernetes 1.37 API reference; validation as observed on v1.36.2 ("must be one of", RFC 1123, quantities).
 """
@@ -21,7 +21,7 @@ _HOST = r"(localhost|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+|[A-Za-z0-9-]+(?=:))(:[0-9]+
 IMAGE = rf"({_HOST}/)?{_PART}(/{_PART})*(:[\w][\w.-]{{0,127}})?(@sha256:[0-9a-f]{{64}})?"  # distribution/reference
 STANDARD = r"cpu|memory|ephemeral-storage|hugepages-\S+"  # resources without a domain
 
-Form = Callable[[Any], str]  # value -> why it is invalid, or ""
+Form = Callable[[Any], str]  # value -> reason why it is invalid, or ""
 
 
 def _text(pattern: str, words: str) -> Form:
@@ -109,16 +109,16 @@ FORMS: Mapping[tuple[str, str], Form] = {
 
 
 def problem(definition: str, field: str, value: Any) -> str:
-    """Return why Kubernetes would reject the value of a field, or ""."""
+    """Return why Kubernetes would reject a field's value, or ""."""
     form = FORMS.get((definition, field))
     return form(value) if form is not None and value is not None else ""
 
 
-Unmatched = Iterator[tuple[tuple[str, ...], str]]  # path and why
+Unmatched = Iterator[tuple[tuple[str, ...], str]]  # path and reason
 
 
 def unmatched(spec: Mapping[str, Any], containers: Sequence[str], volumes: Sequence[str]) -> Unmatched:
-    """Yield inconsistencies in a pod spec with plain lists. containers, volumes: names of existing ones"""
+    """Yield inconsistencies in a pod spec whose lists are plain lists. containers, volumes: names that already exist"""
     added = [volume for volume in spec.get("volumes") or () if volume["name"] not in volumes]
     for volume in added:
         if len(volume) < 2:

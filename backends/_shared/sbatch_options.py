@@ -1,6 +1,6 @@
-"""The options of sbatch, for keys that pass options on: backend slurm's `extra` and SkyPilot's `sbatch_options`.
+"""sbatch's options, for the keys that pass options to it: backend slurm's `extra` and SkyPilot's `sbatch_options`.
 
-Source: src/common/slurm_opt.c of the releases XX.YY.0 from 22.05 to 25.11 (github.com/SchedMD/slurm), those with a
+Source: src/common/slurm_opt.c in releases XX.YY.0 from 22.05 to 25.11 (github.com/SchedMD/slurm), options with a
 set_func or set_func_sbatch; letters from the sbatch manual. Pyxis 0.24: spank_opts in its args.c
 (github.com/NVIDIA/pyxis)
 """
@@ -43,7 +43,7 @@ OPTIONS = frozenset((
     "version", "wait", "wait-all-nodes", "wckey", "wrap",
     *SINCE,
 ))  # fmt: skip
-# Options of the Pyxis plugin, if the site has it. Other SPANK plugins of a site may add more.
+# Options of the Pyxis plugin, if the site has it. A site's other SPANK plugins may add more.
 PYXIS = frozenset(
     f"container-{name}"
     for name in (
@@ -65,8 +65,8 @@ EXCLUSIVE = ("exclusive", "mcs", "oversubscribe", "topo", "user")  # values of -
 AFTER = ("after", "afterany", "afterburstbuffer", "aftercorr", "afternotok", "afterok")  # kinds of --dependency
 
 
-def dependency(after: Sequence[str]) -> str:
-    """Return queue.after as a value of --dependency. A plain ID is a job that must succeed. All must be satisfied."""
+def dependency_value(after: Sequence[str]) -> str:
+    """Return queue.after as a value for --dependency. A plain ID is a job that must succeed. All must be satisfied."""
     ids = [entry for entry in after if ":" not in entry and entry != "singleton"]
     others = [entry for entry in after if entry not in ids]
     return ",".join([*([":".join(["afterok", *ids])] if ids else []), *others])
@@ -78,7 +78,7 @@ def is_known(option: str) -> bool:
 
 
 def options_with_prefix(option: str, known: Collection[str] = OPTIONS | PYXIS) -> list[str]:
-    """Return the options that start with an unknown name; getopt_long(3) accepts it as an abbreviation if unique."""
+    """Return the options that start with an unknown name, which getopt_long(3) accepts as an abbreviation if unique."""
     return sorted(name for name in known if name.startswith(option))
 
 

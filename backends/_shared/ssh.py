@@ -1,4 +1,4 @@
-"""Options and checks of the ssh client, for backends that reach their hosts by ssh: ssh, accelerate."""
+"""The ssh client's options and checks, for the backends that reach their hosts by ssh: ssh, accelerate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import hosts
 
 @dataclass(frozen=True)
 class SshOptions:
-    """Options of the ssh client. fanout: simultaneous connections; connect_timeout: seconds; host_keys: known | new;
+    """The ssh client's options. fanout: simultaneous connections; connect_timeout: seconds; host_keys: known | new;
     user, port: user name and port on the hosts; options: further ssh options, one word each.
     """
 
@@ -29,8 +29,8 @@ class SshOptions:
 
 
 def ssh_command() -> list[str | Leaf]:
-    """Return an ssh command that never asks for a password, does not wait for lost hosts, and accepts unknown host
-    keys only if allowed.
+    """Return an ssh command that never asks for a password, does not wait for unreachable hosts, and accepts unknown
+    host keys only if allowed.
     """
     words: list[str | Leaf] = [
         "BatchMode=yes",

@@ -1,4 +1,4 @@
-"""accelerate: runs `accelerate launch` over ssh on each host of a list, or on this machine without hosts (one node).
+"""accelerate: runs `accelerate launch` over ssh on each listed host, or on this machine if no hosts are set (one node).
 
 Emits  accelerate.yaml, deepspeed.json with parallel=deepspeed, and what backend ssh emits
 Launch ./jobctl submit

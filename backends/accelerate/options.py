@@ -11,7 +11,7 @@ from .._shared.ssh import SshOptions
 
 @dataclass(frozen=True)
 class AccelerateOptions(SshOptions):
-    """Options of ssh, and extra and deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json."""
+    """The ssh options, plus extra and deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json."""
 
     extra: Mapping[str, Any]
     deepspeed_extra: Mapping[str, Any]

@@ -1,6 +1,6 @@
-"""Kubernetes: one pod per node, in an Indexed Job, a JobSet or a TrainJob; each pod starts the ranks of its node.
+"""Kubernetes: one pod per node, in an Indexed Job, a JobSet or a TrainJob; each pod starts its node's ranks.
 
-Emits  job.yaml, with a ConfigMap that has launch.sh and all else that the pods read
+Emits  job.yaml, with a ConfigMap that holds launch.sh and everything else that the pods read
 Launch ./jobctl submit, or kubectl apply -f job.yaml
 Source Kubernetes API 1.32 to 1.37, kubectl 1.32; observed on Kubernetes v1.36.2
 """
@@ -30,7 +30,7 @@ from .names import digest, own_name, pod_host
 from .notes import notes
 from .options import KubernetesOptions
 
-STAYS = ("spec.yaml",)  # files that are not in the pods
+STAYS = ("spec.yaml",)  # files that the pods do not get
 
 
 class KubernetesBackend:
@@ -74,7 +74,7 @@ class KubernetesBackend:
     }
 
     def filled(self, spec: JobSpec, options: KubernetesOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
-        """Yield backend.default_image for a job without an image; it is for NVIDIA GPUs, so not used for AMD's."""
+        """Yield backend.default_image for a job without an image. It is for NVIDIA GPUs, so AMD jobs do not use it."""
         image = options.default_image
         if spec.image is None and spec.container.kind == "pod" and image and options.gpu_resource == "nvidia.com/gpu":
             because = "a pod needs one, and this one has Python and PyTorch, but no packages of your own"
@@ -92,7 +92,7 @@ class KubernetesBackend:
         yield render.yaml(documents, "job.yaml", notes(documents, plan, options))
 
     def carry(self, files: Sequence[Artifact], settings: Artifact, program: bytes) -> Iterator[Artifact]:
-        """Yield job.yaml with a ConfigMap of the files that the pods read, and the files that only people read."""
+        """Yield job.yaml with a ConfigMap that holds the files the pods read, then the files that only people read."""
         by_path = {file.path: file for file in files}
         name = json.loads(settings.text)["creates"]["object"]
         carried = [file for file in files if file.path not in ("job.yaml", *STAYS)]
@@ -139,7 +139,7 @@ def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagn
 
 
 def host_list(name: str, flavor: str, nodes: int) -> str:
-    """Return the pods' host names in short form: hello-1a2b3c4d-[0-3]."""
+    """Return the pods' host names in compact form: hello-1a2b3c4d-[0-3]."""
     first = pod_host(name, flavor, 0)
     return first if nodes == 1 else f"{first[:-1]}[0-{nodes - 1}]"
 

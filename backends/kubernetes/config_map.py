@@ -1,9 +1,9 @@
-"""The ConfigMap at the end of job.yaml: the files that each pod reads, and start.py, with which a pod begins.
+"""The ConfigMap at the end of job.yaml: the files that each pod reads, and start.py, which each pod runs first.
 
-In   the rendered files of the job, and jobctl for nodes
-Out  job.yaml with the ConfigMap: launch.sh and other text as it is, jobctl compressed
+In   the job's rendered files, and the nodes' jobctl
+Out  job.yaml with the ConfigMap: launch.sh and other text files unchanged, jobctl compressed
 Source Kubernetes API reference, ConfigMap v1 core: keys have no slash; at most 1 MiB. `kubectl apply` without
---server-side stores the object once more in an annotation, and annotations hold at most 256 KiB.
+--server-side stores a second copy of the object in an annotation, and annotations hold at most 256 KiB.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .pod import JOB_LABEL
 START = "start.py"
 NOT_FOR_NODES = (LONE_POD, "ignored")  # keys of job.json
 SOURCE = "jobc:backends/kubernetes"
-WIDTH = 110  # characters of base64 in a line
+WIDTH = 110  # base64 characters per line
 HEAD = """\
 ---
 # The files of each pod. start.py unpacks them and starts `jobctl join`, which runs launch.sh. jobctl is compressed.
@@ -46,7 +46,7 @@ data:
 def with_config_map(
     manifest: Artifact, name: str, files: Sequence[Artifact], settings: Artifact, program: bytes
 ) -> Artifact:
-    """Return job.yaml with the ConfigMap. name: of the ConfigMap; settings: job.json; program: jobctl for nodes"""
+    """Return job.yaml with the ConfigMap. name: the ConfigMap's; settings: job.json; program: the nodes' jobctl"""
     of_nodes = {key: value for key, value in json.loads(settings.text).items() if key not in NOT_FOR_NODES}
     ranges = tuple(r for r in settings.lines if not r.template.startswith(tuple(f"data at {k}" for k in NOT_FOR_NODES)))
     one_line = Artifact(JOB, json.dumps(of_nodes, ensure_ascii=False))
@@ -66,7 +66,7 @@ def with_config_map(
 
 
 def _entry(file: Artifact) -> Artifact:
-    """Return the entry of a file: a block that shows its text, or one quoted line, where YAML has no such block."""
+    """Return a file's entry: its text as a block, or as one quoted line if YAML cannot write it as a block."""
     key, text = key_of(file.path), file.text
     is_shown = text[:1].strip() and not text.endswith("\n\n") and all(c.isprintable() or c in "\n\t" for c in text)
     if not is_shown:
@@ -79,7 +79,7 @@ def _entry(file: Artifact) -> Artifact:
 
 
 def _whole(file: Artifact, line: int) -> LineRange:
-    """Return the origin of a file that is one line."""
+    """Return the origin of a one-line file."""
     return LineRange(line, line, tuple(dict.fromkeys(key for r in file.lines for key in r.keys)), file.path)
 
 
@@ -89,7 +89,7 @@ def _range(text: str, template: str, keys: tuple[str, ...] = ()) -> LineRange:
 
 
 def key_of(path: str) -> str:
-    """Return the key of a file: two dashes stand for a slash."""
+    """Return a file's key in the ConfigMap, with two dashes for each slash."""
     assert "--" not in path
     return path.replace("/", "--")
 
@@ -102,7 +102,7 @@ def start_py() -> Artifact:
 
 @cache
 def packed(program: bytes) -> Artifact:
-    """Return jobctl, compressed, in lines that end with a backslash, which YAML joins without a space."""
+    """Return jobctl, compressed, as lines that end with a backslash, so that YAML joins them without spaces."""
     encoded = base64.b64encode(lzma.compress(program, preset=2)).decode("ascii")
     pieces = [encoded[start : start + WIDTH] for start in range(0, len(encoded), WIDTH)]
     text = f'binaryData:\n  {PROGRAM}.xz: "' + "\\\n    ".join(pieces) + '"\n'

@@ -1,7 +1,7 @@
 """Rules for `backend.extra`: what it may merge into the manifests, and which fields the plan owns.
 
-The keys of `backend.extra` are the kinds in job.yaml, and `Pod`: the pod template, wherever the flavor puts it, and
-the pod of `jobctl shell`.
+The keys of `backend.extra` are the kinds in job.yaml, and `Pod`, which stands for the pod template (wherever the flavor
+puts it) and for the pod that `jobctl shell` creates.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def protected_fields(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path,
     own(dict.fromkeys(VARIABLES, "nodes"), *container, "env")
     for kind in ("limits", "requests"):
         own({options.gpu_resource: "gpus", "memory": "mem"}, *container, "resources", kind)
-        own({"memory": "mem"}, POD, "spec", "resources", kind)  # of the whole pod
+        own({"memory": "mem"}, POD, "spec", "resources", kind)  # for the whole pod
     if plan.resources.cpus:
         own({"cpu": "cpus"}, *container, "resources", "requests")
     if plan.queue.priority is not None:
@@ -136,7 +136,7 @@ def protected_fields(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path,
         "queue.exclude": plan.queue.exclude,
         "gpu_type": len(gpu_types.values(plan, options)) > 1,
     }
-    if says := [key for key, value in chosen.items() if value]:  # an extra would replace this unnamed list
+    if says := [key for key, value in chosen.items() if value]:  # `extra` would replace this list, which has no names
         required = "requiredDuringSchedulingIgnoredDuringExecution"
         own({required: " and ".join(says)}, POD, "spec", "affinity", "nodeAffinity")
     if plan.network.profile == "tcpx":

@@ -1,4 +1,4 @@
-"""The finished pod with `backend.extra` merged in, for the rules that check both together (rules/finished/)."""
+"""The finished pod, with `backend.extra` merged in, for the rules that check the result (rules/finished/)."""
 
 from __future__ import annotations
 

@@ -2,13 +2,13 @@
 
 In   the plan and the options
 Out  the label and its values; no values if no node can have one, which JC4521 reports
-Nobody labels a node `H100`: NVIDIA's discovery writes the product's name, AMD's and GKE theirs. So H100 matches every
-product of that type (runtime/system/gpu_names.py, which compares the driver's names on hosts), unless
-`backend.gpu_labels` defines it for this cluster. Nodes whose GPUs are shared or in MIG slices have other names
-(…-SHARED, …-MIG-1g.5gb) and do not match, because `gpus` counts whole GPUs.
+No tool labels a node `H100`: NVIDIA's discovery writes the product name, and AMD and GKE write names of their own. So
+H100 matches every product of that type, unless `backend.gpu_labels` defines it for this cluster. (On hosts,
+runtime/system/gpu_names.py compares driver names in the same way.) Nodes whose GPUs are shared or in MIG slices have
+other names (…-SHARED, …-MIG-1g.5gb) and do not match, because `gpus` counts whole GPUs.
 
 Source: nvidia.com/gpu.product: GPU feature discovery 0.20 (internal/lm/resource.go: the driver's name with dashes for
-spaces); names from NVIDIA/open-gpu-kernel-modules 595.45.04, README "Compatible GPUs", and V100 as nodes show it.
+spaces); names from NVIDIA/open-gpu-kernel-modules 595.45.04, README "Compatible GPUs", and V100 as it appears on nodes.
 amd.com/gpu.product-name: k8s-node-labeller of ROCm/k8s-device-plugin 1.31 (underscores for spaces, no parentheses);
 names from the card's own memory (…_OAM), else from data/amdgpu.ids of libdrm. cloud.google.com/gke-accelerator:
 accelerator types of Compute Engine.
@@ -54,7 +54,7 @@ PRODUCTS: Mapping[str, str] = {
         nvidia-tesla-p4 nvidia-tesla-p100 nvidia-tesla-t4 nvidia-tesla-v100 nvidia-l4 nvidia-tesla-a100 nvidia-a100-80gb
         nvidia-h100-80gb nvidia-h100-mega-80gb nvidia-h200-141gb nvidia-b200 nvidia-gb200 nvidia-rtx-pro-6000""",
 }
-# Products newer than those above must be given in full, as the label shows them.
+# Products newer than those above must be given in full, exactly as in the label.
 WHOLE = {
     "nvidia.com/gpu.product": r"(NVIDIA|Tesla|Quadro)-.+",
     "amd.com/gpu.product-name": r"(AMD|Instinct|Radeon)_.+",
@@ -67,7 +67,7 @@ def label(options: KubernetesOptions) -> str:
 
 
 def values(plan: LaunchPlan, options: KubernetesOptions) -> tuple[str, ...]:
-    """Return the label values for `gpu_type`; empty if it is not set or not known (JC4521). For a site's own label the
+    """Return the label values for `gpu_type`; empty if it is unset or unknown (JC4521). For a site's own label, the
     value is the type itself.
     """
     gpu_type, key = plan.resources.gpu_type, label(options)

@@ -1,7 +1,7 @@
-"""One pod beside the job, without GPUs: for `jobctl shell`; other verbs read the runs through it.
+"""One pod beside the job, without GPUs. `jobctl shell` opens a shell in it, and other verbs use it to read the runs.
 
-It is the job's pod with the same storage: it keeps the user's node labels, and the hosts if a host folder is mounted.
-It drops GPU requests, placement relative to other pods, and what runs once per job.
+It is the job's pod with the same storage. It keeps the user's node labels, and the hosts if a host folder is mounted.
+It drops GPU requests, placement relative to other pods, and anything that runs once per job.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def lone_pod(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def _affinity(v: Any) -> Any:
-    """Return the affinity: hosts whose folder is mounted, without the excluded hosts."""
+    """Return the affinity: the hosts whose folder is mounted, minus the excluded hosts."""
     has_host_folder = any(mount.kind == "host" for mount in v.plan.mounts) and bool(v.plan.resources.hosts)
     must = [hostname("In", v.plan.resources.hosts)] if has_host_folder else []
     must += [hostname("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []
@@ -62,7 +62,7 @@ def _of_nodes(affinity: Any) -> Any:
 
 
 def _without_gpus(selector: Any) -> Any:
-    """Return the node selector without GPU labels, because this pod should not take room on GPU nodes."""
+    """Return the node selector without GPU labels, because this pod should not take up room on GPU nodes."""
 
     def labels(v: Any) -> Any:
         selected = selector(v) if callable(selector) else selector

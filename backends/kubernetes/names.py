@@ -33,7 +33,7 @@ def own_name(v: Any) -> str:
 
 
 def pod_host(name: str, flavor: str, index: int) -> str:
-    """Return the host name of a pod; its domain is the Service or JobSet called `name`."""
+    """Return a pod's host name; its domain is the Service or JobSet called `name`."""
     return f"{name}-{index}" if flavor == "job" else f"{name}-node-0-{index}"
 
 
@@ -43,13 +43,13 @@ def longest_pod(name: str, flavor: str, nodes: int) -> str:
 
 
 def digest(plan: LaunchPlan, options: Any) -> str:
-    """Return eight hex digits of plan and options. Neutral fields do not count, so new plan fields change no name."""
+    """Return eight hex digits for plan and options. Neutral fields are left out, so new fields change no name."""
     settings = [without_neutral_fields(plan), without_neutral_fields(options)]
     return hashlib.sha256(json.dumps(settings, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:8]
 
 
 def without_neutral_fields(value: Any) -> Any:
-    """Return a plan as plain data, without fields that have their neutral value."""
+    """Return a plan as plain data, without the fields that are at their neutral value."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
         return {

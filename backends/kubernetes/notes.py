@@ -1,4 +1,4 @@
-"""Comments in job.yaml for users who edit it: what a line means, and which job key sets it."""
+"""Comments in job.yaml for users who edit the file: what a line means, and which job key sets it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ON_NODES = "the runs: must be one file system shared by all nodes, or they do no
 
 
 def notes(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) -> dict[At, str | Leaf]:
-    """Return a map of places in job.yaml to the comments above them."""
+    """Return a mapping from places in job.yaml to the comments above them."""
     again = AGAIN["job" if options.flavor == "job" else "jobset"]
     texts = {**NOTES, "backoffLimit": again}
     if options.flavor == "trainjob":
@@ -70,7 +70,7 @@ def _by_storage(key: str, text: str) -> str | Leaf:
 
 
 def _runs_on_nodes(plan: LaunchPlan) -> set[str]:
-    """Return the names of host folder volumes that hold the runs of a job on several nodes."""
+    """Return the names of host folder volumes that hold the runs, for a job with several nodes."""
     if plan.topology.nodes == 1 or plan.run.storage == "object":
         return set()
     folders = [(i, mount.target) for i, mount in enumerate(plan.mounts) if mount.kind == "host"]

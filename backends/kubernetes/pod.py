@@ -1,6 +1,6 @@
-"""The pod of one node, as data: the same in a Job, a JobSet and a TrainJob.
+"""One node's pod, as data: the same in a Job, a JobSet and a TrainJob.
 
-A leaf is a function of the views `plan` and `options`, so that each line of the emitted YAML has its origin recorded.
+Each leaf is a function of the views `plan` and `options`, so that the origin of every emitted YAML line is recorded.
 Source: Kubernetes API reference, Pod v1 core, 1.32 to 1.37; observed behaviour on v1.36.2.
 """
 
@@ -20,8 +20,8 @@ from .reserved_paths import OWN
 CONTAINER = "node"
 FILES, ARTIFACT = f"{OWN}/files", f"{OWN}/artifact"  # the ConfigMap; the artifact unpacked from it
 START = ["python3", "-I", "-S", f"{FILES}/start.py"]  # which becomes `jobctl join`, engine/join.py
-CODE = f"{OWN}/code"  # the ConfigMap with the packed code, with code=snapshot
-RUNS = f"{OWN}/runs"  # the runs with storage.run=node, where no volume keeps them
+CODE = f"{OWN}/code"  # the ConfigMap with the packed code, if code=snapshot
+RUNS = f"{OWN}/runs"  # the runs, if storage.run=node and no volume holds them
 JOB_LABEL = "jobc/job"
 
 INDEX = "$JOB_COMPLETION_INDEX"  # in each container of an Indexed Job
@@ -76,7 +76,7 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "image": of.plan.container.image,
         "imagePullPolicy": Given(of.options.image_pull_policy),
         "workingDir": Given(of.plan.container.workdir),
-        # An argument list, so that it is PID 1 and becomes the supervisor, which receives SIGTERM from the kubelet.
+        # An argument list, so that PID 1 becomes the supervisor, which receives SIGTERM from the kubelet.
         "command": START,
         "env": environment(plan, options),
         "resources": {"requests": Given(requests), "limits": Given(limits)},
@@ -96,7 +96,7 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
-    """Return the environment of `jobctl join`. submit writes the first three; those of key `env` are in launch.sh."""
+    """Return the environment of `jobctl join`. submit fills in the first three; launch.sh sets those from key `env`."""
     return [
         {"name": "JOBC_PAYLOAD", "value": "train"},
         {"name": "JOBC_RUN_ID", "value": ""},
@@ -116,7 +116,7 @@ def head_address(v: Any) -> str:
 
 
 def run_root(plan: Any) -> str:
-    """Return the folder of all runs, as a path in the pod."""
+    """Return the folder that holds all runs, as a path in the pod."""
     if keeps_own_runs(plan):
         return RUNS
     root: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
@@ -124,17 +124,17 @@ def run_root(plan: Any) -> str:
 
 
 def keeps_own_runs(plan: Any) -> bool:
-    """Return whether each pod has its own volume for the runs, deleted with it."""
+    """Return whether each pod has its own volume for the runs, which is deleted with the pod."""
     return bool(plan.run.storage == "node")
 
 
 def _with_own_runs(value: Any) -> Leaf:
-    """Return a leaf with a constant that is present only with storage.run=node."""
+    """Return a leaf whose constant is present only with storage.run=node."""
     return lambda v: value if keeps_own_runs(v.plan) else Omit
 
 
 def grace_period(v: Any) -> int:
-    """Return the seconds until the kubelet sends SIGKILL; with a bucket they include the upload of the checkpoint."""
+    """Return the seconds until the kubelet sends SIGKILL; with a bucket, they include the checkpoint upload."""
     save_s: int = v.plan.lifecycle.kill_after_s
     return save_s + v.plan.lifecycle.grace_s if v.plan.run.storage == "object" else save_s
 
@@ -168,13 +168,13 @@ def limits(v: Any) -> dict[str, Any] | None:
 def node_selector(v: Any) -> dict[str, str] | None:
     selector = dict(text.split("=", 1) for text in v.options.node_selector)
     gpus = gpu_types.values(v.plan, v.options)
-    if len(gpus) == 1:  # of several, any will do: _node_affinity
+    if len(gpus) == 1:  # if there are several, any will do: see _node_affinity
         selector[gpu_types.label(v.options)] = gpus[0]
     return selector or None
 
 
 def toleration(text: str) -> dict[str, str]:
-    """Parse `KEY[=VALUE][:EFFECT]`, the syntax of `kubectl taint`; without a value any value is tolerated."""
+    """Parse `KEY[=VALUE][:EFFECT]`, the syntax of `kubectl taint`. Without a value, any value is tolerated."""
     taint, _, effect = text.partition(":")
     key, equals, value = taint.partition("=")
     match = {"operator": "Equal", "value": value} if equals else {"operator": "Exists"}
@@ -182,7 +182,7 @@ def toleration(text: str) -> dict[str, str]:
 
 
 def affinity(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    """Return the affinity: hosts and GPUs by node labels, and this job's pods together or apart."""
+    """Return the affinity: node labels select hosts and GPUs, and this job's pods are placed together or apart."""
     rules: dict[str, Any] = {}
     if plan.resources.hosts or plan.queue.exclude or plan.queue.nodelist or len(gpu_types.values(plan, options)) > 1:
         rules["nodeAffinity"] = Given(_node_affinity)
@@ -264,13 +264,13 @@ def _with_code(entry: dict[str, Any]) -> Leaf:
 
 
 def _code_volume() -> dict[str, Any]:
-    """Return the volume of the code that submit sends. It is optional, so that a pod can report missing code."""
+    """Return the volume with the code that submit sends. It is optional, so that a pod can report missing code."""
     return {"name": "code", "configMap": {"name": lambda v: f"{own_name(v)}-code", "optional": True}}
 
 
 def shm_limit(v: Any) -> str:
     """Return the size limit of /dev/shm: `shm`, else half of `mem`, else backend.shm_limit. Writes beyond it fail with
-    ENOSPC. It counts toward the pod's memory; without a limit it could fill the node's memory and evict other pods.
+    ENOSPC. It counts toward the pod's memory. Without a limit, it could fill the node's memory and evict other pods.
     """
     size, memory = v.plan.resources.shm_bytes, v.plan.resources.mem_bytes
     return quantity(size or (memory // 2 if memory else v.options.shm_limit))

@@ -1,6 +1,6 @@
 """Paths in a pod where nothing may be mounted, because the image, the kernel or jobc uses them.
 
-In   the path of a mount, as the user typed it
+In   a mount's path, as the user typed it
 Out  place: the path as the kernel resolves it; is_reserved: whether a mount there would hide one of these paths
 Mounts below /usr/local, /usr/share and /usr/src are allowed: clusters put drivers and models there.
 """
@@ -17,7 +17,7 @@ ALONE = ("/", "/etc", *FREE, *(f"/usr/local/{name}" for name in ("bin", "sbin", 
 
 
 def normalize(path: str) -> str:
-    return f"/{normpath(path).lstrip('/')}"  # normpath keeps two leading slashes, as POSIX says; Linux does not
+    return f"/{normpath(path).lstrip('/')}"  # normpath keeps two leading slashes, as POSIX requires; Linux does not
 
 
 def is_jobc_path(path: str) -> bool:

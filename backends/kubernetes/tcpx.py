@@ -1,7 +1,7 @@
 """GPUDirect-TCPX on GKE (network=tcpx): what a pod on a3-highgpu-8g needs besides its GPUs.
 
-That is a daemon that configures the cards, as a sidecar (an init container that keeps running and ends after the
-others, Kubernetes 1.29 or newer), its socket, the node's NCCL plugin, and the four networks of the cards.
+It needs a daemon that configures the cards, the daemon's socket, the node's NCCL plugin, and the cards' four networks.
+The daemon is a sidecar: an init container that keeps running and ends after the others (Kubernetes 1.29 or newer).
 Source: GKE manual, "Maximize GPU network bandwidth in Standard mode clusters" (A3 High), whose cluster runs the
 DaemonSets nccl-tcpx-installer and nri-device-injector of GoogleCloudPlatform/container-engine-accelerators.
 """

@@ -1,6 +1,6 @@
-"""Local: this machine, without a scheduler. jobctl submit itself starts the ranks of one node, or several nodes here.
+"""Local: this machine, without a scheduler. jobctl submit itself starts one node's ranks, or several nodes here.
 
-Emits  nothing; for several nodes hosts.txt, with addresses of this machine
+Emits  nothing; for several nodes, hosts.txt with this machine's addresses
 Launch ./jobctl submit
 Source torchrun manual, PyTorch 2.13 (docs.pytorch.org/docs/stable/elastic/run.html)
 """
@@ -26,7 +26,7 @@ from .._shared import containers, hosts
 
 @dataclass(frozen=True)
 class LocalOptions:
-    """Options of backend local. detach: whether submit returns at once and the run continues without a terminal."""
+    """Options of backend local. detach: whether submit returns immediately and the run continues without a terminal."""
 
     detach: bool
 
@@ -35,7 +35,7 @@ class LocalBackend:
     name = "local"
     Options = LocalOptions
     launch = "./jobctl submit"
-    spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {  # jobctl submit makes the run, so it knows everything
+    spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {  # jobctl submit creates the run, so it knows everything
         RuntimeVar.JOB_ID: Spelling(Scope.SUBMIT, "$run_id"),
         RuntimeVar.RUN_ID: Spelling(Scope.SUBMIT, "$run_id"),
         RuntimeVar.RUN_DIR: Spelling(Scope.SUBMIT, "$run"),
@@ -50,7 +50,7 @@ class LocalBackend:
         "code.kind": ("snapshot", "shared", "none"),
         "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
-        "resources.cpus": ANY,  # as threads of the ranks
+        "resources.cpus": ANY,  # as the ranks' thread count
         "resources.gpu_type": ANY,  # checked before the ranks start
         "network.*": ANY,
         "lifecycle.time_limit_s": ANY,

@@ -1,5 +1,5 @@
-"""This machine, for the verbs of an artifact: submit becomes launch.sh, which becomes the supervisor. Several nodes
-are started like nodes on hosts.
+"""This machine, for the artifact's verbs: submit becomes launch.sh, which becomes the supervisor. Several nodes are
+started in the same way as nodes on hosts.
 
 Packed into jobctl; Python 3.8.
 """

@@ -1,4 +1,4 @@
-"""Hosts that pdsh or clush reaches, for the verbs of an artifact.
+"""Hosts reached by pdsh or clush, for the artifact's verbs.
 
 Packed into jobctl; Python 3.8.
 """

@@ -1,4 +1,4 @@
-"""SkyPilot: one task, for `sky launch` or `sky jobs launch`; on each node it becomes `jobctl join`, then launch.sh.
+"""SkyPilot: one task for `sky launch` or `sky jobs launch`. On each node, it becomes `jobctl join`, then launch.sh.
 
 Emits  task.sky.yaml
 Launch ./jobctl submit, or sky launch task.sky.yaml
@@ -58,7 +58,7 @@ class SkypilotBackend:
         "network.*": ANY,
         "lifecycle.time_limit_s": ANY,
         "lifecycle.max_requeues": ANY,
-        "queue.*": ANY,  # if the infrastructure has a queue; rules/unheard_wish.py reports what it lacks
+        "queue.*": ANY,  # if the infrastructure has a queue; rules/unheard_wish.py reports what is ignored
     }
 
     def check(self, plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
@@ -128,7 +128,7 @@ def _at_idle(options: SkypilotOptions) -> str:
 
 
 def _autostop_words(options: SkypilotOptions) -> list[str]:
-    """Return options of `sky launch` for the cluster of a check, because the task of a managed job has no autostop."""
+    """Return `sky launch` options for a check's cluster, because a managed job's task has no autostop."""
     idle = _idle_minutes(options)
     return [] if idle is None else ["--idle-minutes-to-autostop", str(idle), *(["--down"] if options.down else [])]
 

@@ -1,7 +1,7 @@
 """The `config:` section of a task: infrastructure settings for which SkyPilot tasks have no key.
 
-Out    keys of ~/.sky/config.yaml for this task: sbatch options, the Kueue queue, host folders, and the size of /dev/shm
-       in its pods and containers; `backend.config` is merged last
+Out    ~/.sky/config.yaml keys for this task: sbatch options, the Kueue queue, host folders, and the size of /dev/shm in
+       pods and containers; `backend.config` is merged last
 Source SkyPilot 0.14.1: OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py; merge_k8s_configs in
        sky/utils/config_utils.py, which merges volumes by name, mounts by path, and an unnamed container into SkyPilot's
        own; `dshm` in sky/templates/kubernetes-ray.yml.j2; docker_start_cmds in sky/provision/docker_utils.py
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...compiler.plan.launch_plan import LaunchPlan, thaw
-from .._shared.sbatch_options import dependency
+from .._shared.sbatch_options import dependency_value
 from .options import SkypilotOptions
 
 PODS = ("kubernetes", "ssh")  # infrastructures whose machines are pods; each has a `pod_config`
@@ -22,7 +22,7 @@ MIB = 1024**2
 
 
 def cloud(plan: LaunchPlan, options: SkypilotOptions) -> str:
-    """Return the first word of the requested infra; "" if SkyPilot chooses."""
+    """Return the first word of the requested infra; "" if SkyPilot chooses it."""
     return "kubernetes" if needs_pods(plan, options) else options.cloud
 
 
@@ -58,7 +58,7 @@ def sbatch_options(plan: LaunchPlan) -> dict[str, Any]:
         "nodelist": ",".join(plan.resources.hosts or queue.nodelist),
         "exclude": ",".join(queue.exclude),
         "exclusive": queue.exclusive or None,
-        "dependency": dependency(queue.after) or None,
+        "dependency": dependency_value(queue.after) or None,
     }
     return {key: value for key, value in values.items() if value}
 

@@ -1,7 +1,7 @@
 """The task as it will be written, so that the checks cover both job keys and `backend.extra`.
 
 In   plan, options
-Out  Finished: the task as plain data, its acceptable machines, and the key that set the value at each place
+Out  FinishedTask: the task as plain data, its acceptable machines, and the key that set each value
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ SAID_BY: Mapping[schema.At, str] = {
     (*SBATCH, "qos"): "queue.qos",
     (*SBATCH, "reservation"): "queue.reservation",
 }
-NAMED = (("resources", "labels"), ("file_mounts",))  # places whose item names are appended to the key
+NAMED = (("resources", "labels"), ("file_mounts",))  # places whose items' names are appended to the key
 
 
 @dataclass(frozen=True)
 class Machine:
     """One entry of any_of or ordered, merged over `resources`; without entries, `resources` itself.
 
-    at: place of the entry in the task; entry: its value
+    at: the entry's place in the task; entry: its value
     """
 
     asked: Tree
@@ -76,7 +76,7 @@ class FinishedTask:
         return cls(task.plain(task.document(plan, options), plan, options), options, queued)
 
     def section(self, *path: str) -> Tree:
-        """Return the mapping at a path; empty if there is none."""
+        """Return the mapping at a path; an empty one if there is none."""
         node: Any = self.tree
         for part in path:
             node = mapping(node).get(part)
@@ -105,7 +105,7 @@ class FinishedTask:
         return files
 
     def key(self, at: schema.At) -> str:
-        """Return the key that set the value at a place; "" if no single key did."""
+        """Return the key that set the value at that place; "" if no single key did."""
         if typed := _typed(self.options.extra, at):
             return ".".join(("backend", "extra", *typed))
         if at[:1] == ("config",) and (typed := _typed(self.options.config, at[1:])):

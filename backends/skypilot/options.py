@@ -11,7 +11,7 @@ from ...compiler.spec.value_types import Bytes, Count, CountOrZero, Duration, Pa
 
 @dataclass(frozen=True)
 class Alternative:
-    """One entry of `any_of` or `ordered`: an acceptable machine. A null field takes the job's own value."""
+    """One entry of `any_of` or `ordered`: an acceptable machine. A null field inherits the job's own value."""
 
     infra: str | None
     gpu_type: str | None
@@ -26,9 +26,9 @@ class SkypilotOptions:
     infra: cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]], ssh[/pool]
     managed: whether to use `sky jobs launch`, which recovers the job, instead of `sky launch`
     cluster: cluster name for `sky launch`; records: folder on the submitting machine for the run records
-    setup: bash lines run once on each node, and again when they or the code change
+    setup: bash lines that run once on each node, and again when they or the code change
     file_mounts: path on the nodes -> local file or bucket
-    config: keys of ~/.sky/config.yaml for this task; extra: tree merged last into the task
+    config: ~/.sky/config.yaml keys for this task; extra: tree merged last into the task
     clusters, partitions, qos, most_nodes, most_gpus, pyxis, tracks_memory: facts about a site, for checks;
     null = unknown
     """

@@ -46,7 +46,7 @@ ALWAYS: Mapping[Path, str] = {
     ("service",): "nothing: a service is not a training job",
     ("pool",): "nothing: jobc starts its own machines",
 }
-OF_CONFIG: Mapping[str, str] = {  # section -> the keys that set what jobc writes there
+OF_CONFIG: Mapping[str, str] = {  # section -> the keys that set jobc's part of it
     "slurm": "hosts and queue",
     "kubernetes": "queue.name, mounts and shm, or add to it with backend.config",
     "ssh": "mounts and shm, or add to it with backend.config",
@@ -82,7 +82,7 @@ def _who_sends(target: str, plan: LaunchPlan, options: SkypilotOptions) -> str:
 
 
 def _mounted(options: SkypilotOptions) -> Iterator[str]:
-    """Yield targets of buckets in `backend.extra` that `mounts` can mount as well: mode MOUNT, SkyPilot's default."""
+    """Yield the targets of `backend.extra` buckets that `mounts` could mount too: mode MOUNT, SkyPilot's default."""
     for target, mount in mapping(options.extra.get("file_mounts")).items():
         if "://" in text(mapping(mount).get("source")) and mapping(mount).get("mode", "MOUNT") == "MOUNT":
             yield target

@@ -1,4 +1,5 @@
-"""Validate a task against SkyPilot's JSON Schema, without SkyPilot; supports only the part of JSON Schema it uses.
+"""Validate a task against SkyPilot's JSON Schema, without SkyPilot; supports only the parts of JSON Schema that this
+schema uses.
 
 schema.json is the output of `sky.utils.schemas.get_task_schema()` and `get_resources_schema()` in SkyPilot 0.14.1
 (Apache License 2.0, github.com/skypilot-org/skypilot). SkyPilot checks a task with the same schema, including its own

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from .._shared.sbatch_options import CONTAINER
 
-# `config:` of a task: section -> keys in it. SkyPilot accepts other keys and drops them.
+# A task's `config:`: section -> its keys. SkyPilot accepts other keys but drops them.
 CONFIG_KEYS: Mapping[str, tuple[str, ...]] = {
     "docker": ("run_options",),
     "nvidia_gpus": ("disable_ecc",),
@@ -58,7 +58,7 @@ SBATCH_TIME = r"(\d+-)?\d+(:\d+){0,2}|UNLIMITED|INFINITE"  # sbatch manual, --ti
 # own minimum (scp). For other clouds the smallest of these applies.
 LEAST_DISK_GB: Mapping[str, int] = {"aws": 45, "gcp": 50, "azure": 30, "scp": 100}
 
-# Values of resources that SkyPilot's schema does not restrict, but SkyPilot rejects when it reads them.
+# Values in `resources` that SkyPilot's schema does not restrict, but that SkyPilot rejects when it reads them.
 TIERS: Mapping[str, tuple[str, ...]] = {
     "disk_tier": ("low", "medium", "high", "ultra", "best"),
     "network_tier": ("standard", "best"),

@@ -1,4 +1,4 @@
-"""The SkyPilot task, as data. A leaf is a function of the views `plan` and `options`, for `jobc why`.
+"""The SkyPilot task, as data. Each leaf is a function of the views `plan` and `options`, for `jobc why`.
 
 Source: SkyPilot 0.14.1, docs.skypilot.co/en/latest/reference/yaml-spec.html, and its schema (schema.py).
 """
@@ -23,7 +23,7 @@ from .options import Alternative, SkypilotOptions, cloud_of
 
 GIB = 1024**3
 FABRICS = ("infiniband", "roce", "efa", "tcpx", "slingshot")
-AGAIN = [69, 75]  # lost peer, preempted. SkyPilot recovers if any node exits so; join.py makes the nodes agree (D13)
+AGAIN = [69, 75]  # lost peer, preempted. SkyPilot recovers if any node exits with one; join.py makes nodes agree (D13)
 
 
 def document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
@@ -137,7 +137,7 @@ def alternative(plan: LaunchPlan, each: Alternative) -> dict[str, Any]:
 
 
 def infra(v: Any) -> str | None:
-    """Return the infra with the partition of `queue.name` on Slurm; Kubernetes if host folders are mounted."""
+    """Return the infra, with `queue.name` as the partition on Slurm; Kubernetes if host folders are mounted."""
     if needs_pods(v.plan, v.options):
         return "k8s"
     return with_partition(v.options.infra, v.plan)
@@ -151,14 +151,14 @@ def with_partition(asked: str | None, plan: LaunchPlan) -> str | None:
 
 
 def autostop(v: Any) -> dict[str, Any] | None:
-    """Return the autostop section; None for a managed job, whose cluster ends with the job."""
+    """Return the autostop section; None for a managed job, whose cluster is deleted with the job."""
     if v.options.managed or v.options.autostop is None:
         return None
     return {"idle_minutes": math.ceil(v.options.autostop / 60), "down": v.options.down}
 
 
 def job_recovery(v: Any) -> dict[str, Any] | None:
-    """Return job_recovery of a managed job. recover_on_exit_codes has no limit, so jobctl join counts the attempts."""
+    """Return a managed job's job_recovery section. recover_on_exit_codes has no limit: jobctl join counts attempts."""
     if not v.options.managed:
         return None
     chosen = {"strategy": v.options.strategy} if v.options.strategy else {}
@@ -184,12 +184,12 @@ def file_mounts(v: Any) -> dict[str, Any] | None:
 
 
 def artifact_path_on_node(plan: LaunchPlan) -> str:
-    """Return the artifact's path on a node when the working directory is a repository."""
+    """Return the artifact's path on a node if the working directory is a repository."""
     return f"~/.jobc/{cluster_name(plan.name)}"
 
 
 def secret_variables(plan: LaunchPlan) -> list[str]:
-    """Return the environment variables of the submitting shell that become SkyPilot secrets."""
+    """Return the submitting shell's environment variables that become SkyPilot secrets."""
     return sorted({secret.ref for secret in plan.secrets.values() if secret.kind == "env"})
 
 
@@ -210,7 +210,8 @@ def result_location(plan: Any) -> str:
 
 
 def setup(v: Any) -> str | None:
-    """Return the setup script. SkyPilot runs it at every launch; a marker file skips it if lines and code are the same.
+    """Return the setup script. SkyPilot runs it at every launch; a marker file skips it if its lines and the code are
+    unchanged.
 
     The lines may read any file of the code, so the marker covers all files, or the commit for code=git.
     """
@@ -246,7 +247,7 @@ def _alike(kind: str) -> str:
 
 
 def run(v: Any) -> str:
-    """Return the `run` script of each node, which finds the artifact among the sent files and runs `jobctl join`."""
+    """Return each node's `run` script, which finds the artifact among the sent files and runs `jobctl join`."""
     enter = f"cd -- {artifact_path_on_node(v.plan)}\n" if v.plan.code.kind == "git" else ""
     places = f'"$JOBC_ARTIFACT" {sh(f"artifacts/{v.plan.run.folder}/skypilot")} .'
     launch = verb(v.options)

@@ -1,4 +1,4 @@
-"""The time before the limit at which Slurm signals a job: job.sbatch sets it with --signal."""
+"""How long before the time limit Slurm signals a job. job.sbatch sets it with --signal."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ EARLY_S = 60  # --signal: "may be sent up to 60 seconds earlier than specified" 
 
 
 def notice_s(plan: LaunchPlan) -> int:
-    """Return the maximum time in seconds before the limit at which the signal may arrive."""
+    """Return how many seconds before the limit the signal may arrive at the earliest."""
     return plan.lifecycle.kill_after_s + EARLY_S

@@ -13,7 +13,7 @@ from ...compiler.spec.value_types import Count
 class SlurmOptions:
     """Options of backend slurm. version: MAJOR.MINOR of the site's Slurm; gpus_as, mem_policy: options the site expects
     for GPUs and memory; cluster: cluster that queues the job; gres: devices besides GPUs; constraint: node features;
-    array_limit: points of a sweep that run at a time; mpi, cpu_bind, gpu_bind, distribution, label: options of srun;
+    array_limit: sweep points that run at a time; mpi, cpu_bind, gpu_bind, distribution, label: srun options;
     srun_extra, extra: further options of srun and sbatch, merged last: name without dashes -> value, true for an
     option without a value, null to omit it."""
 

@@ -1,4 +1,4 @@
-"""Values of the plan in the syntax of sbatch and srun options."""
+"""Plan values in the syntax of sbatch and srun options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cpus_per_task(plan: LaunchPlan) -> int | None:
 
 
 def mpi(plan: LaunchPlan, options: SlurmOptions) -> str:
-    """Return the value of srun's --mpi: "none" unless each rank is a task, because MPI ranks would be the nodes."""
+    """Return the value of srun's --mpi: "none" unless each rank is a task, or MPI would take each node for a rank."""
     return options.mpi if plan.launcher == "srun" else "none"
 
 
@@ -35,13 +35,13 @@ def more_option(name: str, value: Any) -> str:
 
 
 def memory(size: int) -> str:
-    """Return bytes as a value of --mem, rounded up to whole MiB; Slurm's M and G are MiB and GiB."""
+    """Return bytes as a value for --mem, rounded up to whole MiB. Slurm's M and G are MiB and GiB."""
     mib = -(-size // MIB)
     return f"{mib // 1024}G" if mib % 1024 == 0 else f"{mib}M"
 
 
 def duration(seconds: int) -> str:
-    """Return seconds as an unambiguous value of --time: D-HH:MM:SS."""
+    """Return seconds as an unambiguous value for --time: D-HH:MM:SS."""
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
@@ -50,7 +50,7 @@ def duration(seconds: int) -> str:
 
 def dependency(plan: LaunchPlan) -> str:
     """Return the value of --dependency for queue.after."""
-    return sbatch_options.dependency(plan.queue.after)
+    return sbatch_options.dependency_value(plan.queue.after)
 
 
 def other_gres(options: SlurmOptions) -> str:

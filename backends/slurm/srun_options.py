@@ -1,7 +1,7 @@
-"""The options of srun that differ from sbatch, for `backend.srun_extra`.
+"""The srun options that differ from sbatch's, for `backend.srun_extra`.
 
-Source: src/common/slurm_opt.c of the releases XX.YY.0 from 22.05 to 25.11 (github.com/SchedMD/slurm), those with a
-set_func or set_func_srun, without those with a set_func_sbatch.
+Source: src/common/slurm_opt.c in releases XX.YY.0 from 22.05 to 25.11 (github.com/SchedMD/slurm), options with a
+set_func or set_func_srun, but not those with a set_func_sbatch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A sweep as one job array: element N runs the job.sbatch of point N.
+"""A sweep as one job array: element N runs point N's job.sbatch.
 
-In   the compiled points, which have the same #SBATCH lines, in the order of the sweep
-Out  the job.sbatch of the array
+In   the compiled points, which have the same #SBATCH lines, in the sweep's order
+Out  the array's job.sbatch
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...compiler.plugins.backend import Point
 
 
 def check(groups: Sequence[Sequence[Point]]) -> Iterator[Diagnostic]:
-    """Yield JC4308 for several job arrays with backend.array_limit, which limits each of them alone."""
+    """Yield JC4308 for several job arrays with backend.array_limit, which limits each array separately."""
     if not any(point.options.array_limit for points in groups for point in points):
         return
     lines_by_group: list[set[str]] = [set(directives(points[0])) for points in groups]
@@ -33,6 +33,6 @@ def emit(points: Sequence[Point], render: Render) -> Iterator[Artifact]:
 
 
 def directives(point: Point) -> tuple[str, ...]:
-    """Return the options in the #SBATCH lines of a point."""
+    """Return the options in a point's #SBATCH lines."""
     rows = point.files["job.sbatch"].split("\n")
     return tuple(row.removeprefix("#SBATCH ") for row in rows if row.startswith("#SBATCH "))

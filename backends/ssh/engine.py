@@ -1,4 +1,4 @@
-"""Hosts that ssh reaches, for the verbs of an artifact.
+"""Hosts reached by ssh, for the artifact's verbs.
 
 Packed into jobctl; Python 3.8.
 """

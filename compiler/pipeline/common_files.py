@@ -17,7 +17,7 @@ from ...trainer.config.identity import identity as identity_of
 from ..emit import job_json
 from ..emit.artifact import Artifact, LineRange
 from ..emit.render import Omit, Render, of
-from ..launchers.accelerate.files import engine_files
+from ..launchers.accelerate.files import config_files
 from ..memo import MemoOfObject
 from ..plan import flat_text
 from ..plan.launch_plan import PATH_VARIABLES, LaunchPlan, thaw
@@ -38,7 +38,7 @@ def neutral_files(plan: LaunchPlan, emitted: Sequence[Artifact], render: Render)
     yield render.template("launch.sh.j2", "launch.sh", executable=True, path_variables=PATH_VARIABLES)
     if plan.uses_trainer:
         yield render.chosen(render.json(_leaves_of("train", plan.train), "train.json"), of.plan.uses_trainer)
-    yield from engine_files(plan, render, [artifact.path for artifact in emitted])
+    yield from config_files(plan, render, [artifact.path for artifact in emitted])
     yield _spec_yaml(render)
 
 

@@ -1,1 +1,1 @@
-"""Copies of the user's code: snapshots, checkouts, what git knows of them."""
+"""Copies of the user's code: snapshots, checkouts, and what git knows about them."""

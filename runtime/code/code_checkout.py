@@ -1,12 +1,11 @@
-"""Check out the user's code from a git repository, at one commit, to RUN/code.
+"""Check out the user's code from a git repository, at one commit, into RUN/code.
 
-In   repository (https, ssh, git, http or a path) and commit; GIT_TOKEN, if set (a secret of the job), is the password
-     for https, only for the host and port of the repository
-Out  RUN/code with its submodules; the ranks may write there. Or StartFailure: 65 if the commit is not there, 1 if the
-     repository does not answer, three times
+In   repository (https, ssh, git, http or a path) and commit; GIT_TOKEN, if set (one of the job's secrets), is the
+     password for https, only for the repository's host and port
+Out  RUN/code with its submodules; the ranks may write there. Or StartFailure: 65 if the commit does not exist, 1 if the
+     repository does not answer three times
 
-Asks no questions, and runs no hooks. Git's settings are passed in environment variables, not in a file or on a command
-line.
+Never prompts, and runs no hooks. Git's settings are in environment variables, not in a file or on a command line.
 Source: git-config(1), gitcredentials(7); git 2.31 and newer (GIT_CONFIG_COUNT)
 """
 
@@ -31,10 +30,10 @@ _COMMIT = re.compile("[0-9a-f]{40}([0-9a-f]{24})?")
 _LOCAL = re.compile(r"(localhost|127(\.[0-9]+){3}|\[::1\])(:[0-9]+)?")
 _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 _HTTP = re.compile("https?://")
-_ABSENT = ("not our ref", "bad object")  # git's words for a commit that the repository does not have
+_ABSENT = ("not our ref", "bad object")  # git's messages for a commit that the repository does not have
 _BRANCHES = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 _UNSET = ("GIT_ALLOW_PROTOCOL", "SSH_ASKPASS", "GIT_CONFIG_PARAMETERS")
-_PASSWORD = '!printf "username=git\\npassword=%s\\n" "$GIT_TOKEN" #'  # for git's shell; any user name will do
+_PASSWORD = '!printf "username=git\\npassword=%s\\n" "$GIT_TOKEN" #'  # for git's shell; any user name works
 
 
 def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str, str]) -> None:
@@ -52,7 +51,7 @@ def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str,
     plain, git = plain_environment(environ), git_environment(repository, environ)
     _try(f"create {copy}", ["git", "init", "--quiet", "--template=", "--", str(copy)], plain)
     at = ["git", "-C", str(copy)]
-    # submodules with a URL like ../NAME are relative to it
+    # a submodule URL such as ../NAME is relative to it
     _try(f"write to {copy}", [*at, "config", "remote.origin.url", repository], plain)
     _fetch(at, repository, commit, git, plain)
     _try(f"check out {commit}", [*at, "checkout", "--quiet", "--detach", commit], git)
@@ -62,7 +61,7 @@ def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str,
 
 
 def check_source(repository: str, commit: str, environ: Mapping[str, str]) -> None:
-    """Raise StartFailure if git would take them for an option or a command, or would send the token unencrypted."""
+    """Raise StartFailure if git would take either for an option or a command, or would send the token unencrypted."""
     if repository.startswith("-") or re.match("[A-Za-z0-9]+::", repository):
         title = f"code.repository is not a URL that jobc can fetch: {repository}"
         raise StartFailure(DATA_BROKEN, title, "https://HOST/NAME, ssh://HOST/NAME or USER@HOST:NAME")
@@ -81,16 +80,16 @@ def check_source(repository: str, commit: str, environ: Mapping[str, str]) -> No
 
 
 def host_of(url: str) -> str:
-    """Return HOST or HOST:PORT of a URL, without a user."""
+    """Return a URL's HOST or HOST:PORT, without a user."""
     host = re.split("[/?#]", url.split("://", 1)[-1], maxsplit=1)[0]
     return host.split("@", 1)[-1]
 
 
 def git_environment(repository: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which git takes the password from GIT_TOKEN and no settings from the user."""
+    """Return an environment in which git takes the password from GIT_TOKEN, and no settings from the user."""
     kept = {name: value for name, value in plain_environment(environ).items() if name not in _UNSET}
     count = kept.get("GIT_CONFIG_COUNT", "")
-    first = int(count) if re.fullmatch("[1-9][0-9]{0,3}", count) else 0  # after the settings of the caller
+    first = int(count) if re.fullmatch("[1-9][0-9]{0,3}", count) else 0  # after the caller's settings
     settings = _settings(repository, bool(environ.get("GIT_TOKEN")))
     numbered = {"GIT_CONFIG_COUNT": str(first + len(settings))}
     for number, (key, value) in enumerate(settings, first):
@@ -110,11 +109,11 @@ def _settings(repository: str, has_token: bool) -> list[tuple[str, str]]:
     settings = [("core.hooksPath", "/dev/null")]
     settings += [(f"protocol.{name}", "never") for name in ("allow", "ext.allow", "fd.allow")]  # ext:: runs a command
     settings += [(f"protocol.{name}.allow", "always") for name in ("https", "http", "ssh", "git")]
-    settings.append(("protocol.file.allow", "user"))  # for code.repository, not for a submodule
-    # the target of a redirect gets no password, unless it is the same host
+    settings.append(("protocol.file.allow", "user"))  # for code.repository, but not for a submodule
+    # a redirect's target gets no password, unless it is the same host
     settings.append(("http.followRedirects", "initial"))
     if has_token:
-        settings.append(("credential.helper", ""))  # forget those of other configuration files
+        settings.append(("credential.helper", ""))  # forget the helpers from other configuration files
         if _HTTP.match(repository):
             scope = f"{repository.partition('://')[0]}://{host_of(repository)}"
             settings += [(f"credential.{scope}.helper", ""), (f"credential.{scope}.helper", _PASSWORD)]
@@ -163,7 +162,7 @@ def _try(what: str, words: list[str], environ: Mapping[str, str]) -> None:
 
 
 def _call(words: list[str], environ: Mapping[str, str]) -> tuple[int, str]:
-    """Return the exit code and the output of a command."""
+    """Return a command's exit code and output."""
     done = subprocess.run(
         words, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )

@@ -1,7 +1,7 @@
 """Find the user's code in a folder: the files that git would commit, without those that a .jobcignore lists.
 
-A .jobcignore has the syntax of a .gitignore and also applies to committed files. Outside a repository every file is
-code except environments, caches, files that a .gitignore lists, and files with the names of secrets.
+A .jobcignore has the syntax of a .gitignore and also applies to committed files. Outside a repository, every file is
+code except environments, caches, files that a .gitignore lists, and files with typical names of secrets.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .git import TIMEOUT_S, Git, scratch_repository
 
 SECRETS = frozenset(
     b".env .env.local .netrc .git-credentials .pypirc id_rsa id_dsa id_ecdsa id_ed25519".split()
-)  # files of these names are copied only if git tracks them
+)  # files with these names are copied only if git tracks them
 _PRUNED = frozenset((b".git", b".venv", b"__pycache__"))
 
 
 class CodeFiles(NamedTuple):
-    """Paths of the code, relative to the folder and sorted as bytes.
+    """Paths of the code files, relative to the folder and sorted as bytes.
 
-    ignored:       top-level entries that git ignores and no .jobcignore lists
+    ignored:       top-level entries that git ignores but no .jobcignore lists
     secrets:       files left out because of their names
     is_repository: whether git decided which files are code
     """
@@ -72,7 +72,7 @@ class _Search:
         return os.path.join(os.fsencode(self.root), path)
 
     def _is_in_repository(self) -> bool:
-        """Return whether the folder is in a git repository that does not ignore it."""
+        """Return whether the folder is in a git repository that does not ignore the folder."""
         if not any(os.path.lexists(folder / ".git") for folder in (self.root, *self.root.parents)):
             if os.environ.get("GIT_DIR") or os.environ.get("GIT_WORK_TREE"):
                 raise Failure(

@@ -19,7 +19,7 @@ from ..run_folder.run import shell_word
 from ..system.failure import Failure
 
 TIMEOUT_S = 300.0
-MOST_ERROR_BYTES = 4096  # of git's error output in a message
+MOST_ERROR_BYTES = 4096  # of git's error output, in a message
 
 # Variables by which a caller (a git hook, `git rebase --exec`) points git to another repository.
 _OF_THE_CALLER = (
@@ -35,12 +35,12 @@ class Git:
         self.folder, self.git_dir, self.timeout_s = folder, git_dir, timeout_s
 
     def paths(self, *words: str, paths: list[bytes] | None = None) -> list[bytes]:
-        """Run `git WORDS -z` with `paths` as input; return the paths it prints. Raises Failure, like says()."""
+        """Run `git WORDS -z` with `paths` as input, and return the paths it prints. Raises Failure, like says()."""
         code, output = self._run([*words, "-z", *(["--stdin"] if paths is not None else [])], paths)
         return [path for path in output.split(b"\0") if path] if code == 0 else []
 
     def says(self, *words: str) -> bool:
-        """Return True if git exits with 0, False if it exits with 1.
+        """Return True if git exits with 0, and False if it exits with 1.
 
         Raises Failure if git is missing, hangs, reports an error, or cannot read an ignore file.
         """
@@ -55,7 +55,7 @@ class Git:
             )
         of_repository = [f"--git-dir={self.git_dir}", "--work-tree=."] if self.git_dir else []
         command = ["git", "-c", "core.fsmonitor=false", "-C", str(self.folder), *of_repository, *words]
-        # files instead of pipes: a child of git that outlives it would keep a pipe open
+        # files instead of pipes: a child that outlives git would keep a pipe open
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
             given.write(b"".join(path + b"\0" for path in paths or ()))
             given.seek(0)
@@ -83,7 +83,7 @@ class Git:
 def scratch_repository(folder: Path, beside: Path, read: str, timeout_s: float = TIMEOUT_S) -> Iterator[Git]:
     """Provide git in `folder` with a temporary empty repository in `beside`, so that no file counts as committed.
 
-    read: name of the file that git has to read, for the message. Raises Failure if git is missing.
+    read: name of the file that git must read, for the message. Raises Failure if git is missing.
     """
     if shutil.which("git") is None:
         raise Failure(f"git is needed to read {read} in {folder}", "install git; or remove the file", DATA_BROKEN)

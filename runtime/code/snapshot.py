@@ -1,13 +1,13 @@
-"""Copy the user's code into a run, where the ranks run and may write, and link entries that git ignores, such as data/.
+"""Copy the user's code into a run, where ranks run it and may write, and link entries that git ignores, such as data/.
 
 Usage  jobctl snapshot ROOT --run RUN --runs RUNS --project PROJECT --max-bytes N [--script FILE] [--linked]
          ROOT         folder of the code
          --runs       folder of the job's runs; its parent, the run root of all jobs, is not copied
          --project    folder that holds artifacts/
          --script     what the ranks run, relative to ROOT: it must be in the copy
-         --linked     the nodes see ROOT: link the top-level entries that git ignores
-Out    RUN/code, in which an earlier copy keeps files that ranks wrote; on stderr what was copied, linked and left out,
-       because stdout of jobctl submit is for programs
+         --linked     the nodes can access ROOT: link the top-level entries that git ignores
+Out    RUN/code, where an earlier copy keeps files that ranks wrote; on stderr, what was copied, linked and left out,
+       because jobctl submit's stdout is for programs
 Exit   0; 65 if the user must change the code or its settings; 1 if the code cannot be copied
 """
 
@@ -62,7 +62,7 @@ def snapshot(argv: list[str]) -> int:
 def copy_code(
     root: Path, *, run: Path, runs: Path, project: Path, max_bytes: int, script: str, is_linked: bool
 ) -> None:
-    """Copy the code in `root` to RUN/code; the arguments are those of the command line. Raises Failure."""
+    """Copy the code in `root` to RUN/code; the other arguments are those of the command line. Raises Failure."""
     folder = Path(os.path.realpath(root))
     if not folder.is_dir():
         raise Failure(f"the code folder {root} does not exist", "check code.root in the spec", DATA_BROKEN)
@@ -103,7 +103,7 @@ class _Copy:
         os.umask(self.umask)
 
     def fill(self, paths: list[bytes]) -> None:
-        """Copy the files over those of an earlier attempt. Raises Failure."""
+        """Copy the files over an earlier attempt's files. Raises Failure."""
         try:
             if self.folder.is_dir():
                 self._open_earlier()
@@ -130,7 +130,7 @@ class _Copy:
                 entry.unlink()
 
     def _copy(self, source: bytes, target: bytes) -> None:
-        """Copy one file, link or empty folder, with its mode and times. Replaces links in place of parent folders."""
+        """Copy one file, link or empty folder, with its mode and times. Replaces links where parent folders belong."""
         self._make_parents(os.path.dirname(target))
         status = os.lstat(source)
         if stat.S_ISDIR(status.st_mode):
@@ -165,7 +165,8 @@ class _Links:
         self.left_out: list[str] = []
 
     def make(self, ignored: list[str], are_seen: bool) -> None:
-        """Link the ignored entries that a script may need. are_seen: whether the nodes see the original code folder.
+        """Link the ignored entries that a script may need. are_seen: whether the nodes can access the original code
+        folder.
 
         Raises Failure.
         """
@@ -186,7 +187,7 @@ class _Links:
             self.linked.append(name)
 
     def _holds_runs(self, folder: Path) -> bool:
-        """Return whether a link to the folder would make it contain itself."""
+        """Return whether the folder would contain itself through a link to it."""
         return folder in (self.runs, *self.runs.parents, *self.artifacts.parents)
 
     def line(self, copied: int) -> str:
@@ -208,7 +209,7 @@ class _Links:
 def _size(root: Path, paths: list[bytes]) -> int:
     size = 0
     for path in paths:
-        with suppress(OSError):  # removed meanwhile
+        with suppress(OSError):  # removed in the meantime
             size += os.lstat(os.path.join(os.fsencode(root), path)).st_size
     return size
 
@@ -252,7 +253,7 @@ def _is_environment(folder: Path) -> bool:
 
 
 def _short_list(names: list[str], most: int) -> str:
-    """Return the first `most` names, quoted and cut to 16 characters, and the number of the others."""
+    """Return the first `most` names, quoted and cut to 16 characters, and how many more there are."""
     quoted = [shell_word(name) for name in names[:most]]
     shown = [name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…" for name in quoted]
     more = f" and {len(names) - most} more" if len(names) > most else ""

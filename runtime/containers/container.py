@@ -1,10 +1,11 @@
-"""`jobctl container [RANK] [PAYLOAD] [COMMAND…]`: run launch.sh again, inside the container of the job.
+"""`jobctl container [RANK] [PAYLOAD] [COMMAND…]`: run launch.sh again, inside the job's container.
 
-In   container of .jobc/job.json; the environment of the node after its modules were loaded; the project as working
-     directory. Everything of jobc runs inside, including supervisor and verbs.
-Out  this process becomes `docker run` or `apptainer exec`. launch.sh sees JOBC_INSIDE: 1 if a check of preflight failed
-     outside, else 0; and JOBC_STARTER, `PID START_TICKS` of this process: supervise.py ends the node when it is gone
-Exit 65 if the image does not start; 1 if the container of this node already runs
+In   the container in .jobc/job.json; the node's environment after its modules were loaded; the project as the working
+     directory. All of jobc runs inside the container, including the supervisor and the verbs.
+Out  this process becomes `docker run` or `apptainer exec`. launch.sh sees JOBC_INSIDE: 1 if a preflight check failed
+     outside, else 0; and JOBC_STARTER, the `PID START_TICKS` of this process: supervise.py ends the node when this
+     process is gone
+Exit 65 if the image does not start; 1 if this node's container is already running
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from .container_node import ContainerNode
 
 
 def main(argv: list[str]) -> int:
-    """Enter the container. Return an exit code if that fails, or if payload check finds no image to check in."""
+    """Enter the container. Return an exit code if that fails, or if payload check has no image to check in."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during `docker pull` prints no traceback
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # so that Ctrl-C during `docker pull` prints no traceback
     artifact = Path(os.path.realpath(sys.argv[0])).parent
     environ = dict(os.environ)
     payload = argv[1] if len(argv) > 1 else "train"
@@ -59,7 +60,7 @@ def _enter(command: list[str], payload: str, environ: dict[str, str]) -> NoRetur
 
 
 def _add_secrets(settings: NodeSettings, environ: dict[str, str], payload: str) -> bool:
-    """Add the secrets of the job to the environment. Return whether one is missing, which ends every payload except
+    """Add the job's secrets to the environment. Return whether one is missing, which ends every payload except
     preflight.
 
     Raises NodeFailure.
@@ -77,12 +78,10 @@ def _add_secrets(settings: NodeSettings, environ: dict[str, str], payload: str) 
 
 
 def _leave_terminal() -> None:
-    """Read from /dev/null and print through `cat`: with a terminal, apptainer exec loses signals that only it
-    receives.
-    """
+    """Use /dev/null as stdin and print through `cat`: on a terminal, apptainer exec loses signals sent only to it."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.stdout.flush()
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C does not end `cat` before its last line
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # so that Ctrl-C does not end `cat` before its last line
     for descriptor in (1, 2):
         read_end, write_end = os.pipe()
         subprocess.Popen(["cat"], stdin=read_end, stdout=descriptor)

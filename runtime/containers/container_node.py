@@ -1,7 +1,7 @@
-"""Find the image and the folders of a node whose job runs in a Docker or Apptainer container.
+"""Find the image and folders for a node whose job runs in a Docker or Apptainer container.
 
-In   settings of the node, its environment, the payload of launch.sh
-Out  the command that starts bash in the container, after testing that the image starts; or NodeFailure
+In   the node's settings and environment, and launch.sh's payload
+Out  the command that starts bash in the container, once the image is known to start; or NodeFailure
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ContainerNode:
     """One node that enters its container."""
 
     def __init__(self, artifact: Path, settings: NodeSettings, environ: dict[str, str], payload: str) -> None:
-        """environ: environment of the container, including the secrets"""
+        """environ: the container's environment, including the secrets"""
         self.artifact, self.settings, self.environ, self.payload = artifact, settings, environ, payload
         self.chosen = settings.container or {}
         self.runtime, self.image = str(self.chosen["kind"]), str(self.chosen["image"])
@@ -46,7 +46,7 @@ class ContainerNode:
         self.project = environ.get("JOBC_PROJECT") or os.getcwd()
 
     def command(self) -> list[str] | None:
-        """Return the command that starts bash in the container; its arguments follow. None if payload check finds no
+        """Return the command that starts bash in the container; bash's arguments follow. None if payload check lacks an
         image to check in.
 
         Raises NodeFailure.
@@ -71,7 +71,7 @@ class ContainerNode:
         Raises LiveNode.
         """
         name = container_name(self.environ)
-        self._run("docker", "rm", "--", name)  # removes one that has ended, not one that runs
+        self._run("docker", "rm", "--", name)  # removes a container that has ended, not one that is running
         if self._run("docker", "container", "inspect", "--", name).returncode == 0:
             title = f"the container {name} already runs on {self.host}"
             raise LiveNode(CRASHED, title, f"docker stop {name}")
@@ -100,7 +100,7 @@ class ContainerNode:
         if self._run("docker", "image", "inspect", image).returncode == 0:
             return True
         if self.payload == "check":
-            return False  # the start pulls it, and shows that this takes time
+            return False  # the start pulls it, and prints that this takes time
         print(f"jobc: {self.host} is pulling the image {image}", file=sys.stderr, flush=True)
         done = self._run("docker", "pull", "--quiet", image)
         if done.returncode != 0:
@@ -123,7 +123,7 @@ class ContainerNode:
         return image, program
 
     def _try_image(self, command: Sequence[str]) -> None:
-        """Raise NodeFailure if bash does not start in the image. preflight prints that it does."""
+        """Raise NodeFailure if bash does not start in the image. preflight also prints that it starts."""
         done = self._run(*command, "-c", ":")
         if done.returncode != 0:
             line = reason(done.stdout)
@@ -146,8 +146,8 @@ class ContainerNode:
         )
 
     def _mounts(self) -> Iterator[str]:
-        """Yield values of --mount: those of the spec, then existing folders of the job. The first one for a target
-        counts. Raises NodeFailure if a path of the spec is missing.
+        """Yield values for --mount: the spec's mounts, then the job's existing folders. The first mount for a target
+        counts. Raises NodeFailure if one of the spec's paths is missing.
         """
         binds: dict[str, str] = {}
         mounts: list[dict[str, Any]] = self.chosen["mounts"]
@@ -173,7 +173,7 @@ class ContainerNode:
         yield str(self.artifact)
 
     def _working_directory(self) -> str:
-        """Return the working directory as the path used in mounts, which may contain symbolic links."""
+        """Return the working directory as the path used in mounts, which can contain symbolic links."""
         path = self.environ.get("PWD", "")
         return path if os.path.isabs(path) and os.path.realpath(path) == os.getcwd() else os.getcwd()
 
@@ -197,7 +197,7 @@ class ContainerNode:
 
 
 def container_name(environ: Mapping[str, str]) -> str:
-    """Return the name of the Docker container of one node of a run."""
+    """Return the name of the Docker container for one of a run's nodes."""
     run, attempt, rank = environ["JOBC_RUN_DIR"], environ["JOBC_ATTEMPT"], environ["JOBC_NODE_RANK"]
     return f"jobc-{os.path.basename(run)}-{attempt}-node{rank}-{zlib.crc32(os.fsencode(run))}"
 

@@ -1,7 +1,7 @@
-"""Command lines of Docker and Apptainer that start a program in the container of a job.
+"""Docker and Apptainer command lines that start a program in a job's container.
 
-Process numbers, the network, the host name, the user and the paths are the same inside and outside, so that
-`jobctl stop` and `jobctl status` work from outside. No value of a variable is on a command line, because `ps` shows it.
+Process IDs, the network, the host name, the user and the paths are the same inside and outside, so that `jobctl stop`
+and `jobctl status` work from outside. No variable's value is on a command line, because `ps` would show it.
 Source: docker run, Docker 20.10 to 28; apptainer exec, Apptainer 1.1 to 1.5.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-# Variables that a container gets if they are set outside, in addition to the secrets of the job.
+# Variables that a container gets if they are set outside, in addition to the job's secrets.
 PASSED = (
     "JOBC_*", "SLURM_*", "NCCL_*", "RCCL_*", "TORCH_*", "UCX_*", "FI_*", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HOME", "USER", "LOGNAME", "TMPDIR", "TERM", "LANG", "LC_ALL", "TZ",
@@ -24,7 +24,7 @@ _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Devices(NamedTuple):
-    """Devices of this node that the container gets. rocm_groups: group IDs of the AMD devices; () if there are none"""
+    """This node's devices that the container gets. rocm_groups: the AMD devices' group IDs; () if there are none"""
 
     nvidia: bool = False
     rocm_groups: tuple[int, ...] = ()
@@ -32,7 +32,7 @@ class Devices(NamedTuple):
 
 
 class User(NamedTuple):
-    """IDs of the user that runs the container."""
+    """IDs of the user who runs the container."""
 
     uid: int
     gid: int
@@ -42,8 +42,8 @@ class User(NamedTuple):
 class Container(NamedTuple):
     """One start of an image.
 
-    image: name for Docker; path or URL for Apptainer; mounts: values of --mount; variables: names to pass
-    options: words of container.options; shm_bytes: size of /dev/shm, None for the host's
+    image: name for Docker; path or URL for Apptainer; mounts: values for --mount; variables: names to pass
+    options: words from container.options; shm_bytes: size of /dev/shm, None for the host's
     """
 
     image: str
@@ -59,20 +59,20 @@ class Container(NamedTuple):
 
 
 def bind_mount(source: str, target: str, read_only: bool) -> str:
-    """Return the value of --mount, which is a line of CSV in both runtimes."""
+    """Return the value for --mount, which is a CSV line in both runtimes."""
     fields = (f"{name}={path}".replace('"', '""') for name, path in (("source", source), ("target", target)))
     return ",".join(["type=bind", *(f'"{field}"' for field in fields), *(["readonly"] if read_only else [])])
 
 
 def passed_variables(names: Iterable[str], secrets: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the variables that the container gets, sorted. secrets: names that the job adds"""
+    """Return the sorted names of the variables that the container gets. secrets: names that the job adds"""
     added = set(secrets)
     valid = filter(_VARIABLE.fullmatch, names)
     return tuple(sorted(n for n in valid if n in added or any(fnmatchcase(n, pattern) for pattern in PASSED)))
 
 
 def devices_of_node(gpus: int) -> Devices:
-    """Return the devices of this node. gpus: GPUs that the job uses on it; 0 excludes all of them"""
+    """Return this node's devices. gpus: GPUs that the job uses on this node; 0 excludes all GPUs"""
     amd = ["/dev/kfd", *sorted(glob.glob("/dev/dri/render*"))] if gpus and os.path.exists("/dev/kfd") else []
     return Devices(
         bool(gpus) and os.path.exists("/dev/nvidiactl"),
@@ -82,14 +82,14 @@ def devices_of_node(gpus: int) -> Devices:
 
 
 def reason(output: str) -> str:
-    """Return the line in which a runtime reports what is wrong: its first error, else its first line with text."""
+    """Return the line in which a runtime reports what is wrong: the first error, else the first non-empty line."""
     lines = [line for line in output.splitlines() if line]
     errors = [line for line in lines if "rror" in line or "FATAL" in line]
     return (errors or lines or [""])[0]
 
 
 def remedy(line: str) -> str:
-    """Return the hint for the line in which a runtime reports why an image does not start."""
+    """Return the hint for a line in which a runtime reports why an image does not start."""
     if "executable file not found" in line:
         return "jobc needs bash and Python 3.10 or newer in the image"
     if "device driver" in line:
@@ -119,7 +119,7 @@ def docker_options(container: Container, user: User) -> list[str]:
     ]
     if container.devices.nvidia:
         words.append("--gpus=all")  # CUDA_VISIBLE_DEVICES is passed, and means the same inside
-    elif container.devices.rocm_groups:  # as in the manual of ROCm
+    elif container.devices.rocm_groups:  # as in the ROCm manual
         words += ["--device=/dev/kfd", "--device=/dev/dri", "--security-opt=seccomp=unconfined"]
         words += [f"--group-add={group}" for group in container.devices.rocm_groups]
     if container.devices.infiniband:
@@ -128,7 +128,7 @@ def docker_options(container: Container, user: User) -> list[str]:
 
 
 def docker_start(container: Container) -> list[str]:
-    """Return the end of the command; the arguments of bash follow."""
+    """Return the end of the command; bash's arguments follow."""
     return ["--entrypoint=bash", container.image]
 
 
@@ -137,7 +137,7 @@ def docker_start(container: Container) -> list[str]:
 
 def apptainer_options(container: Container, program: str) -> list[str]:
     """Return the command up to the image. program: path of apptainer or singularity"""
-    words = [program, "exec", "--cleanenv", "--no-eval"]  # else a shell expands the values of the variables
+    words = [program, "exec", "--cleanenv", "--no-eval"]  # else a shell would expand the variables' values
     words += [f"--pwd={container.workdir}", *(f"--mount={value}" for value in container.mounts)]
     if container.devices.nvidia:
         words.append("--nv")
@@ -147,11 +147,11 @@ def apptainer_options(container: Container, program: str) -> list[str]:
 
 
 def apptainer_start(container: Container) -> list[str]:
-    """Return the end of the command; the arguments of bash follow."""
+    """Return the end of the command; bash's arguments follow."""
     return [container.image, "bash"]
 
 
 def apptainer_variables(names: Iterable[str], program: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that pass others to Apptainer containers. HOME is left out, because it rejects that one."""
+    """Return the variables that pass others to Apptainer containers, except HOME, which Apptainer rejects."""
     prefix = "SINGULARITYENV_" if os.path.basename(program) == "singularity" else "APPTAINERENV_"
     return {prefix + name: environ[name] for name in names if name != "HOME"}

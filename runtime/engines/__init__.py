@@ -1,1 +1,1 @@
-"""Read the state of a job from its run folder and its engine. Subclasses are in backends/NAME/engine.py."""
+"""Read a job's state from its run folder and its engine. Subclasses are in backends/NAME/engine.py."""

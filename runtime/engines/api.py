@@ -1,6 +1,6 @@
 """Interface for a backend's engine.py: the base class, and readers of a run folder.
 
-engine.py is packed into jobctl, so it may import this module and the standard library of Python 3.8, nothing else.
+engine.py is packed into jobctl, so it may import only this module and Python 3.8's standard library.
 """
 
 from ..node.node_start import become_node, run_node

@@ -1,4 +1,4 @@
-"""Base class of engines that can test the nodes of a job, for verbs/smoke.py, verbs/preflight.py and verbs/shell.py."""
+"""Base class of engines that can test a job's nodes, for verbs/smoke.py, verbs/preflight.py and verbs/shell.py."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ if TYPE_CHECKING:
 
 
 class CheckingEngine(StartingEngine, ABC):
-    """An engine that can run other things than the job on the nodes of the job."""
+    """An engine that can also run things other than the job on the job's nodes."""
 
     @abstractmethod
     def smoke(self, place: Place) -> int:
-        """Run a collective between the nodes. Return the exit code; 0 = it worked. Raises Failure."""
+        """Run a collective across the nodes. Return the exit code; 0 means it worked. Raises Failure."""
 
     def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the options of preflight that only this backend has."""
+        """Add the preflight options that only this backend has."""
 
     @abstractmethod
     def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
-        """Check the nodes. Return the table of their checks, or the exit code of a check that has no table.
+        """Check the nodes. Return the table of checks, or the exit code of a check that has no table.
 
         Raises Failure.
         """
 
     def shell_nodes(self, place: Place, named: str) -> int:
-        """Return the number of nodes on which a shell can be opened. named: as in shell(). Raises Failure."""
+        """Return the number of nodes on which a shell can be opened. named: as for shell(). Raises Failure."""
         return place.job.nodes
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
-        """Run the command, or a shell without one, on a node, in the environment of the ranks. Return its exit code.
+        """Run the command, or a shell if there is none, on a node in the ranks' environment. Return the exit code.
 
-        named: run whose code is used, "" for the default. Raises Failure.
+        named: run whose code is used; "" for the default. Raises Failure.
         """
         become_shell(place, named, node, command)
 
 
 def become_shell(place: Place, named: str, node: int, command: Sequence[str]) -> NoReturn:
-    """Replace this program by the command, or a shell, on this machine. Raises Failure.
+    """Replace this program with the command, or a shell, on this machine. Raises Failure.
 
     named: run whose code is used; "" for the newest run, or the code as it is now if there is none
     """

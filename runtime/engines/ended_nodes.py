@@ -1,8 +1,7 @@
-"""Decide whether all nodes of a run have certainly ended, so that its folder may be removed. If in doubt, they have
-not.
+"""Decide whether all of a run's nodes have certainly ended, so that its folder can be removed; if in doubt, say no.
 
-In   the state files of its nodes (untrusted), and the state that the engine reports
-Out  why the run may still run, in words
+In   the nodes' state files (untrusted), and the state that the engine reports
+Out  the reason why the run may still be running, in words
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from ..run_folder.run import Node, Run, machine
 if TYPE_CHECKING:
     from .engine import State
 
-LONG_SILENT_S = 86400  # then the supervisor is dead; earlier it may only have lost the storage
+LONG_SILENT_S = 86400  # after this, the supervisor is dead; earlier, it may only have lost the storage
 
 
 def why_it_may_run(run: Run, state: State) -> str:
-    """Return why a run may still run; "" if all its nodes have ended."""
+    """Return why a run may still be running; "" if all its nodes have ended."""
     if state.name == "unknown":
         return state.reason or state.text
     statuses = [(node, node.status(machine(), partial(run.silent_s, node))) for node in run.nodes()]

@@ -1,8 +1,8 @@
-"""Base class of engines: jobs whose supervisors write to a run folder that this machine sees.
+"""Base class of engines, for jobs whose supervisors write to a run folder that this machine can access.
 
-Other backends have a file backends/NAME/engine.py, in which ENGINE is a subclass.
-In   Job: the settings of the artifact (.jobc/job.json); Run: a run folder
-Out  State of a run and lines about its nodes, for the verbs; signals for stop
+Other backends have a file backends/NAME/engine.py, whose ENGINE is a subclass.
+In   Job: the artifact's settings (.jobc/job.json); Run: a run folder
+Out  a run's State and lines about its nodes, for the verbs; signals for stop
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class State(NamedTuple):
 
     name: not started, queued, starting, live, stopping, done, stopped, preempted, failed, gone or unknown
     text: the state in words, with details
-    exit_code: exit code of the job, once it has ended; reason: why it ended this way, or why its state is unknown
+    exit_code: the job's exit code, once it has ended; reason: why it ended this way, or why its state is unknown
     """
 
     name: str
@@ -66,14 +66,14 @@ class Answer(NamedTuple):
 
 
 class Job:
-    """The artifact of a job: its settings and its location."""
+    """A job's artifact: its settings and its location."""
 
     def __init__(
         self, name: str, artifact: Path, runs: Path, settings: dict[str, Any], is_elsewhere: bool = False
     ) -> None:
         """is_elsewhere: whether the runs are outside the artifact's default run root
 
-        project: folder from which relative paths of the spec start; Place sets it
+        project: folder to which the spec's relative paths refer; set by Place
         """
         self.project = ""
         self.name, self.artifact, self.runs, self.settings = name, artifact, runs, settings
@@ -87,17 +87,17 @@ class Job:
 
 
 class Engine:
-    """Engine of a job on this machine."""
+    """Engine for a job on this machine."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.is_here = not os.path.isfile(f"{job.artifact}/hosts.txt")  # the only node is this machine
-        self.live_every_s = 1  # pause between two checks whether a run is live
+        self.live_every_s = 1  # pause between checks of whether a run is live
         self.sees_ranks = True  # ranks write their state files to the run folder here
 
     def engine_of(self, run: Run) -> Engine:
-        """Return the engine of a run of another job on this backend, such as a point of a sweep. It knows the answers
-        that this one has got from prepare().
+        """Return the engine for a run of another job on this backend, such as a sweep's point. The new engine shares
+        the answers that this one got from prepare().
         """
         artifact = run.path / f"artifact/{run.attempt}"
         job = Job(run.path.parent.name, artifact, run.path.parent, settings(artifact / JOB_FILE))
@@ -106,15 +106,15 @@ class Engine:
 
     # ---- what a backend overrides
 
-    can_replace_code = True  # whether a resumed run can get other code (jobctl submit --new-code)
+    can_replace_code = True  # whether a resumed run can get new code (jobctl submit --new-code)
     default_console = "the consoles of all nodes, merged by time"  # printed by `jobctl logs` without --node and --rank
-    default_shell = "the newest run, or the code as it is now if there is none"  # of `jobctl shell` without --run
+    default_shell = "the newest run, or the code as it is now if there is none"  # for `jobctl shell` without --run
 
     def prepare(self, runs: Sequence[Run]) -> None:
-        """Query the engine about many runs at once. Called before state() of each."""
+        """Query the engine about many runs at once. Called before each run's state()."""
 
     def state(self, run: Run) -> State:
-        """Return the state of the run. Raises Failure if the engine's client is missing."""
+        """Return the run's state. Raises Failure if the engine's client is missing."""
         statuses = run.statuses()
         if any(status in ("up", "elsewhere") for status in statuses.values()):
             return State("stopping", "stopping") if run.is_stopped else State("live", "live")
@@ -126,7 +126,7 @@ class Engine:
         return ended(run, code, self.reason(run))
 
     def exit_code(self, run: Run) -> int | None:
-        """Return the exit code of a run that has ended; None if it is unknown."""
+        """Return an ended run's exit code; None if it is unknown."""
         if self.is_here:
             return next((node.exit for node in run.nodes() if node.number == 0), None)
         code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
@@ -147,26 +147,26 @@ class Engine:
         yield from node_lines(run, self.job.nodes)
 
     def engine_word(self, run: Run) -> str:
-        """Return the engine's own name of the job state; "" without an engine."""
+        """Return the engine's own name for the job state; "" without an engine."""
         return ""
 
     def record_codes(self, run: Run, codes: Iterable[int]) -> None:
-        """Record the end of a job that the engine has forgotten, from the exit codes of all its nodes."""
+        """Record the end of a job that the engine has forgotten, using the exit codes of all its nodes."""
 
     def cost(self) -> Iterator[str]:
-        """Yield lines about machines that cost money, and how to stop them."""
+        """Yield lines about machines that cost money, and about how to stop them."""
         return iter(())
 
     def where(self, run: Run) -> str:
-        """Return the engine's own name of the run."""
+        """Return the engine's own name for the run."""
         return ""
 
     def notes(self, run: Run, state: State) -> Iterator[str]:
-        """Yield the lines that status prints after those of the nodes."""
+        """Yield the lines that status prints after the nodes' lines."""
         return live_notes(run, self.sees_ranks) if state.name in ("live", "stopping") else iter(())
 
     def reason_line(self, run: Run, state: State) -> str:
-        """Return why the run failed or is failing; "" if it ended well or runs normally."""
+        """Return why the run failed or is failing; "" if it ended well or is running normally."""
         first = run.first_failure()
         if first:
             return f"node {first['node']}: {first['reason']}"
@@ -184,7 +184,7 @@ class Engine:
     def resume_command(self, run: Run, state: State) -> str:
         """Return the command that resumes a run that ended early; "" if it cannot be resumed.
 
-        The command is built here: one that is stored in the run folder is not trusted.
+        The command is built here, because a command stored in the run folder is not trusted.
         """
         if state.is_live or not run.nodes() or not os.path.isfile(run.path / "state/resume"):
             return ""
@@ -200,18 +200,18 @@ class Engine:
         return "logs in", str(run.path / "logs")
 
     def print_logs(self, run: Run, request: LogRequest) -> int | None:
-        """Print logs that are not files in the run folder, and return an exit code; None if they are such files."""
+        """Print logs that are not files in the run folder, and return an exit code; None if the logs are such files."""
         return None
 
     # ---- stopping a run (verbs/stop.py)
 
-    stop_every_s = 0.2  # pause between two checks whether a stopped run has ended
-    has_machines = False  # whether machines cost money after the run, so that stop has the option --down
+    stop_every_s = 0.2  # pause between checks of whether a stopped run has ended
+    has_machines = False  # whether machines still cost money after the run, so that stop has the option --down
     no_end_hint = "jobctl status shows where its nodes are; ps -o pid,stat,wchan:30,args there"
 
     @property
     def grace_s(self) -> int:
-        """Return the seconds that a stopped run has to save; twice as many if it also uploads to object storage."""
+        """Return the seconds that a stopped run has for saving; twice as many if it also uploads to object storage."""
         grace_s = self.job.settings.get("grace_s")
         if not isinstance(grace_s, int):
             raise Failure(f"{self.job.artifact}/.jobc/job.json has no grace_s", "compile the job again")
@@ -221,37 +221,37 @@ class Engine:
         """Raise Failure if the engine's client is missing."""
 
     def stop_steps(self) -> list[tuple[str, int]]:
-        """Return the signals that end a run, in order, each with the seconds to wait for the end."""
+        """Return the signals that end a run, in order, each with the number of seconds to wait for the end."""
         return [("TERM", self.grace_s + 10), ("QUIT", 15), ("KILL", 15)]
 
     def mark_stopped(self, run: Run) -> None:
-        """Write the stop mark where the nodes look, before signalling anything: otherwise a node could take the end
-        for a preemption. Raises Failure.
+        """Write the stop mark where the nodes look. This comes before any signal, because a node could otherwise
+        mistake the stop for a preemption. Raises Failure.
         """
         self.write_stop_mark(run.path)
 
     def signal(self, run: Run, name: str) -> None:
-        """Send TERM, QUIT or KILL to the supervisors of a marked run."""
+        """Send TERM, QUIT or KILL to the supervisors of a run with a stop mark."""
         for line in signal_here(run, name):
             print(line, flush=True)
 
     def release_machines(self, is_asked: bool) -> None:
-        """Release the machines of the job that cost money, if the user asked for it or if nothing else runs on them."""
+        """Release the job's machines that cost money, if the user asked for that or nothing else is running on them."""
 
     # ---- removing old runs (verbs/clean.py)
 
-    has_files_here = True  # run folders hold the files of the runs, with checkpoints; False: only records
+    has_files_here = True  # run folders hold the runs' files, with checkpoints; False: only records
 
     def folders(self, run: Run) -> list[Run]:
         """Return the run folders that are removed together."""
         return [run]
 
     def outcome(self, run: Run) -> str:
-        """Return a description of how a run ended, for a list."""
+        """Return a description of how a run ended, for use in a list."""
         return self.state(run).text
 
     def why_it_stays(self, run: Run) -> str:
-        """Return why one of folders() may not be removed yet; "" if it has certainly ended."""
+        """Return why one of folders() cannot be removed yet; "" if its run has certainly ended."""
         return why_it_may_run(run, self.state(run))
 
     def why_it_stays_now(self, run: Run) -> str:
@@ -260,7 +260,7 @@ class Engine:
         return engine.why_it_stays(run)
 
     def remove_stored(self, run: Run) -> bool:
-        """Remove what a run has outside its folder here; return False, after printing why, if that failed."""
+        """Remove what a run has outside its folder here. If that fails, print why and return False."""
         if secrets_of(run.path).is_dir():  # its nodes did not end normally
             self.fetch("secrets", [run])
             forget_secrets(run.path)
@@ -272,19 +272,19 @@ class Engine:
     # ---- helpers
 
     def fetch(self, what: str, runs: Sequence[Run]) -> None:
-        """Copy files from the hosts to the run folders here, if each host has its own run folders.
+        """Copy files from the hosts to the run folders here if each host has run folders of its own.
 
         what: state; news (state of all nodes, with the last steps); the name of a log, node_*.log for all nodes;
             or secrets, which deletes the secrets on the hosts
         """
 
     def state_now(self, run: Run) -> State:
-        """Query the engine again, and return the state of the run."""
+        """Query the engine again, and return the run's state."""
         engine, (run,) = self.asked_anew([run])
         return engine.state(run)
 
     def asked_anew(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
-        """Return a new engine that has just been queried about the runs, and the runs read again."""
+        """Return a new engine that has just been queried about the runs, and the runs, read again."""
         self.fetch("state", runs)
         engine, runs = type(self)(self.job), [Run(run.path) for run in runs]
         engine.prepare(runs)
@@ -311,9 +311,9 @@ class Engine:
         text: str = "",
         inherited: Mapping[str, str] = os.environ,
     ) -> Answer:
-        """Run a client of the engine and return its output; exit code 127 if it is missing, 124 if it hangs.
+        """Run one of the engine's clients and return its output; exit code 127 if it is missing, 124 if it hangs.
 
-        text: its input; environment: variables that are added to those inherited
+        text: the client's input; environment: variables added to the inherited ones
         """
         try:
             environ = {**inherited, **(environment or {})}
@@ -341,7 +341,7 @@ def ended(run: Run, code: int | None, reason: str = "") -> State:
 
 
 def node_lines(run: Run, nodes: int) -> Iterator[NodeLine]:
-    """Yield one line for each node: up, ended or down, its host, and the last step of its first rank."""
+    """Yield one line for each node: up, ended or down, its host, and its first rank's last step."""
     present_nodes = run.nodes()
     if not present_nodes:
         return

@@ -1,8 +1,8 @@
-"""Shell commands for hosts that have no files of jobc yet; each is run as `sh -c COMMAND ARGUMENT…`."""
+"""Shell commands for hosts that have no jobc files yet. Each is run as `sh -c COMMAND ARGUMENT…`."""
 
 from __future__ import annotations
 
-# RUN MARK: unpack stdin into RUN, which must not exist or must be this run: MARK is the checksum of state/run
+# RUN MARK: unpack stdin into RUN, which must not exist or must be this run. MARK is the checksum of state/run
 RECEIVE = r"""
 set -eu
 run=$0 mark=$1 made="" new=""
@@ -42,14 +42,14 @@ cd -- "$run"
 rm -rf -- "$new"
 """  # noqa: E501
 
-# RUN MARK ATTEMPT: remove the run if nothing was started in it before this attempt, else only the attempt
+# RUN MARK ATTEMPT: remove the run if nothing was started in it before this attempt; otherwise, remove only the attempt
 REMOVE = r"""
 if [ -e "$0/state/mirror" ] || [ "$(cksum 2>/dev/null <"$0/state/run")" != "$1" ]; then exit 0; fi
 if [ "$2" = 0 ]; then gone=$0; else gone=$0/artifact/$2; fi
 chmod -R u+w -- "$gone" && rm -rf -- "$gone"
 """
 
-# RUN: print `code FOLDER`, the code of this user's newest other run of the job; nothing if the run has its code
+# RUN: print `code FOLDER`, the code in this user's newest other run of the job; nothing if the run has its code already
 LAST_CODE = r"""
 last=""
 if [ -e "$0/code" ]; then exit; fi
@@ -63,22 +63,22 @@ echo "code ${last:+${last%/state/run}/code}"
 # RUN HOST: rename the code that rsync has copied
 NAME_CODE = '[ -e "$0/code" ] || mv -- "$0/.code.$1" "$0/code"'
 
-# FOLDER: unpack stdin into that folder of secrets. Homes may be shared, so existing files are never truncated
+# FOLDER: unpack stdin into that secrets folder. Homes may be shared, so existing files are never truncated
 KEEP_SECRETS = r"""
 umask 077
 to=$HOME/.jobc/secrets/$0
 mkdir -p -- "$to" && [ -O "$to" ] && [ ! -L "$to" ] && chmod 700 -- "$to" && new=$(mktemp -d "$to.XXXXXX") && tar -C "$new" -xf - && mv -f -- "$new"/* "$to" && rmdir -- "$new"
 """  # noqa: E501
 
-# FOLDER: remove it
+# FOLDER: remove the folder
 FORGET_SECRETS = 'rm -rf -- "$HOME/.jobc/secrets/$0"'
 
-# RUN ATTEMPT: pack the rendezvous of node 0 in this attempt, once it is known
+# RUN ATTEMPT: pack node 0's rendezvous in this attempt, once it is known
 MEETING = r"""
 cd -- "$0/state" && grep -qsx "attempt=$1" head && grep -qsx "attempt=$1" link && tar -cf - head link
 """
 
-# RUN NODE ATTEMPT: pack what a host knows about its node: its state, how it ended, and the host's time
+# RUN NODE ATTEMPT: pack what a host knows about its node: the node's state, how it ended, and the host's time
 STATE = r"""
 cd -- "$0" 2>/dev/null && [ ! -e state/mirror ] && [ -e "state/$1" ] || exit 0
 touch state/.now
@@ -90,7 +90,7 @@ done
 tar -cf - state/.now "$@"
 """
 
-# RUN FILE BYTE: print a file of the run from that byte on, counting from 1
+# RUN FILE BYTE: print one of the run's files from that byte on, counting from 1
 REST_OF_FILE = '[ ! -e "$0/state/mirror" ] && [ -e "$0/$1" ] && tail -c "+$2" -- "$0/$1"'
 
 # RUN: write the stop mark
@@ -99,7 +99,7 @@ if [ ! -d "$0/state" ]; then echo "FAIL  $0 does not exist here: was the run rem
 mkdir -p -- "$0/control" && [ ! -L "$0/control/STOP" ] && touch -- "$0/control/STOP"
 """
 
-# JOBCTL ARGUMENT…: run the program of the run
+# JOBCTL ARGUMENT…: run the run's jobctl
 RUN_PROGRAM = (
     '[ -r "$0" ] || { echo "FAIL  $0 does not exist here: %s"; exit 65; }; '
     "command -v python3 >/dev/null || { echo 'FAIL  python3 not found: install Python 3.8 or newer'; exit 65; }; "

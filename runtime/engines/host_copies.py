@@ -1,7 +1,8 @@
-"""Send a run to its hosts, each of which has its own run folders at the same path (storage.run=node).
+"""Send a run to its hosts. Each host has run folders of its own at the same path (storage.run=node).
 
-In   a run folder here, marked with state/mirror and never sent to itself, because this machine may be one of the hosts
-Out  the run folder on each host, with the attempt, the code and the secrets; or the worst exit code of a host
+In   a run folder here, marked with state/mirror. It is never sent to itself, because this machine may be one of the
+     hosts
+Out  the run folder on each host, with the attempt, the code and the secrets; or the hosts' worst exit code
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ from ..system.values import read_text
 from . import host_commands
 from .hosts import BEGINS, Client, Host, Say, hosts_of, quoted, to_stderr
 
-_MOST_BYTES = 1 << 16  # of an answer
+_MOST_BYTES = 1 << 16  # in an answer
 _MARK = "state/mirror"
 _ARTIFACT = "artifact/"
 _POLYNOMIAL = 0x04C11DB7  # of cksum
 _CHECKPOINT_HOSTS = "state/checkpoint_hosts"
-# Skips the output of start-up files, as the client does; rsync gets the rest of the connection
+# Skips the output of start-up files, as the client does; rsync reads the rest of the connection
 _SKIP = f'while IFS= read -r line && [[ $line != *"{BEGINS}" ]]; do :; done; cat'
 
 
 class HostCopies:
-    """The copies of a run on the hosts of its newest attempt."""
+    """A run's copies on its newest attempt's hosts."""
 
     def __init__(self, client: Client, run: Run) -> None:
         self.client, self.run, self.hosts = client, run, hosts_of(run)
         self.is_sent = False
 
-    def send_attempt(self, attempt: int, code_kind: str) -> int:
-        """Send an attempt with its code and secrets, if any, and return the worst exit code."""
+    def send_attempt_files(self, attempt: int, code_kind: str) -> int:
+        """Send an attempt, with its code and secrets if there are any, and return the worst exit code."""
         run, has_code = self.run.path, (self.run.path / "code").is_dir()
         (run / _MARK).touch()
         self.is_sent = True
@@ -60,13 +61,13 @@ class HostCopies:
         return self.client.each(hosts, lambda host, say: self.client.run_on(host, words, say, feed), to_stderr)
 
     def take_back(self, attempt: int) -> None:
-        """Remove from the hosts what was sent for an attempt that does not start."""
+        """Remove from the hosts what was sent for an attempt that could not be started."""
         if self.is_sent:
             words = ["sh", "-c", host_commands.REMOVE, str(self.run.path), checksum(self.run), str(attempt)]
             self.client.each(self.hosts, lambda host, _: self.client.run_on(host, words, _drop))
 
     def forget_secrets(self) -> None:
-        """Remove the secrets of the run, here and on its hosts."""
+        """Remove the run's secrets, here and on its hosts."""
         folder = secrets_of(self.run.path)
         if not folder.is_dir():
             return
@@ -76,13 +77,13 @@ class HostCopies:
             self.client.each(self.hosts, lambda host, say: self.client.run_on(host, words, say), to_stderr)
 
     def record_checkpoint_host(self) -> None:
-        """Record that the first host, where rank 0 is, may have checkpoints of the run."""
+        """Record that the first host, where rank 0 is, may have checkpoints from this run."""
         if self.hosts[0].name not in _checkpoint_hosts(self.run):
             with open(self.run.path / _CHECKPOINT_HOSTS, "a") as file:
                 file.write(f"{self.hosts[0].name}\n")
 
     def _send_code(self, host: Host, say: Say) -> int:
-        """Send the code by rsync, into a folder used only by this run. Files that are also in the host's last run are
+        """Send the code by rsync, into a folder used only by this run. Files that the host's last run already has are
         copied there, not linked, because a script may write to its copy.
         """
         run = str(self.run.path)
@@ -93,7 +94,7 @@ class HostCopies:
             answer = b"" if process.stdout is None else process.stdout.read(_MOST_BYTES)
         folder = os.fsdecode(answer).rstrip("\n")
         if process.returncode or not folder:
-            return process.returncode  # no folder: the code is already there
+            return process.returncode  # no folder means that the code is already there
         last = folder[len("code ") :]
         rsh = f"bash -p -c 'set -o pipefail; \"$@\" | {{ {_SKIP}; }}' - {quoted(self.client.ssh_command)}"
         options = ["--archive", "--secluded-args", *([f"--copy-dest={last}"] if last else [])]
@@ -110,8 +111,8 @@ class HostCopies:
 
 
 def require_checkpoints(run: Run, hosts: Sequence[Host]) -> None:
-    """Raise Failure if the run may have checkpoints on another host: rank 0 writes them on its own host, and all
-    ranks read them from there.
+    """Raise Failure if the run may have checkpoints on another host. Rank 0 writes them on its own host, and all ranks
+    read them there.
     """
     names = {host.name for host in hosts}
     for name in _checkpoint_hosts(run):
@@ -122,14 +123,12 @@ def require_checkpoints(run: Run, hosts: Sequence[Host]) -> None:
 
 
 def is_mirror(run: Run) -> bool:
-    """Return whether this is the folder that the run was sent from. Another user's folder is only read, because files
-    in it may be links.
-    """
+    """Return whether the run was sent from this folder. Another user's folder is only read: its files may be links."""
     return os.path.lexists(run.path / _MARK) and run.is_mine
 
 
 def checksum(run: Run) -> str:
-    """Return what distinguishes the run from another one with the same ID, as `cksum <state/run` prints it."""
+    """Return what distinguishes the run from another run with the same ID, as printed by `cksum <state/run`."""
     content = (run.path / "state/run").read_bytes()
     return f"{_crc(content)} {len(content)}"
 
@@ -151,8 +150,8 @@ def _checkpoint_hosts(run: Run) -> list[str]:
 
 
 def _write_archive(folder: Path, names: Sequence[str], file: BinaryIO) -> None:
-    """Write a tar archive; in it, the owner may write to everything. Each attempt has its own copy of the artifact,
-    because a host may lack those of earlier attempts.
+    """Write a tar archive in which everything is writable by its owner. Each attempt has its own copy of the artifact,
+    because a host may lack earlier attempts' copies.
     """
     form = tarfile.GNU_FORMAT
     with contextlib.suppress(BrokenPipeError), tarfile.open(fileobj=file, mode="w|", format=form) as archive:

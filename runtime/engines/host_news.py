@@ -1,7 +1,7 @@
-"""Copy the state, the last steps and the logs of a run from its hosts to the folder here (storage.run=node).
+"""Copy a run's state, last steps and logs from its hosts to the folder here (storage.run=node).
 
-In   what hosts send (untrusted): archives of small files, and new parts of logs
-Out  the folder of the run here, as if all nodes wrote to it, with times by this machine's clock
+In   data from the hosts (untrusted): archives of small files, and new parts of logs
+Out  the run folder here, as if all nodes wrote to it, with times by this machine's clock
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .hosts import Client, Host, hosts_of
 
 MOST_BYTES = 1 << 20  # of an archive with three small files
 BLOCK = 1 << 16
-ALL_NODES = "node_*.log"  # the name of the logs of all nodes
+ALL_NODES = "node_*.log"  # stands for all nodes' logs
 _LOG = re.compile(r"(node|rank)_([0-9]{1,9})[.]log")
 
 
 class HostNews:
-    """State and logs of a run on its hosts. nodes: number of nodes of the job; procs: ranks of one node"""
+    """A run's state and logs on its hosts. nodes: the job's number of nodes; procs: ranks per node"""
 
     def __init__(self, client: Client, run: Run, nodes: int, procs: int) -> None:
         self.client, self.run, self.nodes, self.procs = client, Run(run.path), nodes, procs
@@ -41,9 +41,9 @@ class HostNews:
     # ---- states
 
     def update_liveness(self) -> None:
-        """Copy the states that show whether the run is live: those of the other nodes only if node 0 has ended or
-        does not answer. When all have ended, they are copied again, because nodes record more while they wait for
-        each other.
+        """Copy the states that show whether the run is live. The other nodes' states are copied only if node 0 has
+        ended or does not answer. Once all nodes have ended, their states are copied again, because nodes record more
+        while they wait for each other.
         """
         if not self.hosts or self._all_have_ended():
             return
@@ -56,17 +56,17 @@ class HostNews:
             self._copy_states(self.hosts)
 
     def update(self) -> None:
-        """Copy the states of all nodes, and the metrics of the first rank of each."""
+        """Copy all nodes' states, and the metrics of each node's first rank."""
         self._copy_states(self.hosts)
         self._each(self.hosts, lambda host: self._copy_rest(host, f"metrics/rank_{host.node * self.procs:02}.jsonl"))
 
     def has_met(self) -> bool:
-        """Return whether node 0 of this attempt has reported where the others meet it."""
+        """Return whether this attempt's node 0 has reported its rendezvous."""
         wanted = str(self.attempt)
         return all(read_keys(self.run.path / "state" / name).get("attempt") == wanted for name in ("head", "link"))
 
     def copy_meeting(self) -> bool:
-        """Copy where node 0 meets the others, and return whether it is known."""
+        """Copy node 0's rendezvous, and return whether it is known."""
         words = ["sh", "-c", host_commands.MEETING, str(self.run.path), str(self.attempt)]
         found = self._ask(self.hosts[0], words, ("head", "link"))
         for name, file in found.items():
@@ -110,7 +110,7 @@ class HostNews:
     # ---- logs
 
     def copy_logs(self, name: str) -> None:
-        """Copy new lines of a log; ALL_NODES: new lines of all node logs, with their times."""
+        """Copy a log's new lines; with ALL_NODES, the new lines of all node logs, with their times."""
         match = _LOG.fullmatch(name)
         if name == ALL_NODES:
             self._each(self.hosts, self._copy_console)
@@ -123,7 +123,7 @@ class HostNews:
         self._copy_rest(host, f"logs/.node_{host.node:02}.times")
 
     def _copy_rest(self, host: Host, name: str) -> None:
-        """Copy what was appended to a file since the last call. Concurrent callers write the same bytes."""
+        """Copy what has been appended to a file since the last call. Concurrent callers write the same bytes."""
         path = self.run.path / name
         size = _size(path)
         words = ["sh", "-c", host_commands.REST_OF_FILE, str(self.run.path), name, str(size + 1)]
@@ -140,10 +140,10 @@ class HostNews:
                         block = process.stdout.read(BLOCK)
 
     def _each(self, hosts: Sequence[Host], action: Callable[[Host], None]) -> None:
-        """Call the action for hosts. A host that does not answer, or whose answer cannot be stored, changes nothing."""
+        """Call the action for each host. A host whose answer is missing or cannot be stored changes nothing."""
 
         def quietly(host: Host, _: object) -> int:
-            with contextlib.suppress(OSError, OverflowError, ValueError):  # the last two: digits of a time
+            with contextlib.suppress(OSError, OverflowError, ValueError):  # the last two: invalid digits of a time
                 action(host)
             return 0
 
@@ -151,7 +151,7 @@ class HostNews:
 
 
 class _File(NamedTuple):
-    """A small file of a host. changed: its time of modification, seconds since 1970"""
+    """A small file from a host. changed: its modification time, in seconds since 1970"""
 
     content: bytes
     changed: float
@@ -170,9 +170,9 @@ class _Bounded:
 
 
 def _unpacked(stream: IO[bytes], names: Collection[str]) -> dict[str, _File]:
-    """Return the files of a tar archive by their names; {} if it contains anything but files with these names.
+    """Return a tar archive's files by name; {} if it contains anything other than files with these names.
 
-    A host might send a link, which would make this machine read or write elsewhere.
+    A host could send a link, which would make this machine read or write elsewhere.
     """
     files = {}
     try:
@@ -212,5 +212,5 @@ def _size(path: Path) -> int:
 
 
 def _lingers(node: Node) -> bool:
-    """Return whether a node has ended but does not know yet how all others ended."""
+    """Return whether a node has ended but does not know yet how all the others ended."""
     return node.keys.get("lingers") == "yes"

@@ -1,7 +1,7 @@
-"""Run commands on the hosts of a run: with ssh, pdsh, or clush (ClusterShell); or here, once for each node.
+"""Run commands on a run's hosts, with ssh, pdsh or clush (ClusterShell); or on this machine, once for each node.
 
-In   settings of the artifact (.jobc/job.json, key hosts): client, ssh_command, fanout; hosts.txt of the run (untrusted)
-Out  lines `HOST: line` with what the commands print, and their worst exit code
+In   the artifact's settings (.jobc/job.json, key hosts): client, ssh_command, fanout; the run's hosts.txt (untrusted)
+Out  the commands' output as lines `HOST: line`, and their worst exit code
 Source ssh(1) of OpenSSH 9.2, pdsh(1) 2.34, clush(1) of ClusterShell 1.9
 """
 
@@ -24,16 +24,16 @@ from ..system.text import printable
 from ..system.untrusted_files import Unreadable, open_regular
 
 HOST = "%h"  # in a command: the host's name, as in hosts.txt
-MOST_BYTES = 1 << 24  # of a hosts.txt
+MOST_BYTES = 1 << 24  # in a hosts.txt
 PIECE = 1 << 16  # bytes of a line that are read at a time
 HOST_S = 120  # timeout of a short command on hosts
-BEGINS = "jobc: the output begins"  # printed after what the start-up files of a host print
+BEGINS = "jobc: the output begins"  # printed after the output of a host's start-up files
 _AFTER_BEGINS = ("sh", "-c", 'echo "$0" && exec "$@"', BEGINS)
 # some clients pass a host's name to a shell
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._@:-]*[A-Za-z0-9])?")
 
 Say = Callable[[str], None]  # prints one line
-Feed = Callable[[BinaryIO], None]  # writes the input of a command
+Feed = Callable[[BinaryIO], None]  # writes a command's input
 
 
 class Host(NamedTuple):
@@ -44,14 +44,14 @@ class Host(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A program on this machine. environ: variables that differ from those of this program"""
+    """A program on this machine. environ: variables that differ from this program's"""
 
     words: Sequence[str]
     environ: Mapping[str, str] = {}
 
 
 class Client:
-    """ssh: one connection for each command and host. The other clients differ in run() or command()."""
+    """ssh: one connection for each command and host. The other clients override run() or command()."""
 
     def __init__(self, ssh_command: Sequence[str], fanout: int) -> None:
         """ssh_command: ssh with its options; fanout: simultaneous connections"""
@@ -59,7 +59,7 @@ class Client:
         self._processes = _Processes()
 
     def command(self, host: Host, words: Sequence[str], options: Sequence[str] = ()) -> Command:
-        """Return what runs the command on the host."""
+        """Return the program that runs the command on the host."""
         return Command([*self.ssh_command, *options, "--", host.name, quoted(words)])
 
     def run(
@@ -67,7 +67,7 @@ class Client:
     ) -> int:
         """Run a command on every host, print its output, and return the worst exit code.
 
-        words: HOST stands for the host's name; say: default: print to stdout
+        words: HOST stands for the host's name; say: prints to stdout by default
         """
 
         def on_host(host: Host, say_of: Say) -> int:
@@ -77,9 +77,9 @@ class Client:
         return self.each(hosts, on_host, say)
 
     def each(self, hosts: Sequence[Host], action: Callable[[Host, Say], int], say: Say | None = None) -> int:
-        """Call the action for every host, several at a time; print `HOST: line`, and return the worst exit code.
+        """Call the action for every host, several at a time. Print `HOST: line`, and return the worst exit code.
 
-        The commands are ended before this program ends.
+        The commands are terminated before this program ends.
         """
         attempt, lock = self._processes.attempt, threading.Lock()
 
@@ -90,21 +90,21 @@ class Client:
 
             return say_line
 
-        def unless_ended(host: Host) -> int:
+        def act_unless_ended(host: Host) -> int:
             if self._processes.attempt != attempt:
                 return 1
             return action(host, say_for(host))
 
         with ThreadPoolExecutor(self.fanout) as pool:
-            futures = [pool.submit(unless_ended, host) for host in hosts]
+            futures = [pool.submit(act_unless_ended, host) for host in hosts]
             try:
                 return max((future.result() for future in futures), default=0)
             except BaseException:
-                self.end()  # otherwise the pool waits for them
+                self.end()  # otherwise, the pool would wait for them
                 raise
 
     def run_on(self, host: Host, words: Sequence[str], say: Say, feed: Feed | None = None) -> int:
-        """Run a command on one host, and return its exit code. feed: writes its input"""
+        """Run a command on one host, and return its exit code. feed: writes the command's input"""
         return self._processes.run(self.command(host, words), say, feed)
 
     def run_here(self, words: Sequence[str], say: Say) -> int:
@@ -114,9 +114,9 @@ class Client:
     @contextlib.contextmanager
     def answering(self, host: Host, words: Sequence[str], say: Say | None = None) -> Iterator[subprocess.Popen[bytes]]:
         """Yield a process whose output is that of the command on the host, without the output of the host's start-up
-        files. It has ended afterwards. Raises OSError.
+        files. The process is ended on exit. Raises OSError.
 
-        say: prints lines of its stderr, which are dropped otherwise
+        say: prints the lines of its stderr, which are otherwise dropped
         """
         command = self.command(host, [*_AFTER_BEGINS, *words])
         with tempfile.TemporaryFile() as errors:
@@ -135,22 +135,22 @@ class Client:
 
 
 class Pdsh(Client):
-    """pdsh reads the hosts from its input. It replaces %h itself; any other % is doubled."""
+    """pdsh reads the hosts from its input. It replaces %h itself, so any other % is doubled."""
 
     def run(
         self, hosts: Sequence[Host], words: Sequence[str], say: Say | None = None, timeout_s: float | None = None
     ) -> int:
         if not hosts:
             return 0
-        options = ["-S", "-R", "ssh", "-f", str(self.fanout), "-w", "-"]  # -S: otherwise a failure on a host is lost
+        options = ["-S", "-R", "ssh", "-f", str(self.fanout), "-w", "-"]  # -S: otherwise, a host's failure is lost
         environ = {"PDSH_SSH_ARGS_APPEND": " ".join(self.ssh_command[1:])}
         command = Command(["pdsh", *options, _with_host(words, HOST)], environ)
         return self._processes.run(command, say or to_stdout, lambda file: _write_names(file, hosts), timeout_s)
 
 
 class Clush(Pdsh):
-    """clush also reads the hosts from its input, and with -n does not pass its input on. Its worker exec runs a shell
-    command here, and replaces %host in it; any other % is doubled.
+    """clush also reads the hosts from its input, and with -n does not pass this input on. Its worker exec runs a shell
+    command here, and replaces %host in the command, so any other % is doubled.
     """
 
     def run(
@@ -168,7 +168,7 @@ class Here(Client):
     """This machine, with its own address and GPUs for each node."""
 
     def __init__(self, nodes: int, gpus: int) -> None:
-        """gpus: number of GPUs of one node"""
+        """gpus: number of GPUs per node"""
         super().__init__((), nodes)
         self.nodes, self.gpus = nodes, gpus
 
@@ -176,7 +176,7 @@ class Here(Client):
         return Command(words, self._environ(host))
 
     def _environ(self, host: Host) -> dict[str, str]:
-        """Return which GPUs the node uses, of those that this program may use."""
+        """Return which of the GPUs available to this program the node uses."""
         if self.nodes == 1 or not self.gpus:
             return {}
         first = host.node * self.gpus
@@ -186,7 +186,7 @@ class Here(Client):
 
 
 class _Processes:
-    """The programs that a client runs, so that all can be ended. attempt: increases when they are"""
+    """The programs that a client is running, so that all can be ended. attempt: increases each time they are ended"""
 
     def __init__(self) -> None:
         self.attempt = 0
@@ -219,7 +219,7 @@ class _Processes:
                 self._running.discard(process)
 
     def run(self, command: Command, say: Say, feed: Feed | None = None, timeout_s: float | None = None) -> int:
-        """Run a program, print its stdout and stderr, and return its exit code, as a shell does."""
+        """Run a program, print its stdout and stderr, and return its exit code as a shell would."""
         try:
             with self.started(command, has_input=feed is not None) as process, _fed(process, feed):
                 is_late = _kill_after(process, timeout_s)
@@ -243,7 +243,7 @@ class _Processes:
 
 @contextlib.contextmanager
 def _fed(process: subprocess.Popen[bytes], feed: Feed | None) -> Iterator[None]:
-    """Write to a program's input while its output is read."""
+    """Write to a program's input while its output is being read."""
     if feed is None:
         yield
         return
@@ -254,9 +254,7 @@ def _fed(process: subprocess.Popen[bytes], feed: Feed | None) -> Iterator[None]:
 
 
 def _kill_after(process: subprocess.Popen[bytes], timeout_s: float | None) -> Callable[[], bool]:
-    """Kill a program that has not ended in time. Return a function that stops the clock and returns whether the time
-    was over.
-    """
+    """Kill a program that runs too long. Return a function that stops the clock and returns whether time ran out."""
     timer = threading.Timer(timeout_s or 0, process.kill)
     timer.daemon = True
     if timeout_s is not None:
@@ -271,12 +269,12 @@ def _kill_after(process: subprocess.Popen[bytes], timeout_s: float | None) -> Ca
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a pipe; long lines in pieces."""
+    """Yield a pipe's lines; long lines in pieces."""
     return iter(lambda: file.readline(PIECE), b"")
 
 
 def _feed(stdin: BinaryIO, feed: Feed) -> None:
-    with contextlib.suppress(BrokenPipeError), contextlib.closing(stdin):  # the program may end before
+    with contextlib.suppress(BrokenPipeError), contextlib.closing(stdin):  # the program may end first
         feed(stdin)
 
 
@@ -302,7 +300,7 @@ def to_stderr(line: str) -> None:
 
 
 def client_of(settings: Mapping[str, Any]) -> Client:
-    """Return the client that an artifact names; Here if its nodes are on this machine."""
+    """Return the client that an artifact specifies; Here if its nodes are on this machine."""
     hosts = settings.get("hosts")
     if not isinstance(hosts, dict):
         return Here(int(settings.get("nodes", 1)), int(settings.get("gpus", 0)))
@@ -311,7 +309,7 @@ def client_of(settings: Mapping[str, Any]) -> Client:
 
 
 def hosts_of(run: Run) -> list[Host]:
-    """Return the hosts of the newest attempt of a run; [] if hosts.txt cannot be read."""
+    """Return the hosts of a run's newest attempt; [] if hosts.txt cannot be read."""
     return read_hosts(run.path / f"artifact/{run.attempt}/hosts.txt")
 
 
@@ -326,7 +324,7 @@ def read_hosts(file: Path) -> list[Host]:
 
 
 def quoted(words: Sequence[str]) -> str:
-    """Quote the words for the remote shell, whichever it is."""
+    """Quote the words for the remote shell, whichever shell it is."""
     escape = "'\\''"
     return " ".join(f"'{word.replace(chr(39), escape)}'" for word in words)
 

@@ -1,6 +1,6 @@
-"""Engine of backends whose nodes are hosts of a list, or addresses of this machine: ssh, pdsh, accelerate, local.
+"""Engine for backends whose nodes are listed hosts, or addresses of this machine: ssh, pdsh, accelerate, local.
 
-In   the settings of the artifact (.jobc/job.json: hosts, storage, code, secrets, procs, gpus) and its hosts.txt
+In   the artifact's settings (.jobc/job.json: hosts, storage, code, secrets, procs, gpus) and its hosts.txt
 Out  nodes started by `jobctl task` on each host, under supervisors that need neither the connection nor this machine
 """
 
@@ -40,7 +40,7 @@ from .table import Table
 if TYPE_CHECKING:
     from .jobs import Place
 
-LOOK_S = 0.3  # pause between two checks whether node 0 has reported its rendezvous
+LOOK_S = 0.3  # pause between checks of whether node 0 has reported its rendezvous
 
 
 class HostsEngine(CheckingEngine):
@@ -49,7 +49,7 @@ class HostsEngine(CheckingEngine):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self.client = client_of(job.settings)
-        self.has_copies = job.settings.get("storage") == "node"  # each host has its own run folders
+        self.has_copies = job.settings.get("storage") == "node"  # each host has run folders of its own
         self.sees_ranks = not self.has_copies
         self.live_every_s = 3 if self.has_copies else 1
 
@@ -66,13 +66,13 @@ class HostsEngine(CheckingEngine):
         parser.add_argument("--only-prepare", action="store_true", help=text)
 
     def require_startable(self, run: Run | None) -> None:
-        """Raise Failure if hosts.txt was damaged, or if the hosts lack the checkpoints of the run."""
+        """Raise Failure if hosts.txt is damaged, or if the hosts lack the run's checkpoints."""
         hosts = self.hosts()
         if run is not None and self.has_copies:
             require_checkpoints(run, hosts)
 
     def hosts(self) -> list[Host]:
-        """Return the hosts of this artifact. Raises Failure."""
+        """Return this artifact's hosts. Raises Failure."""
         file = self.job.artifact / "hosts.txt"
         hosts = read_hosts(file)
         if len(hosts) != self.job.nodes:
@@ -80,7 +80,7 @@ class HostsEngine(CheckingEngine):
         return hosts
 
     def sees_code(self, folder: Path, new: NewRun) -> bool:
-        """Return whether the folder is on this machine, or on the file system of the run."""
+        """Return whether the nodes can access the folder: they are here, or it is on the run's file system."""
         return isinstance(self.client, Here) or (not self.has_copies and super().sees_code(folder, new))
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
@@ -113,7 +113,7 @@ class HostsEngine(CheckingEngine):
 
     @contextlib.contextmanager
     def prepared(self, new: NewRun, init_from: str = "") -> Iterator[HostCopies]:
-        """Save the secrets of a new run, and yield its copies on the hosts. If its start fails, remove both."""
+        """Save a new run's secrets, and yield its copies on the hosts. If the start fails, remove both."""
         copies = HostCopies(self.client, new.run)
         try:
             if init_from and self.has_copies:
@@ -127,11 +127,11 @@ class HostsEngine(CheckingEngine):
             raise
 
     def send(self, new: NewRun, copies: HostCopies) -> None:
-        """Send the run to the hosts, if each has its own run folders. Raises Failure."""
+        """Send the run to the hosts if each has run folders of its own. Raises Failure."""
         if not self.has_copies:
             return
         code = self.job.settings.get("code")
-        worst = copies.send_attempt(new.attempt, str(code.get("kind")) if isinstance(code, dict) else "")
+        worst = copies.send_attempt_files(new.attempt, str(code.get("kind")) if isinstance(code, dict) else "")
         if worst:
             why = f"not all of the {self.job.nodes} hosts received the run, so it was not started"
             raise Failure(why, "jobctl preflight checks each host", DATA_BROKEN if worst == DATA_BROKEN else CRASHED)
@@ -140,7 +140,7 @@ class HostsEngine(CheckingEngine):
     def run_task(self, new: NewRun, payload: str, say: Say) -> int:
         """Run `jobctl task` on all hosts, and return the worst exit code.
 
-        A run starts on node 0 first: otherwise the other nodes would wait for a node 0 that does not answer.
+        A run starts on node 0 first, because the other nodes could otherwise wait for a node 0 that does not answer.
         """
         hosts, words = hosts_of(new.run), self.task(new.run, new.attempt, HOST, payload)
         if len(hosts) > 1 and self.has_copies and payload != "preflight":
@@ -169,9 +169,9 @@ class HostsEngine(CheckingEngine):
                 raise
 
     def task(self, run: Run | None, attempt: int | None, *words: str, copy: Path | None = None) -> list[str]:
-        """Return the command that runs `jobctl task` of an attempt on a host, regardless of its login shell.
+        """Return the command that runs an attempt's `jobctl task` on a host, whatever the host's login shell.
 
-        copy: path of the artifact copy to use, if not that of the attempt
+        copy: path of the artifact copy to use, if not the attempt's
         """
         why = host_commands.WHY_UNSEEN_COPY if self.has_copies else host_commands.WHY_UNSEEN
         folder = "" if run is None else str(run.path)
@@ -179,12 +179,12 @@ class HostsEngine(CheckingEngine):
         return ["sh", "-c", host_commands.RUN_PROGRAM % why, program, "task", folder, str(attempt), *words]
 
     def _follow(self, run: Run) -> int:
-        """Print the output of the nodes until all have ended, and return the exit code of the run."""
+        """Print the nodes' output until all have ended, and return the run's exit code."""
         interrupts: list[int] = []
 
         def stop(number: int, frame: FrameType | None) -> None:
             interrupts.append(number)
-            threading.Thread(target=self._end, args=(run, "TERM")).start()  # what the run prints then is wanted
+            threading.Thread(target=self._end, args=(run, "TERM")).start()  # the run's last output is wanted
 
         previous = signal.signal(signal.SIGINT, stop)
         try:
@@ -203,7 +203,7 @@ class HostsEngine(CheckingEngine):
 
     def smoke(self, place: Place) -> int:
         hosts = self.hosts()
-        if self.client.run(hosts, ["true"], to_stderr):  # the nodes would wait for one that cannot be reached
+        if self.client.run(hosts, ["true"], to_stderr):  # the nodes would wait for a host that cannot be reached
             raise Failure(f"not all of the {len(hosts)} hosts answer", "jobctl preflight checks each host")
         with self._trial(place) as new:
             code = self.run_task(new, "smoke", to_stdout)
@@ -231,7 +231,7 @@ class HostsEngine(CheckingEngine):
 
     @contextlib.contextmanager
     def _trial(self, place: Place) -> Iterator[NewRun]:
-        """Yield a temporary run that the hosts see. It is removed from hosts that share nothing, even if preserved."""
+        """Yield a temporary run for the hosts. It is removed from hosts that share nothing, even if preserved."""
         with temporary_run(place, self, place.job.runs) as new, self.prepared(new) as copies:
             self.send(new, copies)
             yield new
@@ -242,7 +242,7 @@ class HostsEngine(CheckingEngine):
         return len(self._shell_place(place, named)[1])
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
-        """Become the command on a host: next to the named or live run, or with the newest run's code."""
+        """Become the command on a host: beside the named or live run, or with the newest run's code."""
         run, hosts, copy = self._shell_place(place, named)
         attempt = run.attempt if run is not None and copy != place.artifact else 0
         words = self.task(run, attempt, str(node), "shell", *command, copy=copy)
@@ -251,8 +251,8 @@ class HostsEngine(CheckingEngine):
         become([*on_host.words], {**os.environ, **on_host.environ})
 
     def _shell_place(self, place: Place, named: str) -> tuple[Run | None, list[Host], Path]:
-        """Return the run, and the hosts and artifact for its shell. They are the run's own, which may differ from the
-        current ones, if it is named or live, or if the hosts have the artifact only in their copies of runs.
+        """Return the run, and the hosts and artifact for its shell. If the run is named or live, or if the hosts have
+        the artifact only in their copies of runs, these are the run's own, which may differ from the current ones.
         """
         if not (self.has_copies or named or place.has_runs()):
             return None, self.hosts(), place.artifact
@@ -270,7 +270,7 @@ class HostsEngine(CheckingEngine):
             self.client.run(hosts_of(run), words, timeout_s=HOST_S)
 
     def signal(self, run: Run, name: str) -> None:
-        """Signal the supervisors. On hosts they see the stop mark, which acts as TERM."""
+        """Signal the supervisors. On hosts, the stop mark acts as TERM."""
         if isinstance(self.client, Here):
             super().signal(run, name)
         elif name != "TERM":

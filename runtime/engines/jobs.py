@@ -1,6 +1,6 @@
-"""Find the job of an artifact, its run root, and its runs.
+"""Find an artifact's job, its run root, and its runs.
 
-In   the folder of jobctl with .jobc/job.json; JOBC_RUN_ROOT; the working directory if the artifact was moved
+In   jobctl's folder with .jobc/job.json; JOBC_RUN_ROOT; the working directory if the artifact was moved
 Out  Job, Run; or Failure
 """
 
@@ -19,14 +19,14 @@ from ..system.values import read_keys, settings
 from .engine import Engine, Job
 
 RUN_ID = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
-_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")  # a tab is as good as a space
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")  # a tab counts as a space
 
 
 class Place:
     """Location of an artifact and its runs."""
 
     def __init__(self, artifact: Path, sweep: Place | None = None) -> None:
-        """sweep: the directory of which the artifact is a point, in a temporary folder"""
+        """sweep: the sweep's directory, if the artifact is one of its points in a temporary folder"""
         self.artifact = Path(os.path.realpath(artifact))
         self.settings = settings(self.artifact / JOB_FILE)
         name, root = self.settings.get("job"), self.settings.get("runs")
@@ -62,7 +62,7 @@ class Place:
         return cls(Path(sys.argv[0]).parent)
 
     def _project(self) -> Path:
-        """Return the folder that contains artifacts/; the working directory if the artifact was moved."""
+        """Return the folder that contains artifacts/, or the working directory if the artifact was moved."""
         if self.own_run is not None:
             return Path(read_keys(self.own_run.path / "state/run").get("project", "/"))
         place, parts = self.settings.get("place"), self.artifact.parts
@@ -75,7 +75,7 @@ class Place:
         return Path.cwd()
 
     def engine(self) -> Engine:
-        """Return the backend's engine, which is packed with the artifact; the base class if the backend has none."""
+        """Return the backend's engine, which is packed with the artifact; the base engine if the backend has none."""
         try:
             module = import_module("jobc_engine")
         except ModuleNotFoundError:
@@ -89,7 +89,7 @@ class Place:
         return bool(self.settings.get("sweep"))
 
     def runs(self) -> Path:
-        """Return the folder of the job's runs, which is created if it is missing. Raises Failure."""
+        """Return the folder of the job's runs, and create it if it is missing. Raises Failure."""
         try:
             self.job.runs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -102,12 +102,12 @@ class Place:
         return list_runs(self.job.runs)
 
     def has_runs(self) -> bool:
-        """Return whether this artifact is in a run, or this user has a run of the job."""
+        """Return whether this artifact is in a run, or this user has any run of the job."""
         return self.own_run is not None or any(run.is_mine for run in self.list_runs())
 
     def choose_run(self, named: str) -> Run:
-        """Return the run with that ID or folder; without a name, the run that contains this artifact, else this user's
-        newest run. Raises Failure.
+        """Return the run with that ID or folder; without a name, the run that contains this artifact, or else this
+        user's newest run. Raises Failure.
         """
         runs = self.job.runs
         if named:
@@ -135,7 +135,7 @@ class Place:
         raise Failure(f"job {self.job.name} has no run in {runs}", hint)
 
     def choose_any_run(self, named: str) -> Run:
-        """Return a run that jobctl itself names by its path, even while it is being created."""
+        """Return a run that jobctl itself specifies by path, even while the run is being created."""
         is_path = os.path.isabs(named) and os.path.isdir(os.path.join(named, "state"))
         return Run(Path(named)) if is_path else self.choose_run(named)
 
@@ -159,7 +159,7 @@ def require_own(run: Run) -> Run:
 
 
 def is_run(folder: Path) -> bool:
-    """Return whether this is a complete run folder, not hidden by jobctl clean."""
+    """Return whether this is a complete run folder that jobctl clean has not hidden."""
     return (
         RUN_ID.fullmatch(folder.name) is not None
         and not os.path.islink(folder)

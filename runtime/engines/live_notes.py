@@ -1,6 +1,6 @@
-"""Lines of `status` about a live run: how far rank 0 has started if it reports no steps, and possible hangs.
+"""Lines in `status` about a live run: how far rank 0 has started if it reports no steps, and possible hangs.
 
-In   the state files of its nodes and of rank 0; untrusted, so only the numbers in them are used
+In   the state files of the nodes and of rank 0. They are untrusted, so only their numbers are used
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..system.values import number, read_keys
 
 
 def live_notes(run: Run, sees_ranks: bool) -> Iterator[str]:
-    """Yield the lines. sees_ranks: ranks write state files to this run folder, so a rank without one has not started"""
+    """Yield the lines. sees_ranks: ranks write state files to this folder, so a rank without one has not started"""
     nodes = [node for node in run.nodes() if node.attempt == run.attempt]
     if nodes and run.progress(0) is None:
         yield from _start(run, sees_ranks)
@@ -22,7 +22,7 @@ def live_notes(run: Run, sees_ranks: bool) -> Iterator[str]:
 
 
 def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
-    """Yield when rank 0 started and when it first printed. Its rendezvous inside the program cannot be seen."""
+    """Yield when rank 0 started and when it first printed. The rendezvous inside the program cannot be observed."""
     keys = read_keys(run.path / "state/rank_00")
     began = number(keys.get("began", "")) if number(keys.get("attempt", "")) == run.attempt else None
     if began is None:
@@ -37,7 +37,7 @@ def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
 
 
 def _hang(nodes: list[Node]) -> Iterator[str]:
-    """Yield which ranks may hang. All running ranks must be idle, because ranks may wait for those of another node."""
+    """Yield which ranks may hang. All running ranks must be idle, as one may be waiting for another node's ranks."""
     live = [node for node in nodes if node.ended is None]
     since = [node.idle_since for node in live if node.idle_since is not None]
     if not live or len(since) < len(live):

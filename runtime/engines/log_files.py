@@ -1,9 +1,9 @@
-"""Print the logs of a run folder: one log unchanged, or the logs of all nodes merged by time; and the first failure.
+"""Print the logs in a run folder: one log unchanged, or all nodes' logs merged by time; and the first failure.
 
 In   RUN/logs/node_NN.log and rank_NN.log; .node_NN.times, lines `SECONDS OFFSET` (node_log.py); RUN/exit/ATTEMPT/first
-Out  bytes of the logs, unchanged, on stdout; with several nodes each line begins with `node N  | `
+Out  the logs' bytes, unchanged, on stdout; with several nodes, each line begins with `node N  | `
 
-Logs are streamed: memory holds one piece of a line per log. A log may be a link, or be truncated at any time.
+Logs are streamed: memory holds one piece of a line per log. A log can be a link, or can be truncated at any time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LogRequest(NamedTuple):
 
     @property
     def name(self) -> str:
-        """File name of the requested log; "" for the logs of all nodes."""
+        """File name of the requested log; "" for all nodes' logs."""
         if self.rank is not None:
             return f"rank_{self.rank:02}.log"
         return "" if self.node is None else f"node_{self.node:02}.log"
@@ -94,7 +94,7 @@ class Logs:
     """The requested logs of a run."""
 
     def __init__(self, run: Run, name: str, nodes: int) -> None:
-        """name: file name of one log; "" for the logs of all nodes; nodes: number of nodes of the job"""
+        """name: file name of one log; "" for all nodes' logs; nodes: the job's number of nodes"""
         self.folder = run.path / "logs"
         self.name = name or ("" if nodes > 1 else "node_00.log")
         self.is_merged = not self.name
@@ -102,7 +102,7 @@ class Logs:
         self._skipped_lines = 0
 
     def sizes(self) -> dict[str, int]:
-        """Return the size in bytes of each existing log, by file name. Links and files with other names are ignored."""
+        """Return each existing log's size in bytes, by file name. Links and files with other names are ignored."""
         names: Iterable[str] = [self.name]
         if self.is_merged:
             try:
@@ -118,7 +118,7 @@ class Logs:
         return sizes
 
     def skip_to_tail(self, sizes: dict[str, int], lines: int) -> None:
-        """Skip all but the last `lines` lines of the logs, up to these sizes."""
+        """Skip all but the logs' last `lines` lines, up to these sizes."""
         total = 0
         for name, size in sizes.items():
             log = self._log(name)
@@ -150,7 +150,7 @@ class Logs:
     def _merge(self, grown: list[tuple[Log, int]], out: BinaryIO) -> None:
         """Print the lines of all logs by time: lines of one log until another log has an earlier line."""
         _allow_open_files(2 * len(grown))
-        waiting: list[tuple[int, int, bytes, Iterator[bytes]]] = []  # time, index, its next piece, the later pieces
+        waiting: list[tuple[int, int, bytes, Iterator[bytes]]] = []  # time, index, next piece, later pieces
         for index, (log, size) in enumerate(grown):
             pieces = _readable(log, size)
             piece = next(pieces, None)
@@ -168,7 +168,7 @@ class Logs:
                     out.write(piece if is_inside else log.label + shown(piece))
                 is_inside = not is_complete and log.offset < grown[index][1]
                 if not is_complete and not is_inside and self._skipped_lines < 0:
-                    out.write(b"\n")  # a line that is being written
+                    out.write(b"\n")  # a line that is still being written
                 following = next(pieces, None)
                 if following is None:
                     break
@@ -179,15 +179,13 @@ class Logs:
 
 
 def shown(line: bytes) -> bytes:
-    """Return a line as a terminal shows it: only the text after the last carriage return, such as the end of a
-    progress bar.
-    """
+    """Return a line as a terminal displays it: only the text after the last carriage return (progress bars)."""
     text = line.rstrip(b"\r\n")
     return text.rpartition(b"\r")[2] + (b"\n" if line.endswith(b"\n") else b"")
 
 
 def first_failure(run: Run) -> tuple[str, str, str] | None:
-    """Return the node, the reason and the log's file name of the first failure in the newest attempt; None if none."""
+    """Return the node, reason and log file name of the newest attempt's first failure; None if there is none."""
     path = run.path / "exit" / str(run.attempt) / "first"
     if not os.path.isfile(path):
         return None
@@ -198,7 +196,7 @@ def first_failure(run: Run) -> tuple[str, str, str] | None:
 
 
 def print_first_failure(run: Run, failure: tuple[str, str, str]) -> None:
-    """Print which node failed first, and the end of its log from the first traceback on."""
+    """Print which node failed first, and the end of its log, starting at the first traceback."""
     node, reason, name = failure
     out = sys.stdout.buffer
     lines = _failure_lines(run.path / "logs" / name, f"=== jobc: attempt {run.attempt}, ".encode())
@@ -213,7 +211,7 @@ def print_first_failure(run: Run, failure: tuple[str, str, str]) -> None:
 
 
 def _failure_lines(path: Path, header: bytes) -> list[bytes]:
-    """Return the last lines of the attempt that begins with `header`: from the first traceback on, else 20 lines."""
+    """Return the last lines of the attempt that begins with `header`: from the first traceback on, or else 20 lines."""
     size = _size(path)
     if not size:
         return []
@@ -230,7 +228,8 @@ def _failure_lines(path: Path, header: bytes) -> list[bytes]:
 
 
 def tail_offset(path: Path, end: int, lines: int) -> tuple[int, int]:
-    """Return the offset of the last `lines` lines before byte `end`, and how many there are, with an unfinished one.
+    """Return the offset of the last `lines` lines before byte `end`, and how many lines there are, counting an
+    unfinished one.
 
     Raises Unreadable.
     """

@@ -1,11 +1,10 @@
-"""Create a run folder, or the next attempt of a run. Until keep() is called, everything that was created is removed if
-the program ends.
+"""Create a run folder, or a run's next attempt. If the program ends before keep() is called, all of it is removed.
 
-In   a Place; for the next attempt also a Run, which continued_run() has checked
+In   a Place; for the next attempt, also a Run that continued_run() has checked
 Out  RUN/artifact/ATTEMPT (a read-only copy of the artifact, or a link to an earlier one), RUN/state/run, RUN/logs,
      RUN/control; or Failure, with nothing created
 
-While RUN/.making exists, the process that it names is creating the run, or was killed before it finished.
+While RUN/.making exists, the process named in it is creating the run, or was killed before it finished.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ from .watch import live_runs
 MAKING = ".making"
 MOST_TRIES = 5  # to find a run ID that is free
 SPACE_HINT = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
-WRITTEN = ("state", "exit", "logs", "metrics", "control", "starts")  # folders that the next attempt writes to
-TORCHRUN_LOGS = "logs/torchrun"  # torchrun makes links in it, and writes each time to a new folder
+WRITTEN = ("state", "exit", "logs", "metrics", "control", "starts")  # folders to which the next attempt writes
+TORCHRUN_LOGS = "logs/torchrun"  # torchrun creates links in it, and writes to a new folder each time
 MODEL_KEYS = ("  model.", "  model:")
 Returned = TypeVar("Returned")
 
@@ -48,7 +47,7 @@ Returned = TypeVar("Returned")
 class NewRun:
     """The run that is being created or continued. Use as a context manager.
 
-    run, attempt: its folder and the number of the attempt
+    run, attempt: the run's folder and the attempt's number
     """
 
     def __init__(self, place: Place, engine: Engine, run: Run, attempt: int) -> None:
@@ -69,7 +68,7 @@ class NewRun:
         return self.run.path / "artifact" / str(self.attempt)
 
     def keep(self) -> None:
-        """Keep the run when the program ends, and record the command that continues it."""
+        """Keep the run when the program ends, and record the command that resumes it."""
         resume = self.run.path / "state/resume"
         with contextlib.suppress(FileNotFoundError):
             resume.unlink()
@@ -81,7 +80,7 @@ class NewRun:
         self._unfinished = None
 
     def discard(self) -> None:
-        """Remove what has been created, unless keep() was called."""
+        """Remove what was created, unless keep() was called."""
         created, self._unfinished = self._unfinished, None
         if created is None:
             return
@@ -91,7 +90,10 @@ class NewRun:
             remove_folder(created)
 
     def describe(self, init_from: str) -> None:
-        """Make the folder a run: the last step. init_from: path of the run whose checkpoint it starts from, or "" """
+        """Turn the folder into a run: the last step.
+
+        init_from: path of the run whose checkpoint it starts from, or ""
+        """
         for name in ("state", "logs", "control"):
             _create_folder(self.run.path / name)
         job = self.place.job.name
@@ -126,12 +128,12 @@ class NewRun:
         self._unfinished = self.run.path
 
     def copy_artifact(self) -> None:
-        """Copy this artifact, read-only, as that of the attempt; link it if the attempt before has the same files."""
+        """Copy this artifact, read-only, for the attempt; or link the previous attempt's copy if it is identical."""
         _create_folder(self.artifact.parent)
         if link_unchanged(self.run.path, self.attempt, self.place.artifact):
             self._unfinished = self._unfinished or self.artifact
             return
-        part = self.artifact.parent / f".{self.attempt}.{os.getpid()}"  # after a kill, no half one has the final name
+        part = self.artifact.parent / f".{self.attempt}.{os.getpid()}"  # no partial copy gets the final name
         _try(f"create the folder {part}", part.mkdir)
         self._unfinished = self._unfinished or part
         _try(f"copy the artifact to {part}", lambda: _copy_read_only(self.place.artifact, part))
@@ -167,7 +169,7 @@ def create_run(place: Place, engine: Engine, run_id: str = "") -> NewRun:
 def temporary_run(place: Place, engine: Engine, folder: Path | None = None) -> NewRun:
     """Create a run for a trial. It is removed when the program ends, unless preserve() is called. Raises Failure.
 
-    folder: where the nodes see it; default: this user's temporary folder
+    folder: where the nodes can access it; default: this user's temporary folder
     """
     parent = folder or Path(os.environ.get("TMPDIR") or "/tmp")
     new = NewRun(place, engine, Run(parent), 0)
@@ -199,7 +201,7 @@ def continued_run(place: Place, engine: Engine, named: str) -> Run:
 
 
 def continue_run(place: Place, engine: Engine, run: Run, new_code: bool) -> NewRun:
-    """Create the next attempt of a run. new_code: the caller then copies the code again. Raises Failure."""
+    """Create the next attempt of a run. new_code: whether the caller then copies the code again. Raises Failure."""
     last = run.attempt or 0
     new = NewRun(place, engine, run, last + 1)
     with _discarded_on_error(new):
@@ -229,7 +231,7 @@ def _note_code(new: NewRun, new_code: bool) -> None:
         print(f"using the code of the first start, in {shell_word(str(run.path / 'code'))}{more}")
 
 
-# ---- whether it may be continued
+# ---- whether a run may be continued
 
 
 def _require_same_identity(place: Place, run: Run) -> None:
@@ -245,7 +247,7 @@ def _require_same_identity(place: Place, run: Run) -> None:
 def _differences(run: Run, attempt: int, artifact: Path, name: str) -> str:
     """Return a line `  KEY: OLD -> NEW` for each `KEY = VALUE` that differs between the two artifacts.
 
-    name: record in job.json, identity or spec. Raises Failure if one of them has no such record.
+    name: record in job.json, identity or spec. Raises Failure if one artifact has no such record.
     """
     old, new = (
         dict(line.partition(" = ")[::2] for line in _record(folder, name))
@@ -268,9 +270,9 @@ def _record(artifact: Path, name: str) -> list[str]:
 
 
 def _irregular(run: Path) -> str:
-    """Return the path, relative to the run, of something that the next attempt writes to and that is neither a file
-    nor a folder; "" if there is none. A named pipe would block it; through a symbolic link it would write to any file
-    of this user. Of links in artifact/, only those of jobc are as good as a folder.
+    """Return the path, relative to the run, of something that the next attempt would write to although it is neither a
+    file nor a folder; "" if there is none. A named pipe would block the attempt; through a symbolic link, it could
+    write to any of this user's files. In artifact/, jobc's own links count as folders, and no others do.
     """
     copies = {f"artifact/{attempt}" for attempt in numbers_of_copies(run)}
     for path, mode in _entries(run / "artifact", "artifact", 1):
@@ -300,7 +302,7 @@ def _entries(folder: Path, name: str, depth: int) -> Iterator[tuple[str, int]]:
 
 
 def _live_elsewhere(run: Run) -> str:
-    """Return `, node NN PLACE` for the first node that runs where its process is not visible; "" if there is none."""
+    """Return `, node NN PLACE` for the first node running where its process is not visible; "" if there is none."""
     statuses = run.statuses()
     node = next((node for node in run.nodes() if statuses.get(node.number) == "elsewhere"), None)
     return f", node {node.name} {node.where()}" if node is not None else ""
@@ -317,7 +319,7 @@ def _create_run_root(folder: Path) -> None:
 
 
 def _warn_of_live_runs(place: Place, engine: Engine) -> None:
-    """Warn if this user has live runs of this job: a second one may be intended, or jobctl submit was called twice."""
+    """Warn if this user has live runs of this job: a second run may be intended, or jobctl submit was called twice."""
     with contextlib.suppress(Failure):
         if live := live_runs(engine, place.list_runs()):
             print(
@@ -337,7 +339,7 @@ def _record_maker(folder: Path) -> None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove the remains of a run of this user whose creator was killed, so that its ID is free again."""
+    """Remove what is left of one of this user's runs whose creator was killed, so that its ID is free again."""
     making = folder / MAKING
     if is_run(folder) or making.is_symlink() or not making.is_file() or not is_mine(folder):
         return
@@ -349,7 +351,7 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _silent_s(making: Path) -> float | None:
-    """Return the seconds, by the clock of the storage, since the file was written; None if unknown."""
+    """Return the seconds since the file was written, by the storage's clock; None if unknown."""
     now = making.with_name(".now")
     try:
         _write(now, "")
@@ -394,7 +396,7 @@ def _failure(what: str, error: OSError) -> Failure:
 
 
 def _write(path: Path, text: str) -> None:
-    """Create the file or replace its content. Follows no link. Raises Failure."""
+    """Create the file or replace its content. Follows no links. Raises Failure."""
     _write_with(os.O_TRUNC, path, text)
 
 

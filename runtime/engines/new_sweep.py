@@ -1,4 +1,4 @@
-"""The run of a sweep that is being created, and the runs of its points."""
+"""A sweep's run that is being created, and its points' runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .starting import StartingEngine, copy_user_code, starting_engine
 
 
 class NewSweep:
-    """A run of a sweep that is being created. new: its folder; engine: of the backend"""
+    """A sweep's run that is being created. new: its folder; engine: the backend's"""
 
     def __init__(self, place: Place, engine: StartingEngine, new: NewRun, points: Points) -> None:
         self.place, self.engine, self.new, self.points = place, engine, new, points
@@ -29,7 +29,7 @@ class NewSweep:
         return f"{self.run.id}-{point.number}"
 
     def create_point(self, point: Point) -> NewRun:
-        """Create the run of a point, with its artifact and the user's code. Raises Failure."""
+        """Create a point's run, with its artifact and the user's code. Raises Failure."""
         with artifact_of_point(self.place, self.points, point) as place:
             engine = starting_engine(place)
             new = create_run(place, engine, self.run_id(point))
@@ -45,7 +45,7 @@ class NewSweep:
 
 @contextlib.contextmanager
 def artifact_of_point(place: Place, points: Points, point: Point) -> Iterator[Place]:
-    """Write the artifact of a point to a temporary folder, which may be removed earlier."""
+    """Write a point's artifact to a temporary folder, which the caller may remove sooner."""
     folder = Path(tempfile.mkdtemp(prefix="jobc-point."))
     try:
         write_point(place.artifact, points, point, folder / "point")
@@ -55,7 +55,7 @@ def artifact_of_point(place: Place, points: Points, point: Point) -> Iterator[Pl
 
 
 def print_sweep(sweep: NewSweep, started: str) -> None:
-    """Print the run of the sweep, and the commands to watch and stop it. started: what has been started"""
+    """Print the sweep's run, and the commands to watch and stop it. started: what has been started"""
     print(f"sweep {sweep.run.id} in {shell_word(str(sweep.run.path))}, {started}")
     print(f"  status: {verb_words(sweep.new.artifact, 'status')}")
     print(f"  stop:   {verb_words(sweep.new.artifact, 'stop')}", flush=True)

@@ -1,4 +1,4 @@
-"""Base class of engines whose only node is this machine: its checks before a start, smoke and preflight."""
+"""Base class of engines whose only node is this machine: checks before a start, smoke and preflight."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .table import Table
 if TYPE_CHECKING:
     from .jobs import Place
 
-SMOKE_S = 60  # limit of the collective
+SMOKE_S = 60  # time limit for the collective
 
 
 class OneMachineEngine(CheckingEngine):
-    """An engine that starts the node of a job on this machine. Subclasses define start()."""
+    """An engine that starts a job's node on this machine. Subclasses define start()."""
 
     def sees_code(self, folder: Path, new: NewRun) -> bool:
         return True
@@ -77,6 +77,6 @@ class OneMachineEngine(CheckingEngine):
         return table
 
     def _gpu_type(self) -> dict[str, str]:
-        """Return the variable with which launch.py compares the GPUs of this machine."""
+        """Return the variable with which launch.py compares this machine's GPUs."""
         gpu_type = self.job.settings.get("gpu_type")
         return {"JOBC_GPU_TYPE": str(gpu_type)} if gpu_type else {}

@@ -1,4 +1,4 @@
-"""Print the logs of a run, and follow them while it is live."""
+"""Print a run's logs, and follow them while the run is live."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .log_files import LogRequest, Logs, first_failure, print_first_failure
 from .watch import Watch
 
 HINT = "try again when the engine answers; jobctl logs without --follow does not query it"
-TICK_S = 0.5  # between two checks of the logs
-HELD_TICKS = 4  # delay of lines from several nodes, so that the first failure is printed before its consequences
-FIRST_TICKS = 3  # by then an earlier failure of a slower node is recorded
+TICK_S = 0.5  # between checks of the logs
+HELD_TICKS = 4  # delay for several nodes' lines, so that the first failure is printed before its consequences
+FIRST_TICKS = 3  # by then, an earlier failure on a slower node has been recorded
 
 
 def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool = False) -> int:
-    """Print the requested logs and return an exit code. is_patient: wait for an engine that does not answer"""
+    """Print the requested logs and return an exit code. is_patient: whether to wait if the engine does not answer"""
     code = engine.print_logs(run, request)
     if code is not None:
         return code

@@ -1,6 +1,6 @@
-"""Read the state of a run from its folder only: without queries to engines or hosts, a thousand runs are read at once.
+"""Read a run's state from its folder alone. Without queries to engines or hosts, a thousand runs are read in a moment.
 
-In   a run folder with the artifact of its newest attempt
+In   a run folder with its newest attempt's artifact
 Out  State; `submitted` if only the engine or the hosts know the state
 """
 
@@ -20,7 +20,7 @@ STOP_REQUESTED = "stopped by jobctl stop; jobc status asks the engine whether it
 
 
 class RecordedEngine(Engine):
-    """Engine that reads node states, heartbeats, records and exit codes, and queries neither engine nor hosts."""
+    """Engine that reads node states, heartbeats, records and exit codes, and queries neither an engine nor hosts."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -38,8 +38,8 @@ class RecordedEngine(Engine):
         return super().state(run)
 
     def _is_known_elsewhere(self, run: Run, has_record: bool) -> bool:
-        """Return whether the state of the nodes is not in this folder: none has started the attempt that an engine
-        accepted, or each host has its own run folder and not all have reported their end.
+        """Return whether only the engine or the hosts know the nodes' state: no node has started the attempt that an
+        engine accepted, or each host has its own run folder and not all nodes have reported their end.
         """
         if os.path.lexists(f"{run.path}/state/mirror"):
             return sum(status == "ended" for status in run.statuses().values()) < self.job.nodes
@@ -48,7 +48,7 @@ class RecordedEngine(Engine):
 
 
 def recorded_engine(run: Run) -> Engine:
-    """Return the engine of a run, for the artifact of its newest attempt."""
+    """Return a run's engine, for its newest attempt's artifact."""
     artifact, runs = run.path / f"artifact/{run.attempt}", run.path.parent
     job_settings = settings(artifact / ".jobc/job.json")
     backend = job_settings.get("backend")

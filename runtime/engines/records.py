@@ -1,7 +1,8 @@
-"""Base class of engines whose runs are on storage that this machine does not see (Kubernetes, SkyPilot).
+"""Base class of engines whose runs are on storage that this machine cannot access (Kubernetes, SkyPilot).
 
-Here a run folder is a record: the engine's ids of the job in RUN/state/job_ATTEMPT, the artifact that was sent, and
-what was seen of the job. When the job has ended, exit code and reason are added, because engines forget them.
+Here, a run folder is a record: the engine's IDs for the job in RUN/state/job_ATTEMPT, the artifact that was sent, and
+what was observed of the job. When the job has ended, the exit code and the reason are added, because engines forget
+them.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from .engine import Engine, Job, State, ended
 
 # for bash on a node: the run folder is its argument, which may not exist yet
 MARK_ON_NODE = 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"'
-WAIT_S = 2  # interval between two checks whether an awaited job has ended
-LIVE, ENDED, GONE = "live", "ended", "gone"  # state of a job in its engine; GONE: the engine has forgotten it
+WAIT_S = 2  # interval between checks of whether an awaited job has ended
+LIVE, ENDED, GONE = "live", "ended", "gone"  # a job's state in its engine; GONE: the engine has forgotten the job
 
 
 class Record(NamedTuple):
-    """The file state/job_ATTEMPT of the newest attempt that the engine accepted."""
+    """The file state/job_ATTEMPT for the newest attempt that the engine accepted."""
 
     run: Run
     path: Path
@@ -36,7 +37,7 @@ class Record(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """State of a run as last seen. code, reason: exit code and reason, once it has ended."""
+    """A run's state as last seen. code, reason: exit code and reason, once the run has ended."""
 
     record: Record | None
     state: str  # LIVE, ENDED, GONE, or "" without a record
@@ -58,14 +59,14 @@ class RecordEngine(Engine):
         raise NotImplementedError
 
     def keep_evidence(self, record: Record) -> None:
-        """Save what the job printed before the engine deletes it."""
+        """Save the job's output before the engine deletes it."""
 
     def job_end(self, record: Record) -> tuple[int, str]:
-        """Return the exit code and the reason of a job that has ended."""
+        """Return an ended job's exit code and reason."""
         raise NotImplementedError
 
     def end_on_storage(self, record: Record) -> tuple[int, str] | None:
-        """Return the exit code and the reason that the nodes of a gone job left on storage; None if they left none."""
+        """Return the exit code and reason that a gone job's nodes left on storage; None if they left none."""
         return None
 
     def live_state(self, record: Record) -> State:
@@ -119,7 +120,7 @@ class RecordEngine(Engine):
         return Seen(record, state)
 
     def record_end(self, record: Record, code: int, reason: str) -> Seen:
-        """Write how the job ended to its record, and return the new state. Raises Failure."""
+        """Record how the job ended, and return the new state. Raises Failure."""
         keys = {key: value for key, value in record.keys.items() if key not in ("exit", "reason")}
         status = Seen(record, ENDED, code, one_line(reason))
         try:
@@ -130,13 +131,13 @@ class RecordEngine(Engine):
         return status
 
     def record_codes(self, run: Run, codes: Iterable[int]) -> None:
-        """Record the end of a job that is gone, from the exit codes of all its nodes."""
+        """Record the end of a job that is gone, using the exit codes of all its nodes."""
         status, code = self.seen(run), worst_code(list(codes))
         if status.state == GONE and status.record is not None and code is not None:
             self.record_end(status.record, code, self.gone_reason(status.record))
 
     def wait(self, run: Run) -> int:
-        """Wait until the job has ended, print how, and return its exit code."""
+        """Wait until the job has ended, print how it ended, and return its exit code."""
         while self.asked_anew([run])[0].engine_word(run).split()[:1] == [LIVE]:
             time.sleep(WAIT_S)
         engine, (run,) = self.asked_anew([run])
@@ -148,11 +149,11 @@ class RecordEngine(Engine):
         return CRASHED if state.exit_code is None else state.exit_code
 
     def engine_word(self, run: Run) -> str:
-        """Return live, ended or gone, followed by the engine's own name of the job state."""
+        """Return live, ended or gone, followed by the engine's own name for the job state."""
         return f"{self.seen(run).state} {self.word_of(run)}".strip()
 
     def word_of(self, run: Run) -> str:
-        """Return the engine's own name of the job state."""
+        """Return the engine's own name for the job state."""
         return ""
 
     def state(self, run: Run) -> State:
@@ -176,7 +177,7 @@ class RecordEngine(Engine):
         return self.resume(run) if state.exit_code in (CRASHED, PEER_LOST, PREEMPTED) and not state.is_live else ""
 
     def storage_of(self, run: Run, node: int = 0) -> str:
-        """Return the run's folder on the storage of that node."""
+        """Return the run's folder on that node's storage."""
         root = str(self.job.settings.get("storage_root", ""))
         node_folder = f"node_{node:02}/" if self.job.settings.get("storage") == "object" else ""
         return f"{root}/{node_folder}{self.job.name}/{run.id}"
@@ -192,7 +193,8 @@ def newest_record(run: Run) -> Record | None:
 
 
 def write_record(run: Run, attempt: int, keys: Mapping[str, object]) -> None:
-    """Write the record of an attempt that the engine accepted: its ids, then exit and reason, empty until it has ended.
+    """Write the record of an attempt that the engine accepted: its IDs, then exit and reason, which are empty until it
+    has ended.
 
     Raises Failure.
     """
@@ -204,7 +206,7 @@ def write_record(run: Run, attempt: int, keys: Mapping[str, object]) -> None:
 
 
 def write_evidence(path: Path, content: bytes) -> None:
-    """Write what an engine printed to a file in a run folder of this user. Symbolic links are not followed."""
+    """Write an engine's output to a file in one of this user's run folders. Symbolic links are not followed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)

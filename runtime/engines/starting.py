@@ -22,41 +22,41 @@ if TYPE_CHECKING:
 
 
 class StartingEngine(Engine, ABC):
-    """An engine that submit uses to start the attempt of a run."""
+    """An engine that submit uses to start a run's attempt."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the options of submit that only this backend has."""
+        """Add the submit options that only this backend has."""
 
     def begin(self, options: argparse.Namespace) -> int | None:
-        """Raise Failure if the options exclude each other or this machine cannot start jobs. Nothing has been read yet.
+        """Raise Failure if options conflict or this machine cannot start jobs. Called before anything is read.
 
         Return an exit code if there is nothing to start; None = continue
         """
         return None
 
-    points_at_a_time: int | None = 1  # of a sweep; None: submit starts all, because the engine queues them
+    points_at_a_time: int | None = 1  # in a sweep; None: submit starts all of them, because the engine queues them
 
     def add_sweep_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the options of a submit of all points."""
+        """Add the options for submitting all points."""
         text = "run at most N points at a time, and wait until all have ended"
         default = self.points_at_a_time
         text += "; without it, start all" if default is None else f"; default: {default}"
         parser.add_argument("--parallel", metavar="N", type=positive, default=default, help=text)
 
     def start_points(self, sweep: NewSweep, options: argparse.Namespace, words: Sequence[str]) -> int | None:
-        """Start the points of a new run of a sweep, and return the exit code of submit; None: submit starts each point.
+        """Start the points of a sweep's new run, and return submit's exit code; None: submit starts each point itself.
 
-        options: those of add_sweep_options(); words: others as typed, for the jobctl submit of each point
+        options: from add_sweep_options(); words: the other options as typed, for each point's jobctl submit
         """
         return None
 
     def require_startable(self, run: Run | None) -> None:
-        """Raise Failure if the job cannot start. Nothing has been created yet. run: the run to continue"""
+        """Raise Failure if the job cannot start. Called before anything is created. run: the run to continue"""
 
     def sees_code(self, folder: Path, new: NewRun) -> bool:
         """Return whether the ranks can open the folder of the user's code, so that data/ may be linked to it.
 
-        By default, whether it is on the file system of the run.
+        By default, return whether the folder is on the run's file system.
         """
         try:
             return folder.stat().st_dev == new.run.path.stat().st_dev
@@ -65,13 +65,13 @@ class StartingEngine(Engine, ABC):
 
     @abstractmethod
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
-        """Start the attempt and call new.keep() once it is sure to start. Return the exit code of submit.
+        """Start the attempt, and call new.keep() once it is sure to start. Return submit's exit code.
 
         init_from: path of the run whose checkpoint it starts from, or ""
         """
 
     def run_environ(self, new: NewRun, init_from: str = "") -> dict[str, str]:
-        """Return the environment of this program with the variables that launch.sh needs, except those of the node:
+        """Return this program's environment with the variables that launch.sh needs, except the node's own:
         JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_HEAD_PORT and JOBC_JOB_ID.
         """
         environ = {
@@ -88,7 +88,7 @@ class StartingEngine(Engine, ABC):
 
 
 def positive(text: str) -> int:
-    """Return the number that an option takes. Raises Failure."""
+    """Return the option value as a number. Raises Failure."""
     value = number(text)
     if not value:
         raise Failure(f"{text} is not a number of points, 1 or more", "", 2)

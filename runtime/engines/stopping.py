@@ -1,7 +1,7 @@
-"""Stop a run whose folder this machine sees: write its stop mark, and signal its supervisors on this machine.
+"""Stop a run whose folder this machine can access: write its stop mark, and signal its supervisors on this machine.
 
 In   a run folder (untrusted)
-Out  control/STOP in it; signals to processes that are certainly supervisors of this run
+Out  control/STOP in the folder; signals to processes that are certainly this run's supervisors
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RUN_DIR = b"JOBC_RUN_DIR="
 
 
 def write_stop_mark(run: Path) -> None:
-    """Create control/STOP in a run folder, or set its time to now. Follows no symbolic link. Raises OSError."""
+    """Create control/STOP in a run folder, or set its time to now. Follows no symbolic links. Raises OSError."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(run / "control")
     folder = os.open(run / "control", _FOLDER)
@@ -35,9 +35,9 @@ def write_stop_mark(run: Path) -> None:
 
 
 def signal_here(run: Run, name: str, number: int | None = None) -> list[str]:
-    """Send a signal to the run's supervisors on this machine; return a line for each node that runs elsewhere.
+    """Send a signal to the run's supervisors on this machine. Return a line for each node that is running elsewhere.
 
-    name: TERM, QUIT or KILL; number: rank of the only node to signal; None = all
+    name: TERM, QUIT or KILL; number: rank of the only node to signal; None for all nodes
     """
     lines = []
     for node in run.nodes():
@@ -52,7 +52,7 @@ def signal_here(run: Run, name: str, number: int | None = None) -> list[str]:
 
 
 def _signal_supervisor(run: Run, node: Node, name: str) -> None:
-    """Signal a node's process if it is a supervisor of this run: the state file may be forged."""
+    """Signal a node's process if it is a supervisor of this run. (The state file could be forged.)"""
     assert node.pid is not None
     with contextlib.suppress(OSError):
         variables = Path(f"/proc/{node.pid}/environ").read_bytes().split(b"\0")

@@ -1,7 +1,7 @@
-"""Engine of a sweep's directory: passes questions and signals on to the engines of its points.
+"""Engine for a sweep's directory: passes queries and signals on to its points' engines.
 
-In   a run of the sweep: RUN_ROOT/NAME+sweep/ID, with points.json in its copy of the artifact
-Out  its points: point N has the run RUN_ROOT/JOB/ID-N, which may not exist; the state of all points together
+In   one of the sweep's runs: RUN_ROOT/NAME+sweep/ID, with points.json in its copy of the artifact
+Out  the sweep's points: point N has the run RUN_ROOT/JOB/ID-N, which may not exist; the state of all points together
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ..system.failure import Failure
 from .engine import Engine, State
 from .jobs import Place, is_run
 
-SUBMIT = "state/submit"  # in the run of a sweep: the process that starts one point after another
+SUBMIT = "state/submit"  # in a sweep's run: the process that starts one point after another
 _WORST_FIRST = ("failed", "gone", "preempted", "stopped", "not started")
 
 
 class PointRun(NamedTuple):
-    """A point of a sweep, and its run, which may not exist."""
+    """A sweep's point, and its run, which may not exist."""
 
     point: Point
     run: Run
@@ -35,10 +35,10 @@ class PointRun(NamedTuple):
 
 
 class SweepEngine(Engine):
-    """Watches and stops runs of a sweep and of its points."""
+    """Watches and stops the runs of a sweep and of its points."""
 
     def __init__(self, engine: Engine) -> None:
-        """engine: of the backend"""
+        """engine: the backend's"""
         super().__init__(engine.job)
         self.engine = engine
         self.live_every_s, self.stop_every_s = engine.live_every_s, engine.stop_every_s
@@ -48,7 +48,7 @@ class SweepEngine(Engine):
         self._engines: dict[Path, Engine] = {}
 
     def points(self, sweep: Run) -> list[PointRun]:
-        """Return the points of a run of the sweep. Raises Failure if its points.json is damaged."""
+        """Return the points of one of the sweep's runs. Raises Failure if its points.json is damaged."""
         if sweep.path not in self._points:
             root = sweep.path.parent.parent
             points = read_points(sweep.path / f"artifact/{sweep.attempt}").points
@@ -57,7 +57,7 @@ class SweepEngine(Engine):
         return self._points[sweep.path]
 
     def started(self, sweep: Run) -> list[Run]:
-        """Return the runs of the points, without those that have not been started or have been removed."""
+        """Return the points' runs, without those that have not been started or have been removed."""
         return [point.run for point in self.points(sweep) if point.is_started]
 
     def engine_of(self, run: Run) -> Engine:
@@ -66,10 +66,10 @@ class SweepEngine(Engine):
         return self._engines[run.path]
 
     def is_sweep(self, run: Run) -> bool:
-        """Return whether this is a run of the sweep, not one of a point."""
+        """Return whether this is a run of the sweep, not of a point."""
         return run.path.parent.name == self.job.name
 
-    # ---- questions
+    # ---- queries
 
     def prepare(self, runs: Sequence[Run]) -> None:
         folders = dict.fromkeys(folder for run in runs for folder in self.folders(run))
@@ -128,7 +128,7 @@ class SweepEngine(Engine):
 
     def folders(self, run: Run) -> list[Run]:
         points: list[Run] = []
-        with contextlib.suppress(Failure):  # a run of another version of jobc
+        with contextlib.suppress(Failure):  # a run from another version of jobc
             points = self.started(run) if self.is_sweep(run) else []
         return [*points, run]
 
@@ -151,19 +151,19 @@ def is_submitting(sweep: Run) -> bool:
 
 
 def watching_engine(place: Place) -> Engine:
-    """Return the engine of the backend, or that of all points if the artifact is a sweep."""
+    """Return the backend's engine, or the engine for all points if the artifact is a sweep."""
     return SweepEngine(place.engine()) if place.is_sweep else place.engine()
 
 
 def add_point_option(parser: argparse.ArgumentParser, engine: Engine, default: str) -> None:
-    """Add --point, if the artifact is a sweep. default: what the verb does without it"""
+    """Add --point if the artifact is a sweep. default: what the verb does without --point"""
     parser.set_defaults(point=None)
     if engine.job.settings.get("sweep"):
         parser.add_argument("--point", metavar="POINT", help=f"number or label of a point; default: {default}")
 
 
 def place_of_point(place: Place, named: str, named_run: str) -> Place:
-    """Return the artifact in the run of a point. named_run: of the sweep, "" for the newest. Raises Failure."""
+    """Return the artifact in a point's run. named_run: the sweep's run, "" for the newest. Raises Failure."""
     sweep = place.choose_run(named_run)
     number = read_points(sweep.path / f"artifact/{sweep.attempt}").find(named).number
     point = SweepEngine(place.engine()).points(sweep)[number]

@@ -1,8 +1,8 @@
-"""Merge the results of node_checks.py of all nodes into one table: failed checks first, equal nodes in one row.
+"""Merge all nodes' results from node_checks.py into one table: failed checks first, equal nodes in one row.
 
-Usage  jobctl table NODE…    names of the nodes in rank order, as on stdin; shown unless a node reports another name
-In     stdin: lines `NODE: RECORD`, with the records of node_checks.py; other lines were printed by a client or a node
-Out    the table; exit code 1 if a check failed or the output of a node is incomplete
+Usage  jobctl table NODE…    the nodes' names in rank order, as on stdin; printed unless a node reports another name
+In     stdin: lines `NODE: RECORD`, with records from node_checks.py; other lines come from a client or a node
+Out    the table; exit code 1 if a check failed or a node's output is incomplete
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..system.text import printable
 
-MOST_NODES_WIDTH = 60  # characters of a list of nodes; the rest is given as a number
+MOST_NODES_WIDTH = 60  # characters for a list of nodes; the rest is printed as a number
 NOT_REACHED = re.compile("Could not resolve|not known|No route to host|timed out|Connection refused")
 
 
@@ -67,7 +67,7 @@ class Table:
         self.same: dict[str, Same] = {}
 
     def add(self, line: str) -> None:
-        """Parse one line of stdin and add it to the table."""
+        """Parse one line from stdin and add it to the table."""
         before, colon, text = line.partition(": ")
         node = self.position.get(re.sub("^.*@", "", before))
         if not colon or node is None:
@@ -90,7 +90,7 @@ class Table:
             answer.lines.append(text)
 
     def add_check(self, node: int, level: str, check: str, text: str, hint: str = "", number: str = "") -> None:
-        """Add a result to its row. Good results with a number share one row, which shows the lowest number."""
+        """Add a result to its row. Good results with a number share one row, with the lowest number."""
         least = _number(number) if level == "ok" else None
         key = (level, check) if least is not None else (level, check, text)
         row = self.rows.setdefault(key, Row(level, check, text, hint))
@@ -99,7 +99,7 @@ class Table:
             row.add_number(least, node, text)
 
     def compare(self, check: str, same: Same) -> None:
-        """Report nodes whose value differs from that of most nodes; in a tie the value of the first node counts."""
+        """Report nodes whose value differs from most nodes' value. In a tie, the first node's value counts."""
         if len(same.values) < 2:
             return
         values = dict(sorted(same.values.items()))
@@ -116,7 +116,7 @@ class Table:
         return folded([self.answers[node].name for node in sorted(nodes)])
 
     def lines(self) -> tuple[bool, list[str]]:
-        """Return whether no check failed, and the lines of the table."""
+        """Return whether no check failed, and the table's lines."""
         for node, answer in enumerate(self.answers):
             if not answer.ended:
                 why = answer.why_missing()
@@ -155,7 +155,7 @@ class Table:
 
 
 def folded(names: Iterable[str]) -> str:
-    """Return the names folded like node[1-3,7],login; after 60 characters the rest is given as a number."""
+    """Return the names folded as in node[1-3,7],login; after 60 characters, the rest is printed as a number."""
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}  # text before and after the number -> ranges
     for name in names:
         match = re.fullmatch("(.*?)([0-9]+)([^0-9]*)", name)

@@ -1,4 +1,4 @@
-"""Check repeatedly whether runs are live. An engine that stops answering is reported once and queried again."""
+"""Check repeatedly whether runs are live. If an engine stops answering, report that once and keep querying it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MOST_RUNS = 20  # newest runs that live_runs() checks
 
 
 class Watch:
-    """Watches runs of one job. engine, runs: as of the last query"""
+    """Watches one job's runs. engine, runs: as of the last query"""
 
     def __init__(self, engine: Engine, runs: Sequence[Run], hint: str, is_patient: bool = False) -> None:
-        """hint: what to do if the engine does not answer; is_patient: wait even if it has never answered"""
+        """hint: what to do if the engine does not answer; is_patient: whether to wait even if it has never answered"""
         self.engine, self.runs = engine, list(runs)
         self._hint, self._has_answered, self._is_silent = hint, is_patient, False
 
@@ -37,7 +37,7 @@ class Watch:
         return [run for run, state in states if state.is_live]
 
     def wait(self, longest_s: float, pause_s: float) -> list[Run]:
-        """Wait until all runs have ended; return those that are still live after the longest time."""
+        """Wait until all runs have ended, for at most longest_s. Return the runs that are still live then."""
         until = time.monotonic() + longest_s
         while True:
             live = self.live()

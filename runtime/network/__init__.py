@@ -1,1 +1,1 @@
-"""Interfaces, addresses and ports of the nodes."""
+"""The nodes' interfaces, addresses and ports."""

@@ -1,8 +1,8 @@
 """Choose the rendezvous port on node 0, and pass it to the other nodes through the run folder.
 
 In     JOBC_RUN_ID JOBC_NODES JOBC_NODE_RANK
-Out    the port; state/head of the run, written by node 0; NoPort with exit code 71 if the port is in use or node 0
-       writes nothing in time, 69 if a node failed while this one waited
+Out    the port; the run's state/head, written by node 0; NoPort with exit code 71 if the port is in use or node 0
+       writes nothing in time, 69 if a node failed while this one was waiting
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import zlib
 from .. import exit_codes
 from ..run_folder.run_folder import RunFolder, read_small, write_small
 
-# Below Linux's range for outgoing connections (ip_local_port_range, 32768 up), so that none of them takes
-# the port between our check and the launcher's bind.
+# Below Linux's range for outgoing connections (ip_local_port_range, 32768 up), so that no such connection takes the
+# port between our check and the launcher's bind.
 CANDIDATES = range(20000, 32000)
 TRIES = 200
 POLL_S = 0.2
@@ -49,7 +49,7 @@ def head_port(run: RunFolder, wanted: int, lock: int | None, timeout_s: float) -
 
 
 def choose(run: str, lock: int | None) -> int:
-    """Return a free port: the same for the same run, or the next free one if that is taken. Raises OSError."""
+    """Return a free port: always the same one for a run, or the next free one if that is taken. Raises OSError."""
     first = zlib.crc32(run.encode())
     for attempt in range(TRIES):
         port = CANDIDATES[(first + attempt) % len(CANDIDATES)]
@@ -76,7 +76,7 @@ def wait_for_head(run: RunFolder, timeout_s: float) -> int:
     """Wait for node 0 of this attempt to write the port; return it. Raises NoPort on timeout or if a node failed."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        os.listdir(run.head_state.parent)  # makes a network file system look again
+        os.listdir(run.head_state.parent)  # makes a network file system refresh its view
         state = read_small(run.head_state)
         if state and state[1].get("attempt") == str(run.attempt):
             return int(state[1]["port"])
@@ -90,7 +90,7 @@ def wait_for_head(run: RunFolder, timeout_s: float) -> int:
 
 
 def is_free(port: int) -> bool:
-    """Return whether a store could listen on the port on all addresses, as torch's TCPStore does."""
+    """Return whether a store could listen on this port on all addresses, as torch's TCPStore does."""
     family, address = (socket.AF_INET6, "::") if socket.has_dualstack_ipv6() else (socket.AF_INET, "0.0.0.0")
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections in TIME_WAIT do not matter
@@ -100,7 +100,7 @@ def is_free(port: int) -> bool:
             probe.bind((address, port))
             probe.listen(1)
         except OSError as error:
-            if error.errno in (errno.EADDRINUSE, errno.EACCES):  # EACCES: below 1024 and not root
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):  # EACCES: port below 1024, and not root
                 return False
             raise
     return True

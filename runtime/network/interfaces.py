@@ -1,6 +1,6 @@
-"""Query the kernel for this node's network interfaces: their addresses, and which one leads to a host.
+"""Query the kernel about this node's network interfaces: their addresses, and which one leads to a host.
 
-Needs neither `ip` nor `ifconfig`, which containers lack, and sends no packet.
+Needs neither `ip` nor `ifconfig`, which containers often lack, and sends no packets.
 Source rtnetlink(7), route(8)
 """
 
@@ -17,18 +17,18 @@ RTF_UP = 1
 
 
 def address_towards(host: str) -> str:
-    """Return the address of this node from which the kernel would send to `host`; if `host` is this node, its address.
+    """Return this node's address from which the kernel would send to `host`; if `host` is this node, its own address.
 
     Raises OSError if the name does not resolve or there is no route.
     """
     family, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as unused:
-        unused.connect(address)  # looks up the route; a datagram socket sends nothing here
+        unused.connect(address)  # looks up the route; on a datagram socket, this sends nothing
         return str(unused.getsockname()[0])
 
 
 def addresses() -> dict[str, str]:
-    """Return the name of the interface for each address of this node."""
+    """Return the interface name for each of this node's addresses."""
     request = struct.pack("=IHHIIBxxxI", 24, RTM_GETADDR, REQUEST_DUMP, 1, 0, socket.AF_UNSPEC, 0)
     names = dict(socket.if_nameindex())
     interfaces: dict[str, str] = {}
@@ -46,7 +46,7 @@ def addresses() -> dict[str, str]:
 
 
 def of_default_route(table: Path = Path("/proc/net/route")) -> str | None:
-    """Return the interface of the IPv4 default route with the lowest metric, else the only one with a route."""
+    """Return the interface of the IPv4 default route with the lowest metric, or else the only one with a route."""
     routes = [line.split() for line in table.read_text().splitlines()[1:]]
     up = [route for route in routes if int(route[3], 16) & RTF_UP and route[0] != "lo"]
     default = sorted((route for route in up if route[1] == route[7] == "00000000"), key=lambda route: int(route[6]))

@@ -11,20 +11,20 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-MOST_BYTES = 65536  # of one line; jobc sends no longer one
+MOST_BYTES = 65536  # in one line; jobc sends no longer lines
 
 Message = dict[str, Any]
 
 
 class Link:
-    """One end of a connection. node: the peer's number; -1 until it has proved that it belongs to the run."""
+    """One end of a connection. node: the peer's number; -1 until the peer has proved that it belongs to the run."""
 
     def __init__(self, connection: socket.socket, node: int = -1) -> None:
         connection.setblocking(False)
         self.connection, self.node = connection, node
         self.nonce = secrets.token_hex(16)
         self.heard = time.monotonic()
-        self.told: set[str] = set()  # marks that the peer has
+        self.told: set[str] = set()  # marks that the peer already has
         self.is_open = True
         self._incoming, self._outgoing = b"", b""
 
@@ -44,7 +44,7 @@ class Link:
         return not self._outgoing
 
     def receive(self) -> Iterator[Message]:
-        """Yield the messages that have arrived. Closed connections and invalid data set is_open to False."""
+        """Yield the messages that have arrived. A closed connection or invalid data sets is_open to False."""
         try:
             piece = self.connection.recv(MOST_BYTES)
         except BlockingIOError:

@@ -1,7 +1,7 @@
 """Configure NCCL and Gloo for this node's network: choose the interface and check the fabric.
 
-In     JOBC_NODE_RANK; variables that are already set are not changed
-Out    variables for the ranks; Lacking, with the exit code 65 or 71
+In     JOBC_NODE_RANK; variables that are already set stay unchanged
+Out    variables for the ranks; or Lacking, with exit code 65 or 71
 Source NCCL 2.28 user guide, environment variables; RCCL 7 reads the same; torch 2.13 for Gloo; aws-ofi-nccl 1.16
 """
 
@@ -23,7 +23,7 @@ from .reach import SILENT_S
 ROOT = Path("/")
 PLUGIN_FOLDERS = ("lib", "lib64", "usr/lib", "usr/lib64", "usr/local/lib", "usr/local/lib64")
 PLUGIN_FILES = ("libnccl-net.so", "librccl-net.so", "libnccl-net-ofi.so")  # NCCL's, RCCL's; the last by NCCL_NET_PLUGIN
-# Names of the plugin, for NCCL_NET: aws-ofi-nccl dropped "AWS" in 1.13.
+# The plugin's names, for NCCL_NET: aws-ofi-nccl dropped "AWS" in 1.13.
 PLUGIN_NAMES = {"efa": ("AWS Libfabric", "Libfabric"), "slingshot": ("AWS Libfabric", "Libfabric"),
                 "tcpx": ("GPUDirectTCPX_v7",)}  # fmt: skip
 
@@ -40,9 +40,9 @@ class Lacking(Exception):
 
 
 def variables(asked: argparse.Namespace, head: str, timeout_s: float) -> dict[str, str]:
-    """Return the variables of NCCL and Gloo that are not set yet. Raises Lacking.
+    """Return the NCCL and Gloo variables that are not set yet. Raises Lacking.
 
-    asked: profile, interface and gpus; head: host of node 0; timeout_s: for its name to resolve
+    asked: profile, interface and gpus; head: node 0's host; timeout_s: time for its name to resolve
     """
     wait_for_name(head, timeout_s)
     chosen = choose_interface(asked.interface, head, int(os.environ["JOBC_NODE_RANK"]) == 0)
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def wait_for_name(head: str, timeout_s: float) -> None:
-    """Wait until the name resolves or the time is over: if nodes are created for the job, it appears with node 0."""
+    """Wait until the name resolves or time runs out: if nodes are created for the job, the name appears with node 0."""
     start, next_line_s = time.monotonic(), SILENT_S
     while (waited_s := time.monotonic() - start) < timeout_s:
         try:
@@ -82,7 +82,8 @@ def wait_for_name(head: str, timeout_s: float) -> None:
 
 
 def choose_interface(wanted: str, head: str, is_head: bool) -> str:
-    """Return the interfaces for TCP, comma-separated: `wanted` if it is set, else the interface that leads to `head`.
+    """Return the interfaces for TCP, comma-separated: `wanted` if it is set, or else the interface that leads to
+    `head`.
 
     Raises Lacking.
     """
@@ -107,7 +108,7 @@ def choose_interface(wanted: str, head: str, is_head: bool) -> str:
                       exit_codes.RENDEZVOUS_FAILED) from error  # fmt: skip
     interface = interfaces.addresses().get(address)
     if interface == "lo" and is_head:
-        interface = interfaces.of_default_route()  # Debian gives a host's own name the address 127.0.1.1
+        interface = interfaces.of_default_route()  # Debian maps a host's own name to 127.0.1.1
     if interface is None or interface == "lo":
         hint = f"fix the entry of {head} in /etc/hosts, or set the interface: network.interface=eth0"
         raise Lacking(f"{head}, the name of node 0, resolves to {address} here, which other nodes cannot reach", hint,
@@ -127,7 +128,7 @@ def socket_variables(names: str) -> dict[str, str]:
 
 
 def fabric_variables(profile: str, interface: str, environ: Mapping[str, str], root: Path = ROOT) -> dict[str, str]:
-    """Return the variables with which NCCL uses only the fabric of the profile. Raises Lacking if this node lacks it.
+    """Return the variables that make NCCL use only the profile's fabric. Raises Lacking if this node lacks it.
 
     root: folder that contains sys, dev and usr
     """
@@ -165,7 +166,7 @@ class Port(NamedTuple):
 
 
 def rdma_ports(root: Path = ROOT) -> list[Port]:
-    """Return all RDMA ports of this node, from sysfs (Linux: Documentation/ABI/stable/sysfs-class-infiniband)."""
+    """Return all of this node's RDMA ports, from sysfs (Linux: Documentation/ABI/stable/sysfs-class-infiniband)."""
     ports = []
     for folder in sorted(root.glob("sys/class/infiniband/*/ports/*")):
         device = folder.parents[1]
@@ -197,7 +198,7 @@ def _need_verbs(profile: str, root: Path) -> None:
 
 
 def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, str]:
-    """Return NCCL_NET with the plugin's name, so that NCCL fails if the plugin does not load, instead of using TCP."""
+    """Return NCCL_NET with the plugin's name, so that NCCL fails instead of using TCP if the plugin does not load."""
     for file in _plugin_files(environ, root):
         content = file.read_bytes()
         for name in PLUGIN_NAMES[profile]:
@@ -210,7 +211,7 @@ def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, s
 
 
 def _plugin_files(environ: Mapping[str, str], root: Path) -> Iterator[Path]:
-    """Yield libnccl-net.so and similar files in the folders of the dynamic linker (ld.so(8))."""
+    """Yield libnccl-net.so and similar files in the dynamic linker's folders (ld.so(8))."""
     folders = [Path(folder) for folder in environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
     for file in sorted(root.glob("etc/ld.so.conf.d/*.conf")):
         lines = file.read_text(errors="replace").splitlines()
@@ -220,7 +221,7 @@ def _plugin_files(environ: Mapping[str, str], root: Path) -> Iterator[Path]:
 
 
 def _tcpx_variables(control: str, root: Path) -> dict[str, str]:
-    """Return NCCL's variables for TCPX: every gVNIC serves GPUs except `control`, which leads to the other nodes."""
+    """Return NCCL's variables for TCPX. Every gVNIC serves GPUs except `control`, which leads to the other nodes."""
     cards = [
         card.name
         for card in sorted(root.glob("sys/class/net/*"), key=lambda card: str((card / "device").resolve()))

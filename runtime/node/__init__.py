@@ -1,1 +1,1 @@
-"""The start of a node: its settings, its folders, and how nodes join an attempt."""
+"""Node start: a node's settings and folders, and how nodes join an attempt."""

@@ -1,4 +1,4 @@
-"""Check the Python of a job, which runs this program: its version, and the modules that the job needs."""
+"""Check the job's Python, which is running this program: its version, and the modules that the job needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .node_settings import NodeSettings
 
 OLDEST = (3, 10)
 SAFE_PATH_SINCE = (3, 11)
-# Run in a separate program, because this one runs without site-packages
+# Runs in a separate process, because this program runs without site-packages
 _FIND = """
 import importlib.util, json, sys
 found = {name: importlib.util.find_spec(name) for name in sys.argv[1:]}
@@ -25,7 +25,7 @@ LAUNCH_MODULE = "torch.distributed.launch"  # a later torch will not have it (de
 
 
 def safe_path() -> list[str]:
-    """Return the option for a launcher that imports nothing from its working directory, if this Python has it."""
+    """Return the option that keeps a launcher from importing from its working directory, if this Python has it."""
     return ["-P"] if sys.version_info >= SAFE_PATH_SINCE else []
 
 
@@ -37,7 +37,7 @@ def require_version() -> None:
 
 
 def needed_modules(read: NodeSettings) -> list[str]:
-    """Return the modules that the environment of the job must have."""
+    """Return the modules that the job's environment must have."""
     modules = ["torch"] if read.needs_torch else []
     modules += ["accelerate"] if read.launcher == "accelerate" else []
     return modules + (["deepspeed"] if read.parallel == "deepspeed" else [])
@@ -69,7 +69,7 @@ def missing_modules(read: NodeSettings) -> list[NodeFailure]:
 
 
 def _folders(modules: Iterable[str]) -> dict[str, list[str]]:
-    """Return the folders of the modules that are installed."""
+    """Return the folders of those modules that are installed."""
     words = [sys.executable, "-c", _FIND, *modules]
     done = subprocess.run(words, cwd=Path("/"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
     folders: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
@@ -77,7 +77,7 @@ def _folders(modules: Iterable[str]) -> dict[str, list[str]]:
 
 
 def require_mpirun() -> None:
-    """Raise NodeFailure if mpirun is not that of Open MPI 4, which mpi.py needs, or refuses to run as root."""
+    """Raise NodeFailure if mpirun is not from Open MPI 4, which mpi.py needs, or if it refuses to run as root."""
     try:
         done = subprocess.run(["mpirun", "--version"], capture_output=True, check=False)
         first = done.stdout.decode(errors="replace").partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Read the secrets of a job on its node: from the environment, the folder where submit saved them, or a file."""
+"""Read a job's secrets on a node: from the environment, the folder where submit saved them, or a file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..run_folder.run_secrets import secrets_of
 from ..system.untrusted_files import Unreadable, read_bytes
 from .node_failure import NodeFailure
 
-LARGEST = 1 << 20  # bytes of a secret
+LARGEST = 1 << 20  # bytes in a secret
 
 
 def secrets(references: Mapping[str, Mapping[str, str]], environ: Mapping[str, str], payload: str) -> dict[str, str]:
-    """Return name -> value of the secrets. Raises NodeFailure for one that is missing.
+    """Return name -> value for the secrets. Raises NodeFailure if one is missing.
 
-    references: name -> kind (env, file, k8s) and ref; environ: environment of the node, with JOBC_RUN_DIR
+    references: name -> kind (env, file, k8s) and ref; environ: the node's environment, with JOBC_RUN_DIR
     """
     readers = {"env": _from_environment, "file": _from_file, "k8s": _from_kubernetes}
     values = {}
@@ -34,7 +34,7 @@ def _from_environment(name: str, variable: str, environ: Mapping[str, str], payl
         return value
     if (saved := _saved(environ.get("JOBC_RUN_DIR", ""), variable)) is not None:
         return saved
-    if payload == "shell":  # the saved one is removed once all nodes are up
+    if payload == "shell":  # the saved value is removed once all nodes are up
         hint = f"to set it: read -rs {name} && export {name}"
         print(f"warning: secret {name} is not in this shell; {hint}", file=sys.stderr)
         return None
@@ -43,7 +43,7 @@ def _from_environment(name: str, variable: str, environ: Mapping[str, str], payl
 
 
 def _saved(run: str, variable: str) -> str | None:
-    """Return the value that submit has saved, if the file and its folder belong to this user."""
+    """Return the value that submit saved, if the file and its folder belong to this user."""
     if not run:
         return None
     file = secrets_of(Path(run)) / variable
@@ -71,7 +71,7 @@ def _from_file(name: str, path: str, environ: Mapping[str, str], payload: str) -
 
 
 def _from_kubernetes(name: str, reference: str, environ: Mapping[str, str], payload: str) -> str | None:
-    if not environ.get(name):  # the engine has set it, to what the cluster has
+    if not environ.get(name):  # otherwise, the engine has set it to the cluster's value
         secret, _, key = reference.partition("/")
         title = f"secret {name}: empty or not set"
         raise NodeFailure(DATA_BROKEN, title, f"check that kubectl get secret {secret} shows the key {key}")
@@ -79,5 +79,5 @@ def _from_kubernetes(name: str, reference: str, environ: Mapping[str, str], payl
 
 
 def _text(content: bytes) -> str:
-    """Return the content as a shell's $(<FILE) does: without NUL and trailing newlines."""
+    """Return the content as a shell's $(<FILE) would: without NULs and trailing newlines."""
     return os.fsdecode(content.replace(b"\0", b"")).rstrip("\n")

@@ -1,7 +1,7 @@
-"""Print the variables of a node for launch.sh: the engine's values under jobc's names, the secrets, the folders.
+"""Print a node's variables for launch.sh: the engine's values under jobc's names, the secrets, the folders.
 
-Usage  jobctl node RANK PAYLOAD     RANK: number, or name of a host in hosts.txt
-Out    lines of bash: export NAME='value'; exit 65 if the node lacks something, 1 if it is live already
+Usage  jobctl node RANK PAYLOAD     RANK: number, or a host's name in hosts.txt
+Out    lines of bash: export NAME='value'; exit 65 if the node lacks something, 1 if it is already live
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
         refuse_live_node(read, payload, environ)
         variables.update(job_variables(artifact, read, payload, environ))
     except NodeFailure as failure:
-        # if jobctl fails, launch.sh shows only stderr, without the lines of checks
+        # if jobctl fails, launch.sh prints only stderr, without the check lines
         return report(environ, "check" if payload == "preflight" else payload, failure)
     for name, value in variables.items():
         print(f"export {name}={shlex.quote(value)}")
@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
 def own_variables(artifact: Path, words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that identify the node and the run. Raises NodeFailure.
 
-    words: rank and payload, as launch.sh gets them; environ: set by the starter, which takes precedence
+    words: rank and payload, as launch.sh gets them; environ: set by the starter, whose values take precedence
     """
     rank, payload = (words[0] if words else ""), (words[1] if len(words) > 1 else "train")
     if rank.startswith("-"):
@@ -59,7 +59,7 @@ def own_variables(artifact: Path, words: Sequence[str], environ: Mapping[str, st
     if payload not in PAYLOADS:
         raise NodeFailure(2, f"unknown payload: {payload}", "train, smoke, check, preflight or shell")
     known = dict(environ)
-    if not known.get("JOBC_RUN_DIR") and payload == "train":  # by hand
+    if not known.get("JOBC_RUN_DIR") and payload == "train":  # started by hand
         known.update(run_variables(artifact))
     by_engine = host_variables(artifact, rank, known) if (artifact / "hosts.txt").is_file() else {}
     by_engine.update(_of_engine(artifact, rank, {**known, **by_engine}))
@@ -90,7 +90,7 @@ def _node_setting(artifact: Path, section: str, key: str) -> object:
 
 
 def _of_engine(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what the engine of the artifact knows about this node."""
+    """Return what the artifact's engine knows about this node."""
     engine = find_spec("jobc_engine")
     if engine is None or not engine.submodule_search_locations or find_spec("jobc_engine.job_variables") is None:
         return {}
@@ -111,7 +111,7 @@ def run_variables(artifact: Path) -> dict[str, str]:
 
 
 def host_variables(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a node on a list of hosts. rank: number or name of a host. Raises NodeFailure."""
+    """Return a node's variables from the list of hosts. rank: a host's number or name. Raises NodeFailure."""
     hosts = (artifact / "hosts.txt").read_text(errors="replace").splitlines()
     rank = rank or environ.get("JOBC_NODE_RANK", "")
     node = number(rank)
@@ -134,11 +134,11 @@ def host_variables(artifact: Path, rank: str, environ: Mapping[str, str]) -> dic
 def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that follow from the job: sizes, files, secrets and folders. Raises NodeFailure.
 
-    In preflight, the missing ones are printed as failed checks, in the lines for bash.
+    In preflight, missing files, secrets and folders are printed as failed checks, in the lines for bash.
     """
     run = environ.get("JOBC_RUN_DIR", "")
     variables = {
-        "JOBC_LAUNCHER": "jobc",  # RANK and similar variables count, whatever a launcher outside has set
+        "JOBC_LAUNCHER": "jobc",  # RANK and similar variables count, whatever an outer launcher has set
         "JOBC_JOB_NAME": read.name,
         "JOBC_NODES": str(read.nodes),
         "JOBC_PROCS": str(read.procs),
@@ -155,7 +155,7 @@ def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Map
     if read.data:
         variables["JOBC_DATA_DIR"] = under_project(project, read.data)
     steps: list[Callable[[], Mapping[str, str]]] = []
-    if "JOBC_INSIDE" not in environ:  # in a container, they came along
+    if "JOBC_INSIDE" not in environ:  # in a container, they are inherited
         steps.append(lambda: secrets(read.secrets, environ, payload))
     if read.container is not None:
         steps.append(lambda: home_variables(environ))
@@ -185,16 +185,16 @@ def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Map
 
 
 def _check_line(failure: NodeFailure) -> str:
-    """Return a line of bash that prints a failed check, as print_check() does."""
+    """Return a line of bash that prints a failed check in the same way as print_check()."""
     fields = ("FAIL", "environment", failure.title, failure.hint)
     words = [shlex.quote(" ".join(printable(field).split())) for field in fields]
     return "printf '%s\\t%s\\t%s\\t%s\\n' " + " ".join(words)
 
 
 def refuse_live_node(read: NodeSettings, payload: str, environ: Mapping[str, str]) -> None:
-    """Raise NodeFailure if this node of the run has a supervisor, or if there is no run folder.
+    """Raise NodeFailure if this node already has a supervisor in the run, or if there is no run folder.
 
-    Removes the record of its own failed start, so that it can be started again by hand.
+    Removes the record of this node's failed start, so that the node can be restarted by hand.
     """
     task = environ.get("LOCAL_RANK", "0") if read.launcher == "srun" and payload == "train" else "0"
     if payload not in WITH_RANKS or task != "0":

@@ -22,7 +22,7 @@ WITHOUT_RECORD = ("shell", "preflight", "check")  # payloads that start no attem
 
 
 class NodeFailure(Exception):
-    """Raised when this node cannot start: exit code, what is wrong, and what to do next."""
+    """Raised when this node cannot start: the exit code, what is wrong, and what to do next."""
 
     def __init__(self, code: int, title: str, hint: str = "") -> None:
         super().__init__(title)
@@ -30,12 +30,12 @@ class NodeFailure(Exception):
 
 
 class LiveNode(NodeFailure):
-    """Raised if this node already runs. It is not recorded, because the records belong to the running node."""
+    """Raised if this node is already running. This is not recorded, because the records belong to the running node."""
 
 
 def main(argv: list[str]) -> int:
     """Report the line of launch.sh that failed."""
-    from .node import own_variables  # which imports this module
+    from .node import own_variables  # node.py imports this module
     from .node_settings import NodeSettings
 
     rank, payload, status, command = argv[:4]
@@ -85,13 +85,13 @@ def report(environ: Mapping[str, str], payload: str, failure: NodeFailure) -> in
 
 
 def print_check(failure: NodeFailure) -> None:
-    """Print a failed check, as node_checks.py does."""
+    """Print a failed check in the same way as node_checks.py."""
     fields = ("FAIL", "environment", failure.title, failure.hint)
     print("\t".join(" ".join(printable(field).split()) for field in fields), flush=True)
 
 
 def record_failure(environ: Mapping[str, str], payload: str, failure: NodeFailure) -> None:
-    """Record the failure in the run folder, so that `jobctl status` shows it and the other nodes do not wait."""
+    """Record the failure in the run folder, so that `jobctl status` prints it and the other nodes do not wait."""
     path, attempt = environ.get("JOBC_RUN_DIR", ""), number(environ.get("JOBC_ATTEMPT", "0"))
     if payload in WITHOUT_RECORD or attempt is None or not path or not os.path.isdir(os.path.join(path, "state")):
         return
@@ -101,7 +101,7 @@ def record_failure(environ: Mapping[str, str], payload: str, failure: NodeFailur
         run.node_exit(node).parent.mkdir(parents=True, exist_ok=True)
         if environ.get("JOBC_NODES", "1") != "1" or task != "0":
             _record_first(run, node, task, failure)
-        if task == "0":  # launcher=srun: the files of the node belong to task 0
+        if task == "0":  # launcher=srun: the node's files belong to task 0
             now = int(time.time())
             write_small(run.node_exit(node), code, {"reason": title})
             times = {"attempt": attempt, "started": now, "ended": now}
@@ -110,7 +110,7 @@ def record_failure(environ: Mapping[str, str], payload: str, failure: NodeFailur
 
 
 def _record_first(run: RunFolder, node: int, task: str, failure: NodeFailure) -> None:
-    """Record this as the first failure of the attempt, unless there is one."""
+    """Record this as the attempt's first failure, unless one is already recorded."""
     path = run.first_failure
     unfinished = path.with_name(f".first.{node}.{task}")
     write_small(unfinished, str(failure.code), {"node": node, "time_ns": time.time_ns(), "reason": failure.title})

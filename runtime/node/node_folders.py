@@ -1,4 +1,4 @@
-"""Find the folders of a node: code, caches, a home; check /dev/shm."""
+"""Find a node's folders (code, caches, a home), and check /dev/shm."""
 
 from __future__ import annotations
 
@@ -75,21 +75,21 @@ def own_cache_folder(project: str, path: str, key: str, environ: Mapping[str, st
 
 
 def home_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return variables that an image may lack: most caches need a home folder, and the user may have none in the image.
+    """Return variables that an image may lack. Most caches need a home folder, and the user may have none in the image.
 
     Raises NodeFailure.
     """
     home = environ.get("HOME", "")
     if os.path.isdir(home) and os.access(home, os.W_OK):
-        return {"PYTHONNOUSERSITE": "1"}  # packages in a home that is mounted belong to another Python
+        return {"PYTHONNOUSERSITE": "1"}  # packages in a mounted home belong to another Python
     title = f"the container has no home folder, and none can be created in {_temporary()}"
     return {"HOME": str(_private("home", title, "set TMPDIR")), "PYTHONNOUSERSITE": "1"}
 
 
 def planted_cache_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return another cache for torch.compile if its default folder belongs to another user, who created it first.
+    """Return a different cache folder for torch.compile if another user was first to create the default one.
 
-    torch executes what is in it. Source: torch 2.13, cache_dir_utils.py.
+    torch executes the folder's contents. Source: torch 2.13, cache_dir_utils.py.
     """
     try:
         user = pwd.getpwuid(os.geteuid()).pw_name
@@ -107,7 +107,7 @@ def planted_cache_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def require_shm(least: int) -> dict[str, str]:
-    """Raise NodeFailure if /dev/shm, which data loaders and NCCL use, is smaller than that many bytes."""
+    """Raise NodeFailure if /dev/shm, which data loaders and NCCL use, is smaller than `least` bytes."""
     seen = os.statvfs(SHM)
     size = seen.f_blocks * seen.f_frsize
     if size < least:

@@ -1,7 +1,7 @@
-"""Start launch.sh of an artifact, which becomes the supervisor of a node: check, in the foreground, in the background.
+"""Start an artifact's launch.sh, which becomes a node's supervisor: as a check, in the foreground or background.
 
-In   the copy of the artifact, and the environment with the JOBC_ variables of the node
-Out  the exit code of the node if it does not come up; its messages on stderr
+In   the copy of the artifact, and the environment with the node's JOBC_ variables
+Out  the node's exit code if it does not come up; its messages on stderr
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ..system.streams import ended_with_us
 from ..system.values import number, read_keys
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # an ignored signal survives exec
-LOOK_S = 0.1  # pause between two looks whether the node is up
-LOG_LINES = 20  # printed if a start in the background fails
+LOOK_S = 0.1  # pause between checks of whether the node is up
+LOG_LINES = 20  # printed if a background start fails
 
 
 def check_node(artifact: Path, environ: Mapping[str, str]) -> None:
@@ -35,12 +35,12 @@ def check_node(artifact: Path, environ: Mapping[str, str]) -> None:
 
 
 def run_node(artifact: Path, payload: str, environ: Mapping[str, str]) -> int:
-    """Run launch.sh until it ends. Return its exit code. Ends it if this program is ended."""
+    """Run launch.sh until it ends, and return its exit code. If this program is ended, launch.sh is ended too."""
     return run_program(node_words(artifact, payload), environ)
 
 
 def run_program(words: list[str], environ: Mapping[str, str]) -> int:
-    """Run a program until it ends. Return its exit code. Ends it if this program is ended."""
+    """Run a program until it ends, and return its exit code. If this program is ended, the other one is ended too."""
     with ended_with_us(subprocess.Popen(words, env=environ)) as process:
         return process.wait()
 
@@ -64,7 +64,7 @@ def become(words: list[str], environ: Mapping[str, str]) -> NoReturn:
 
 
 def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mapping[str, str], node: int = 0) -> int:
-    """Start the node in its own session. Return 0 once it is up, else its exit code, after printing its log."""
+    """Start the node in its own session. Return 0 once it is up; otherwise, print its log and return its exit code."""
     log, state = run / f"logs/node_{node:02}.log", run / f"state/node_{node:02}"
     with open(open_for_append(log), "ab") as errors:
         process = subprocess.Popen(
@@ -88,7 +88,7 @@ def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mappin
 
 
 def node_words(artifact: Path, payload: str, node: int = 0) -> list[str]:
-    """Return the command of a node."""
+    """Return the command that runs a node."""
     return ["bash", str(artifact / "launch.sh"), str(node), payload]
 
 

@@ -1,1 +1,1 @@
-"""Checks of a node before its ranks start."""
+"""Checks that a node runs before its ranks start."""

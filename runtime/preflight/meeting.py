@@ -1,9 +1,9 @@
-"""Test the network between the nodes of a job: node 0 and each other node connect to each other, in both directions.
+"""Test the network between a job's nodes: node 0 and every other node connect to each other, in both directions.
 
-In   a folder of the run on the storage of all nodes; JOBC_NODES, JOBC_HEAD_ADDR
+In   a folder in the run, on storage that all nodes share; JOBC_NODES, JOBC_HEAD_ADDR
 Out  Seen, on each node except node 0
-They find each other through small files: `head` (node 0's port), node_NN (an address and a port), seen_NN (the result
-of node 0), done_NN. Node 0 serves until all nodes are done, because not all nodes may be started at once.
+They find each other through small files: `head` (node 0's port), node_NN (an address and a port), seen_NN (node 0's
+result), done_NN. Node 0 serves until all nodes are done, because the nodes may not all start at the same time.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ..network.reach import why_unreachable
 from ..run_folder.run_folder import read_small, write_small
 
 MEET_S = 20.0  # a file written on another node is visible within this time
-QUIET_S = 15.0  # node 0 waits this long for one more node; ssh gives up on a dead host after 10 s
+QUIET_S = 15.0  # how long node 0 waits for one more node; ssh gives up on a dead host after 10 s
 CONNECT_S = 5.0
 POLL_S = 0.2
 Clock = Callable[[], float]  # seconds since 1970
 
 
 class Seen(NamedTuple):
-    """Result of the network test on one node. None = success, a text = the reason of the failure.
+    """Result of the network test on one node. None means success; a text is the reason for the failure.
 
     clock_s: offset of node 0's clock and its error, in seconds
     """
@@ -42,7 +42,7 @@ class Seen(NamedTuple):
 
 
 def attend(folder: Path, nodes: int, port: int, clock: Clock = time.time) -> Iterator[None]:
-    """Serve the other nodes from node 0. A generator: its first step opens the port, and it ends when all are done."""
+    """Serve the other nodes from node 0. A generator: its first step opens the port; it ends when all are done."""
     with _listening(port, clock) as listens_at:
         write_small(folder / "head", keys={"port": listens_at})
         yield
@@ -57,7 +57,7 @@ def attend(folder: Path, nodes: int, port: int, clock: Clock = time.time) -> Ite
                 done = {name for name in names if name.startswith("done_")}
                 if len(done) == nodes - 1:
                     return
-                if len(met) > len(done):  # someone is busy
+                if len(met) > len(done):  # a node is still busy
                     quiet_until = time.monotonic() + QUIET_S
                 if time.monotonic() > quiet_until:
                     return
@@ -88,7 +88,7 @@ def leave(folder: Path, rank: int) -> None:
 
 
 def clock_difference(head: str, port: int, clock: Clock = time.time) -> tuple[float, float] | None:
-    """Return node 0's clock minus this node's, and half the round-trip time, in seconds; None without an answer."""
+    """Return node 0's clock minus this node's, and half the round-trip time, in seconds; None if there is no answer."""
     sent = clock()
     try:
         with socket.create_connection((head, port), timeout=CONNECT_S) as connection:
@@ -101,7 +101,7 @@ def clock_difference(head: str, port: int, clock: Clock = time.time) -> tuple[fl
 
 @contextmanager
 def _listening(port: int, clock: Clock) -> Iterator[int]:
-    """Listen on a port, send the time to each connection, and yield the port. port: 0 = any"""
+    """Listen on a port, send the time to each client, and yield the port. port: 0 = any"""
     dual = socket.has_dualstack_ipv6()
     with socket.create_server(
         ("", port), family=socket.AF_INET6 if dual else socket.AF_INET, dualstack_ipv6=dual, backlog=1024
@@ -133,7 +133,7 @@ def _wait_for(file: Path) -> dict[str, str] | None:
     deadline = time.monotonic() + MEET_S
     while time.monotonic() < deadline:
         if file.parent.is_dir():
-            os.listdir(file.parent)  # makes a network file system look again
+            os.listdir(file.parent)  # makes a network file system refresh its view
         content = read_small(file)
         if content is not None:
             return content[1]

@@ -1,12 +1,12 @@
-"""Run all checks of one node before a run, even if some fail. verbs/table.py merges the results of all nodes.
+"""Run all checks on one node before a run, even if some fail. engines/table.py merges all nodes' results.
 
 Usage  jobctl node_checks --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
-       in the job's environment and in the folder of its code; JOBC_NODES, JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_RUN_DIR
-Out    lines of tab-separated fields, the last line is `end`:
-         ok    ID TEXT "" NUMBER   NUMBER is optional: the table shows the node with the lowest number
+       in the job's environment and its code folder; JOBC_NODES, JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_RUN_DIR
+Out    lines of tab-separated fields; the last line is `end`:
+         ok    ID TEXT "" NUMBER   NUMBER is optional: the table prints the lowest one, with its node
          FAIL  ID TEXT HINT
          same  ID VALUE HINT       VALUE must be the same on all nodes
-         name  NAME                the node, if the engine has a name for it
+         name  NAME                the node's name, if the engine has one
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from .code_digest import code_digest
 TORCH_TIMEOUT_S = 120  # a cold import from a network file system takes a minute
 LEAST_FREE_GIB, LEAST_FREE_INODES = 1.0, 10_000
 PROBE_BYTES = 2**20  # written in the run root as a test
-MOST_PROCS_PER_CORE = 4  # more is a mistake: the processes only wait for each other
-LEAST_MEMLOCK_MIB = 1024  # RDMA pins the buffers of every connection
+MOST_PROCS_PER_CORE = 4  # more is a mistake: the processes would only wait for each other
+LEAST_MEMLOCK_MIB = 1024  # RDMA pins every connection's buffers
 HEAD_S = 5.0  # timeout for node 0 to answer
-MOST_CLOCK_S = 2.0  # logs of several nodes are merged by time
+MOST_CLOCK_S = 2.0  # several nodes' logs are merged by time
 SAME_ENVIRONMENT = "use one environment on shared storage, or the same lock file on each node"
 ASK_TORCH = """
 import json, torch
@@ -72,7 +72,7 @@ def main(argv: list[str]) -> int:
     """Run all checks, print the results, and return the exit code."""
     options = parser().parse_args(argv)
     good = True
-    if name := os.environ.get("JOBC_NODE_NAME"):  # the engine's name of this node
+    if name := os.environ.get("JOBC_NODE_NAME"):  # the engine's name for this node
         print(f"name\t{name}", flush=True)
     for result in everything(options):
         good = good and (isinstance(result, Same) or result.good)
@@ -139,7 +139,7 @@ def everything(asked: argparse.Namespace) -> Iterator[Check | Same]:
         yield from check_network(asked, head, rank)
         yield from own_checks(asked)
     finally:
-        with contextlib.suppress(OSError):  # reported already
+        with contextlib.suppress(OSError):  # already reported
             meeting.leave(folder, rank)
 
 
@@ -148,7 +148,7 @@ def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
     version = sys.version.split()[0]
     yield Check(True, "python", f"python {version} at {sys.executable}")
     yield Same("python", "python " + ".".join(version.split(".")[:2]), SAME_ENVIRONMENT)
-    yield from check_command(asked.command[:1] if asked.apart else asked.command)  # a script comes with the run
+    yield from check_command(asked.command[:1] if asked.apart else asked.command)  # a script is sent with the run
     if asked.code:
         yield Same(
             "code",
@@ -192,7 +192,7 @@ def check_meeting(folder: Path, rank: int, head: str) -> Iterator[Check]:
 
 
 def check_head(head: str) -> Check:
-    """Check that node 0 answers. Nothing listens there yet, so a refused connection counts as an answer."""
+    """Check that node 0 answers. Nothing is listening there yet, so a refused connection counts as an answer."""
     why = why_unreachable(head, 1, HEAD_S)
     if why in (None, REFUSED):
         return Check(True, "to_head", f"node 0, {head}, answers")
@@ -201,7 +201,7 @@ def check_head(head: str) -> Check:
 
 
 def check_clock(ahead_s: float, unsure_s: float) -> Check:
-    """Check this node's clock. ahead_s: node 0's clock minus this one, seconds; unsure_s: error of that, seconds."""
+    """Check this node's clock. ahead_s: node 0's clock minus this one, seconds; unsure_s: its error, seconds."""
     good = abs(ahead_s) <= MOST_CLOCK_S + unsure_s
     direction = "behind" if ahead_s > 0 else "ahead of"
     text = (
@@ -211,7 +211,7 @@ def check_clock(ahead_s: float, unsure_s: float) -> Check:
 
 
 def check_network(asked: argparse.Namespace, head: str, rank: int) -> Iterator[Check]:
-    """Check the interface, the fabric of the profile, and the memory that RDMA may pin."""
+    """Check the interface, the profile's fabric, and the memory that RDMA may pin."""
     try:
         chosen = network.choose_interface(asked.interface, head, rank == 0)
         names = ", ".join(sorted({name for name in interfaces.addresses().values() if name in chosen.split(",")}))
@@ -222,12 +222,12 @@ def check_network(asked: argparse.Namespace, head: str, rank: int) -> Iterator[C
                 yield Check(True, "fabric", f"network={asked.profile}")
     except network.Lacking as lacking:
         yield Check(False, "network", lacking.title, lacking.hint)
-    if asked.gpus and (asked.profile in network.RDMA or Path("/dev/infiniband").is_dir()):  # NCCL finds it by itself
+    if asked.gpus and (asked.profile in network.RDMA or Path("/dev/infiniband").is_dir()):  # NCCL finds it on its own
         yield check_memlock(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])
 
 
 def check_memlock(limit: int) -> Check:
-    """Check the limit of locked memory. limit: bytes, -1 = unlimited"""
+    """Check the limit on locked memory. limit: bytes, -1 = unlimited"""
     good = limit == resource.RLIM_INFINITY or limit >= LEAST_MEMLOCK_MIB * 2**20
     text = "unlimited" if limit == resource.RLIM_INFINITY else f"{limit // 1024} KiB"
     hint = "raise memlock in limits.conf; for Slurm LimitMEMLOCK=infinity of slurmd; for docker --ulimit memlock=-1"
@@ -235,7 +235,7 @@ def check_memlock(limit: int) -> Check:
 
 
 def check_command(command: list[str]) -> Iterator[Check]:
-    """Check that the program exists and, for `python FILE`, the file."""
+    """Check that the program exists, and the file in `python FILE`."""
     if not command:
         return
     path = shutil.which(command[0])
@@ -248,7 +248,7 @@ def check_command(command: list[str]) -> Iterator[Check]:
 
 
 def check_cores(cores: int, procs: int) -> Check:
-    """Check the number of CPU cores. Up to 4 processes per core are allowed, although they are slow."""
+    """Check the number of CPU cores. Up to 4 processes per core are allowed, although that is slow."""
     text = f"{cores} CPU core{'s' * (cores > 1)} for {procs} process{'es' * (procs > 1)}"
     if procs > cores:
         text += f", {round(procs / cores, 1):g} on each"
@@ -257,7 +257,7 @@ def check_cores(cores: int, procs: int) -> Check:
 
 
 def check_port(port: int) -> Check:
-    """Check the rendezvous port of node 0."""
+    """Check node 0's rendezvous port."""
     if port == 0:
         return Check(True, "port", "rendezvous port: chosen at the start")
     text = f"rendezvous port {port}"
@@ -289,7 +289,7 @@ def check_run_root(root: Path) -> Iterator[Check]:
 
 
 def check_data(folder: str | None) -> Iterator[Check | Same]:
-    """Check that the folder for data sets is readable, if the job names one."""
+    """Check that the data set folder is readable, if the job has one."""
     if not folder:
         return
     try:
@@ -303,7 +303,7 @@ def check_data(folder: str | None) -> Iterator[Check | Same]:
 
 
 def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Same]:
-    """Check that enough GPUs are free. found: GPUs of this node, None = only torch can tell"""
+    """Check that enough GPUs are free. found: this node's GPUs; None = only torch can tell"""
     if found is None:
         return
     busy = [gpu for gpu in found if not gpu.is_free]
@@ -325,11 +325,11 @@ def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Sa
 
 
 def check_torch(wanted: int) -> Iterator[Check | Same]:
-    """Import torch in a subprocess and check its version and GPUs: a broken installation of torch is a common case."""
+    """Import torch in a subprocess, and check its version and GPUs. Broken torch installations are common."""
     try:
         process = subprocess.run(
             [sys.executable, "-c", ASK_TORCH],
-            cwd="/",  # -c imports from the working directory first
+            cwd="/",  # because -c imports from the working directory first
             check=False,
             capture_output=True,
             text=True,

@@ -1,1 +1,1 @@
-"""Start ranks: launchers, and the wrapper of each rank."""
+"""Start ranks: launchers, and each rank's wrapper."""

@@ -1,16 +1,15 @@
-"""Variables of the engine around a rank, such as SLURM_PROCID and PMI_RANK, made consistent with RANK and WORLD_SIZE.
+"""The engine's variables in a rank, such as SLURM_PROCID and PMI_RANK, made consistent with RANK and WORLD_SIZE.
 
-In   environment of a rank: torchrun's variables, and those that Slurm or an MPI launcher set for the node's launcher
-Out  Slurm's variables as srun sets them with one task per rank; MPI's are kept if they match the ranks, else removed
+In   a rank's environment: torchrun's variables, and those that Slurm or an MPI launcher set for the node's launcher
+Out  Slurm's variables as srun would set them with one task per rank; MPI's are kept only if they match the ranks
 
-One Slurm task, or one MPI process, may start all ranks of a node. Libraries in a rank compare both sets of variables:
+One Slurm task, or one MPI process, may start all of a node's ranks. Libraries in a rank compare both sets of variables:
 - pytorch-ignite requires SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS in addition to SLURM_JOB_ID, and they must equal
-RANK,
-  LOCAL_RANK and WORLD_SIZE (ignite/distributed/comp_models/native.py): so Slurm's are rewritten, not unset.
+  RANK, LOCAL_RANK and WORLD_SIZE (ignite/distributed/comp_models/native.py), so Slurm's are rewritten, not unset.
 - Lightning reads them instead of RANK, unless torchrun started it, and requires SLURM_NTASKS_PER_NODE in addition to
   SLURM_NTASKS (lightning/fabric/plugins/environments/slurm.py). submitit, JAX and TensorFlow also read them.
-- MPI's name a server that expects one process: two ranks that both call MPI_Init as that process would fail, and a
-  rank without these variables is alone in its MPI_COMM_WORLD.
+- MPI's variables name a server that expects one process. Two ranks that both call MPI_Init as that process would fail,
+  and a rank without these variables is alone in its MPI_COMM_WORLD.
 Sources: srun(1), OUTPUT ENVIRONMENT VARIABLES, 22.05 to 25.11; mpirun(1) of Open MPI 4.1; Hydra, MPICH 4; PMIx 4.
 """
 
@@ -19,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 
 TORCHRUN = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}
-# (rank of this process, number of processes, the variables of that launcher); PMIx has no variable for the number
+# (rank of this process, number of processes, that launcher's variables); PMIx has no variable for the number
 MPI = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", ("OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_", "PMIX_")),
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", ("MV2_COMM_WORLD_",)),
@@ -28,7 +27,7 @@ MPI = (
 
 
 def make_consistent(variables: MutableMapping[str, str]) -> None:
-    """Change the variables of one rank in place, if it has torchrun's variables to compare with."""
+    """Change one rank's variables in place, if it has torchrun's variables to compare them with."""
     if not variables.keys() >= TORCHRUN:
         return
     slurm = slurm_variables(variables)
@@ -59,7 +58,7 @@ def slurm_variables(variables: Mapping[str, str]) -> dict[str, str]:
         "SLURM_GTIDS": ",".join(str(first + task) for task in range(procs)),
     }
     of_step = {"SLURM_STEP_NUM_TASKS": world_size, "SLURM_STEP_TASKS_PER_NODE": layout}
-    values.update({name: value for name, value in of_step.items() if name in variables})  # not set in a shell of salloc
+    values.update({name: value for name, value in of_step.items() if name in variables})  # not set in an salloc shell
     if cores := number(variables, "SLURM_CPUS_PER_TASK"):
         tasks = number(variables, "SLURM_NTASKS_PER_NODE") or 1
         values["SLURM_CPUS_PER_TASK"] = max(cores * tasks // procs, 1)
@@ -81,6 +80,6 @@ def contradicting_mpi(variables: Mapping[str, str]) -> list[str]:
 
 
 def number(variables: Mapping[str, str], name: str) -> int:
-    """Return the variable as a number; 0 if it is not set or is not a number."""
+    """Return the variable as a number; 0 if it is unset or not a number."""
     text = variables.get(name, "")
     return int(text) if text.isascii() and text.isdigit() else 0

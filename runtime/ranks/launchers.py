@@ -1,7 +1,7 @@
-"""Complete the launch line of launch.sh: the run's addresses, and jobctl's wrapper around the command of a rank.
+"""Complete launch.sh's launch line with the run's addresses and with jobctl's wrapper around a rank's command.
 
-In   words of the line, such as `torchrun --nnodes=2 -- python3 train.py`; `$JOBC_…` in options stands for a variable
-Out  the command of the launcher on this node
+In   the line's words, such as `torchrun --nnodes=2 -- python3 train.py`; `$JOBC_…` in options stands for a variable
+Out  the launcher's command on this node
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ..node.node_failure import NodeFailure
 from ..node.node_settings import NodeSettings
 
 _VARIABLE = re.compile(r"\$(JOBC_[A-Z_]+)")
-_SINGLE = re.compile('distributed_type: "?NO"?')  # line of accelerate.yaml: one process, started without torchrun
+_SINGLE = re.compile('distributed_type: "?NO"?')  # line in accelerate.yaml: one process, started without torchrun
 _OWN_DEEPSPEED = re.compile(r" *deepspeed_config_file: deepspeed\.json")
 _DEEPSPEED_OPTION = "--deepspeed_config_file"
 
 
 def split(line: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words of the launcher and those of the command. Raises NodeFailure."""
+    """Return the launcher's words and the command's words. Raises NodeFailure."""
     if "--" not in line or list(line).index("--") + 1 == len(line):
         raise NodeFailure(DATA_BROKEN, "the launch line of launch.sh has no command after --", "compile the job again")
     position = list(line).index("--")
@@ -33,12 +33,12 @@ def split(line: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def program(name: str, *words: str) -> list[str]:
-    """Return the command of a program of this jobctl."""
+    """Return the command that runs one of this jobctl's programs."""
     return [sys.executable, "-I", "-S", str(Path(sys.argv[0]).resolve()), name, *words]
 
 
 def rank_words(command: Sequence[str]) -> list[str]:
-    """Return the command of one rank, in its wrapper (rank.py)."""
+    """Return one rank's command, in its wrapper (rank.py)."""
     python = [sys.executable] if command[0] == "python3" else [command[0]]
     return program("rank", "--", *python, *command[1:])
 
@@ -46,7 +46,7 @@ def rank_words(command: Sequence[str]) -> list[str]:
 def launcher_words(
     launcher: Sequence[str], command: Sequence[str], read: NodeSettings, environ: dict[str, str]
 ) -> list[str]:
-    """Return the command of the launcher. Variables for it are added to `environ`. Raises NodeFailure."""
+    """Return the launcher's command. Variables for the launcher are added to `environ`. Raises NodeFailure."""
     complete = _COMPLETE.get(launcher[0])
     if complete is None:
         title = f"the launch line of launch.sh begins with {launcher[0]}, which is not a known launcher"
@@ -55,7 +55,7 @@ def launcher_words(
     environ["JOBC_IS_HEAD"] = str(int(_is_head(environ)))
     words, waits = complete(launcher, rank_words(command), read, environ)
     del environ["JOBC_IS_HEAD"]
-    if waits and not _is_head(environ):  # until node 0 answers; prints why when it does not
+    if waits and not _is_head(environ):  # until node 0 answers; prints the reason if it does not
         address, port = environ["JOBC_HEAD_ADDR"], environ["JOBC_HEAD_PORT"]
         return program("reach", address, port, str(read.rendezvous_timeout_s), "--", *words)
     return words
@@ -70,14 +70,14 @@ def _filled(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
 
 
 def _doubled(words: Sequence[str]) -> list[str]:
-    """Return the words for torchrun, which treats them as string.Template, where $$ is a dollar."""
+    """Return the words for torchrun, which treats them as string.Template, where $$ stands for a dollar."""
     return [word.replace("$", "$$") for word in words]
 
 
 def _torchrun(
     launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
 ) -> tuple[list[str], bool]:
-    environ.pop("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", None)  # ranks meet in the store of the agents, on node 0
+    environ.pop("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", None)  # ranks meet in the agents' store, on node 0
     options = _filled(launcher[1:], environ)
     python = [sys.executable, *safe_path(), "-m", "torch.distributed.run"]
     return [*python, *options, "--no-python", "--", rank[0], *_doubled(rank[1:])], True
@@ -93,7 +93,7 @@ def _accelerate(
         position = options.index(_DEEPSPEED_OPTION)  # the file names another one
         del options[position : position + 2]
     python = [sys.executable, *safe_path(), "-m", "accelerate.commands.launch"]
-    # For distributed_type NO, one process for which accelerate sets none of these; else torchrun sets its own.
+    # With distributed_type NO, accelerate sets none of these for its one process; otherwise, torchrun sets its own.
     environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_WORLD_SIZE="1", GROUP_RANK="0")
     environ.update(MASTER_ADDR=environ["JOBC_HEAD_ADDR"], MASTER_PORT=environ["JOBC_HEAD_PORT"])
     return [*python, *_filled(options, environ), "--no_python", *words], True
@@ -115,7 +115,7 @@ def _spawn(
 def _srun(
     launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
 ) -> tuple[list[str], bool]:
-    """srun has started the tasks of the other ranks; they wait for this one."""
+    """Return the command for srun, which has started the other ranks' tasks; they are waiting for this one."""
     return program("spawn", "--tasks", str(read.rendezvous_timeout_s), "--", *rank), False
 
 
@@ -124,7 +124,7 @@ def _mpirun(
 ) -> tuple[list[str], bool]:
     timeout_s = str(read.rendezvous_timeout_s)
     words = program("mpi", "--rank", "--", *rank)
-    # of this node: mpirun itself would parse a lone `:`
+    # on this node: mpirun itself would parse a lone `:`
     environ["JOBC_MPI_RANK"] = f"cd -- {shlex.quote(os.getcwd())} && exec {shlex.join(words)}"
     if interfaces := environ.get("GLOO_SOCKET_IFNAME"):
         for name in ("OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"):

@@ -1,15 +1,15 @@
 """launcher=mpirun: run one mpirun for the whole job, on node 0, with daemons that jobctl starts on the other nodes.
 
-mpirun starts a daemon (orted) on each other node by calling a program such as ssh. Here that program writes the
-daemon's command to the run folder, and the launcher of each other node, which waits for it, becomes the daemon. So
-one MPI world spans the job without ssh between the nodes, and each daemon and its ranks have the environment of
-their own launch.sh: no secret or activated environment is on a command line.
+mpirun starts a daemon (orted) on each other node by calling a program such as ssh. Here, that program writes the
+daemon's command to the run folder. The launcher on each other node, which is waiting for this command, then becomes the
+daemon. So one MPI world spans the job without ssh between the nodes, and each daemon and its ranks have their own
+launch.sh's environment: no secret or activated environment is on a command line.
 
 Usage  jobctl mpi --head SECONDS -- mpirun…   on node 0: run mpirun; SECONDS: timeout for all daemons to start
-       jobctl mpi --agent HOST WORDS…         called by mpirun: write the command of the daemon on HOST (NAME-N)
+       jobctl mpi --agent HOST WORDS…         called by mpirun: write the command for the daemon on HOST (NAME-N)
        jobctl mpi --node SECONDS              on every other node: become the daemon
        jobctl mpi --rank -- COMMAND…          started by mpirun and the daemons: become COMMAND, a rank
-In     the JOBC_ variables of node.py; OMPI_COMM_WORLD_RANK and _LOCAL_RANK in a rank
+In     the JOBC_ variables from node.py; OMPI_COMM_WORLD_RANK and _LOCAL_RANK in a rank
 Out    torchrun's variables in a rank; exit 71 if node 0 or another node does not start in time
 Source Open MPI 4.1: orte/mca/plm/rsh/plm_rsh_module.c, mpirun(1)
 """
@@ -30,11 +30,11 @@ from ..run_folder.run_folder import RunFolder, read_small, write_small
 from ..system import processes
 from . import spawn
 
-AGENT = "OMPI_MCA_plm_rsh_agent"  # the program that mpirun starts its daemons with
-VPID = "ess_base_vpid"  # precedes the number of the node, the only word in which the daemons' commands differ
+AGENT = "OMPI_MCA_plm_rsh_agent"  # the program with which mpirun starts its daemons
+VPID = "ess_base_vpid"  # precedes the node's number, the only word in which the daemons' commands differ
 POLL_S = 0.2
-# Blocked in mpirun and its daemons: Slurm sends these signals to every process of a step, and mpirun would kill its
-# ranks while they save. mpirun and the daemons end with their ranks, in which they unblock these signals
+# Blocked in mpirun and its daemons: Slurm sends these signals to every process in a step, and mpirun would kill its
+# ranks while they are saving. mpirun and the daemons end with their ranks, where they unblock these signals
 # (orte/mca/odls/default).
 NOT_FOR_MPIRUN = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -60,11 +60,11 @@ def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
     """
     run = RunFolder.from_environment()
     processes.die_with_parent()
-    # mpirun splits the agent's command at blanks, and paths may have blanks: so bash reads the command from a variable.
+    # mpirun splits the agent's command at blanks, and paths may have blanks, so bash reads it from a variable.
     agent = shlex.join([sys.executable, "-I", "-S", str(Path(__file__).absolute().parents[2]), "mpi", "--agent"])
     os.environ["JOBC_MPI_AGENT"] = f'exec {agent} "$0" "$@"'
     os.environ[AGENT] = 'bash -c eval${IFS}"$JOBC_MPI_AGENT"'
-    run.mpi_daemon.unlink(missing_ok=True)  # left by an earlier start in place
+    run.mpi_daemon.unlink(missing_ok=True)  # left from before a restart in place
     signal.pthread_sigmask(signal.SIG_BLOCK, NOT_FOR_MPIRUN)
     try:
         child = processes.start(mpirun)
@@ -84,18 +84,18 @@ def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
 
 
 def has_started(run: RunFolder) -> bool:
-    """Return whether rank 0 of this attempt has started."""
+    """Return whether this attempt's rank 0 has started."""
     state = read_small(run.rank_state(0))
     return state is not None and state[1].get("attempt") == str(run.attempt)
 
 
 def hand_on(host: str, words: list[str]) -> int:
-    """Write the daemon's command for the nodes; links.py sends it to nodes that do not see this run folder."""
+    """Write the daemon's command for the nodes. links.py sends it to nodes that cannot access this run folder."""
     node = int(host.rpartition("-")[2])
     if words[words.index(VPID) + 1] != str(node):
         print(f"jobc: mpirun numbers its daemons in a different order from the nodes: {words}", file=sys.stderr)
         return exit_codes.CRASHED
-    if node == 1:  # its command serves all nodes
+    if node == 1:  # node 1's command serves all nodes
         write_small(RunFolder.from_environment().mpi_daemon, keys={"words": json.dumps(words)}, private=True)
     return exit_codes.DONE
 
@@ -105,7 +105,7 @@ def become_daemon(timeout_s: float) -> int:
     run, deadline = RunFolder.from_environment(), time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if run.mpi_daemon.parent.is_dir():
-            os.listdir(run.mpi_daemon.parent)  # makes a network file system look again
+            os.listdir(run.mpi_daemon.parent)  # makes a network file system refresh its view
         if content := read_small(run.mpi_daemon):
             words = json.loads(content[1]["words"])
             words[words.index(VPID) + 1] = os.environ["JOBC_NODE_RANK"]
@@ -117,7 +117,7 @@ def become_daemon(timeout_s: float) -> int:
 
 
 def become_rank(command: list[str]) -> NoReturn:
-    """Set torchrun's variables, as every launcher of jobc does, and become the rank. They must match Open MPI's."""
+    """Set torchrun's variables, as all of jobc's launchers do, and become the rank. They must match Open MPI's."""
     variables = spawn.ranks(os.environ)[int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])]
     for name, key in (("RANK", "OMPI_COMM_WORLD_RANK"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")):
         if os.environ[key] != variables[name]:

@@ -4,7 +4,7 @@ Usage  jobctl rank [--local-rank=N] -- COMMAND…     (torch.distributed.launch 
 In     RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.py
 Out    logs/rank_NN.log (global rank 0 also on stdout), state/rank_NN, exit/ATTEMPT/rank_NN, and the exit code
 
-torchrun and accelerate return 1 for any failed rank, so the exit code of the rank is read from the exit file.
+torchrun and accelerate return 1 for any failed rank, so the rank's exit code is read from the exit file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signa
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 REPEAT_S = 5.0  # launchers and schedulers repeat signals; repeats within this time count as one
 ENDING_ALL = {"TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE"}  # set by launchers that end all ranks when one has failed
-DRAIN_S = 1.0  # to read the output that is still in the pipe when the rank has ended
+DRAIN_S = 1.0  # for reading the output that is still in the pipe after the rank has ended
 
 
 def main(argv: list[str]) -> int:
@@ -53,7 +53,7 @@ def number_by_place(environment: MutableMapping[str, str]) -> None:
     """Renumber the rank by its node's position in the job if torchrun has numbered the nodes differently.
 
     The c10d rendezvous sorts nodes by address (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, 2.4 to 2.13)
-    and ignores --node-rank: rank 0 would not be on node 0, and might be on a different node after a restart.
+    and ignores --node-rank: rank 0 might not be on node 0, and might be on a different node after a restart.
     All ranks are then clients of the agents' store, so any numbering works.
 
     Raises:
@@ -73,7 +73,7 @@ class Rank:
 
     def __init__(self, run: RunFolder, rank: int, command: list[str]) -> None:
         self.run_folder, self.rank, self.command = run, rank, command
-        run.rank_exit(rank).unlink(missing_ok=True)  # left by an earlier start in place
+        run.rank_exit(rank).unlink(missing_ok=True)  # left from before a restart in place
         reserve_small(run.rank_exit(rank))
         self.log = run.open_log(run.rank_log(rank), f"rank {rank}")
         self.lossy_log = LossyLog(self.log)
@@ -117,12 +117,12 @@ class Rank:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, number)
             if number in ENDING:
-                os.kill(child, signal.SIGCONT)  # a stopped process would not get the signal; Slurm sends both too
+                os.kill(child, signal.SIGCONT)  # a stopped process would not get the signal; Slurm also sends both
         with contextlib.suppress(OSError):
             self._write_state()
 
     def _copy(self, pipe: int) -> bool:
-        """Copy one chunk of output to the log and to stdout; return False at its end."""
+        """Copy one chunk of output to the log and to stdout; return False at the end of the output."""
         piece = os.read(pipe, 65536)
         self.lossy_log.write(piece)
         if piece and not self.first_output:
@@ -134,7 +134,7 @@ class Rank:
         return bool(piece)
 
     def _drain(self, pipe: int | None, signals: SignalQueue) -> None:
-        """Copy the output written before the end. Does not wait: a daemon of the rank may keep the pipe open."""
+        """Copy the output written before the end. Does not wait, because the rank's daemons may keep the pipe open."""
         deadline = time.monotonic() + DRAIN_S
         while pipe is not None and time.monotonic() < deadline:
             _, readable = signals.wait(0, pipe)
@@ -155,7 +155,7 @@ class Rank:
         write_small(self.run_folder.rank_exit(self.rank), str(code), keys)
         release_small(self.run_folder.rank_exit(self.rank))
         if code == exit_codes.PREEMPTED and ENDING_ALL & os.environ.keys():
-            return 0  # else the launcher kills ranks that still save: torchrun after 30 s, mpirun sooner
+            return 0  # else the launcher kills ranks that are still saving: torchrun after 30 s, mpirun sooner
         return code
 
     def _write_state(self) -> None:
@@ -180,11 +180,11 @@ def blocked_at_first(command: list[str]) -> tuple[int, ...]:
 
 
 def meaning(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[int, str]:
-    """Return the exit code and the reason of a rank.
+    """Return a rank's exit code and the reason for it.
 
     status:    exit status, or -N = killed by signal N, as os.waitstatus_to_exitcode returns it
-    forwarded: signals that the wrapper forwarded; a rank that one of them ended obeyed (a shell returns 128 + N)
-    stopped:   whether the stop mark exists: then the run must not be requeued
+    forwarded: signals that the wrapper forwarded; a rank ended by one of them has obeyed (a shell returns 128 + N)
+    stopped:   whether the stop mark exists; if so, the run must not be requeued
     """
     stop = exit_codes.DONE if stopped else exit_codes.PREEMPTED
     for number in forwarded:

@@ -1,11 +1,11 @@
-"""Launch the ranks of this node without torch: start them with torchrun's environment and end them together.
+"""Launch this node's ranks without torch: start them with torchrun's environment, and end them together.
 
 Usage  jobctl spawn -- COMMAND…               run COMMAND JOBC_PROCS times
        jobctl spawn --tasks SECONDS -- COMMAND…  run it once: srun has started a task for each of the other ranks
-       jobctl spawn --task N SECONDS -- COMMAND…  in such a task: COMMAND is the rank of task N (tasks.py)
+       jobctl spawn --task N SECONDS -- COMMAND…  in such a task: COMMAND is task N's rank (tasks.py)
 In     JOBC_NODES JOBC_PROCS JOBC_NODE_RANK JOBC_HEAD_ADDR JOBC_HEAD_PORT JOBC_GRACE_S
-       SECONDS  timeout for the tasks of a node to find each other
-Out    the exit code of the rank that failed first, or 0
+       SECONDS  timeout for a node's tasks to find each other
+Out    the exit code of the first rank that failed, or 0
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ..system import processes
 from ..system.signal_queue import SignalQueue
 from .tasks import PASSED_ON, OtherTasks, run_task
 
-MOST_GRACE_S = 30  # for ranks to exit after another rank failed, as in torchrun
+MOST_GRACE_S = 30  # for ranks to exit after another rank has failed, as in torchrun
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code. A rank that exits with 75 ends no other rank: they save together, and each may finish."""
+    """Return the exit code. A rank that exits with 75 ends no other rank: all save together, and each may finish."""
     index = argv.index("--")
     parser = argparse.ArgumentParser(prog="spawn.py", description="starts the ranks of this node")
     parser.add_argument("--tasks", type=float, metavar="SECONDS", help="the engine starts the others")
@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
 
 
 def attend(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -> int:
-    """Wait until all ranks have ended; return the exit code of the first that failed, or 0.
+    """Wait until all ranks have ended; return the exit code of the first one that failed, or 0.
 
     children: pids of the ranks that this process started
     """
@@ -68,7 +68,7 @@ def attend(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -
 
 
 def ranks(node: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the environment variables of each rank of this node."""
+    """Return the environment variables of each of this node's ranks."""
     nodes, procs, node_rank = (int(node[name]) for name in ("JOBC_NODES", "JOBC_PROCS", "JOBC_NODE_RANK"))
     return [
         {
@@ -85,7 +85,7 @@ def ranks(node: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _send(children: set[int], tasks: OtherTasks | None, number: int) -> None:
-    for pid in children:  # children that are not reaped yet: their pids cannot have been reused
+    for pid in children:  # children not reaped yet, so their pids cannot have been reused
         os.kill(pid, number)
     if tasks:
         tasks.send(number)

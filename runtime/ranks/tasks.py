@@ -1,11 +1,11 @@
-"""Connect the tasks of one node if the engine itself (srun) starts a task for each rank.
+"""Connect one node's tasks if the engine itself (srun) starts a task for each rank.
 
-Task 0 is the node's launcher: it starts rank 0 of the node and listens on a socket of this machine. Every other task
-connects, receives the environment of its rank, starts the rank as its child, forwards the signals that it receives, and
+Task 0 is the node's launcher: it starts the node's first rank and listens on a socket on this machine. Every other task
+connects, receives its rank's environment, starts the rank as its child, forwards the signals that it receives, and
 reports how the rank ended. The connection replaces the parent-death signal: if either end dies, the other end notices
-at once.
+immediately.
 
-    launcher → task   the environment of the rank as a line of JSON; then one byte for each signal; its end = kill
+    launcher → task   the rank's environment as a line of JSON; then one byte for each signal; its end = kill
     task → launcher   a line with its local rank; then a line with the rank's exit code; its end = the task has died
 """
 
@@ -27,13 +27,13 @@ from ..run_folder.run_folder import RunFolder
 from ..system import processes
 from ..system.signal_queue import SignalQueue
 
-PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # sent to all processes of a machine or job
+PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # sent to all processes on a machine or in a job
 RETRY_S = 0.1
-ANSWER_S = 5.0  # for a task that has connected to send its local rank
+ANSWER_S = 5.0  # for a connected task to send its local rank
 
 
 class OtherTasks:
-    """The other tasks of this node, for its launcher. environments: environment of each rank, by local rank."""
+    """This node's other tasks, for its launcher. environments: each rank's environment, by local rank."""
 
     def __init__(self, environments: Mapping[int, Mapping[str, str]], timeout_s: float) -> None:
         self.missing = dict(environments)
@@ -44,7 +44,7 @@ class OtherTasks:
         self.listener.listen(len(self.missing))
 
     def __bool__(self) -> bool:
-        """Return whether a rank has not ended."""
+        """Return whether any rank has not ended yet."""
         return bool(self.missing or self.connected)
 
     def descriptors(self) -> list[int]:
@@ -69,7 +69,7 @@ class OtherTasks:
         if local_rank not in self.missing:
             task.close()
             return
-        with contextlib.suppress(OSError):  # the task died: the connection ends
+        with contextlib.suppress(OSError):  # the task has died, so the connection ends
             task.sendall(json.dumps(self.missing[local_rank]).encode() + b"\n")
         del self.missing[local_rank]
         self.connected[task] = local_rank
@@ -89,7 +89,7 @@ class OtherTasks:
 
 
 def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
-    """Run the rank of this task for the node's launcher; return its exit code."""
+    """Run this task's rank for the node's launcher; return the rank's exit code."""
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])
     processes.become_subreaper()
     launcher = _connect(timeout_s, signals)
@@ -99,10 +99,10 @@ def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
     launcher.sendall(f"{local_rank}\n".encode())
     environment = _line(launcher)
     if not environment:
-        return exit_codes.CRASHED  # the node already ends
+        return exit_codes.CRASHED  # the node is already ending
     rank = processes.start(command, environ={**os.environ, **json.loads(environment)})
     code = _attend(rank, launcher, signals)
-    processes.kill_descendants(os.getpid())  # a daemon of the rank, or all of it
+    processes.kill_descendants(os.getpid())  # the rank's daemons, or all of the rank
     with contextlib.suppress(OSError):
         launcher.sendall(f"{code}\n".encode())
     return code
@@ -122,11 +122,11 @@ def _attend(rank: int, launcher: socket.socket, signals: SignalQueue) -> int:
             if pid == rank:
                 return status if status >= 0 else exit_codes.CRASHED
         for number in numbers:
-            os.kill(rank, number)  # our own child, not reaped yet
+            os.kill(rank, number)  # our own child, which is not reaped yet
 
 
 def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket | None:
-    """Connect to the launcher of this node; return None on timeout, or if the node has recorded its end."""
+    """Connect to this node's launcher; return None on timeout, or if the node has recorded its end."""
     run, node = RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"])
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and not run.node_exit(node).exists():
@@ -136,7 +136,7 @@ def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket | None:
             if _is_mine(launcher):
                 return launcher
         launcher.close()
-        if signals.wait(RETRY_S)[0]:  # asked to end before it began
+        if signals.wait(RETRY_S)[0]:  # asked to end before the rank has started
             break
     return None
 

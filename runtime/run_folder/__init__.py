@@ -1,1 +1,1 @@
-"""The folder of a run, RUN_ROOT/JOB/RUN_ID: what is in it, who reads and writes which file."""
+"""A run's folder, RUN_ROOT/JOB/RUN_ID: its contents, and who reads and writes which file."""

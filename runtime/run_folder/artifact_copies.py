@@ -1,8 +1,8 @@
-"""Find and link the copies of the artifact in a run folder: RUN/artifact/ATTEMPT is a folder, or a relative symbolic
-link, such as 2 -> 0, to the folder of an earlier attempt that has the same files.
+"""Find and link the artifact's copies in a run folder: RUN/artifact/ATTEMPT is a folder, or a relative symbolic link,
+such as 2 -> 0, to an earlier attempt's folder that has the same files.
 
-A link with any other target is ignored, because jobc did not make it. Programs get the number of the attempt in
-JOBC_ATTEMPT: the resolved path of an artifact has that of an earlier one.
+A link with any other target is ignored, because jobc did not create it. Programs get the attempt's number in
+JOBC_ATTEMPT, because an artifact's resolved path may contain an earlier attempt's number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 
 def numbers_of_copies(run: str | os.PathLike[str]) -> dict[int, int]:
-    """Return, for each attempt of a run, the number of the folder that has its artifact."""
+    """Return, for each of a run's attempts, the number of the folder that has its artifact."""
     folders, links = set(), {}
     try:
         with os.scandir(os.path.join(run, "artifact")) as entries:
@@ -40,7 +40,7 @@ def numbers_of_copies(run: str | os.PathLike[str]) -> dict[int, int]:
 
 
 def copy_of(run: Path, attempt: int) -> Path | None:
-    """Return the folder that has the artifact of an attempt; None if there is none."""
+    """Return the folder that has an attempt's artifact; None if there is none."""
     number = numbers_of_copies(run).get(attempt)
     return None if number is None else run / "artifact" / str(number)
 
@@ -65,8 +65,8 @@ def link_attempt(run: Path, attempt: int, number: int) -> bool:
 
 
 def link_unchanged(run: Path, attempt: int, artifact: Path) -> bool:
-    """Make RUN/artifact/ATTEMPT a link to the copy of the attempt before it, if that copy has the files of this
-    artifact. Return whether it is one. Every byte is compared, because copies can be edited.
+    """Make RUN/artifact/ATTEMPT a link to the previous attempt's copy if that copy has the same files as this artifact.
+    Return whether it is now a link. Every byte is compared, because copies can be edited.
     """
     numbers = numbers_of_copies(run)
     number = numbers.get(max((earlier for earlier in numbers if earlier < attempt), default=-1))
@@ -79,8 +79,9 @@ def link_unchanged(run: Path, attempt: int, artifact: Path) -> bool:
 
 
 def _is_equal(artifact: Path, copy: Path, owner: int) -> bool:
-    """Return whether both folders have the same files and folders, and all in the copy belong to the owner of the run:
-    another user could change a file after this comparison. Links and special files make them different. Raises OSError.
+    """Return whether both folders have the same files and folders, and everything in the copy belongs to the run's
+    owner, because another user could change a file after this comparison. Links and special files count as differences.
+    Raises OSError.
     """
     if os.lstat(copy).st_uid != owner or sorted(os.listdir(artifact)) != sorted(os.listdir(copy)):
         return False

@@ -1,4 +1,4 @@
-"""Record in exit/ATTEMPT/first which node of an attempt failed first, and why. The earliest failure is kept.
+"""Record in exit/ATTEMPT/first which of an attempt's nodes failed first, and why. The earliest failure is kept.
 
 1
 node=2
@@ -17,9 +17,7 @@ from .run_folder import RunFolder, count_of, read_small, write_small
 
 
 def keep_earliest(run: RunFolder, code: str, keys: Mapping[str, object]) -> None:
-    """Record a failure unless an earlier one is recorded. Nodes may write at the same time, so failed nodes call this
-    again.
-    """
+    """Record a failure unless an earlier one is recorded. Nodes may collide, so failed nodes call this again."""
     recorded = read_small(run.first_failure)
     if recorded and not is_earlier(code, keys, *recorded):
         return

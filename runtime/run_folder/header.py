@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 DEVICES = Path("/dev")
-KFD = Path("/sys/class/kfd/kfd/topology/nodes")  # AMD's driver: a folder for each CPU and GPU; gpu_id is 0 for a CPU
+KFD = Path("/sys/class/kfd/kfd/topology/nodes")  # AMD's driver: a folder for each CPU and GPU; gpu_id is 0 for CPUs
 NVIDIA_SMI_S = 10.0  # nvidia-smi hangs if the driver is broken; jobctl preflight reports that
 
 
 def header(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines, from the JOBC_ variables of node.py and the backend."""
+    """Yield the lines, from the JOBC_ variables that node.py and the backend set."""
     nodes, procs, job_id = int(environ["JOBC_NODES"]), int(environ["JOBC_PROCS"]), environ.get("JOBC_JOB_ID", "")
     engine = f", job {job_id} of the engine" if job_id and job_id != environ["JOBC_RUN_ID"] else ""
     yield f"run {environ['JOBC_RUN_ID']} of {environ['JOBC_JOB_NAME']}, attempt {environ['JOBC_ATTEMPT']}{engine}"
@@ -31,7 +31,7 @@ def header(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def few_cores(environ: Mapping[str, str], ranks: int, cores: int) -> str:
-    """Return a warning if the ranks that share these cores have more threads than cores; "" otherwise."""
+    """Return a warning if the ranks that share these cores have more threads than there are cores; "" otherwise."""
     threads = int(environ.get("OMP_NUM_THREADS") or 1)
     if cores >= ranks * threads:
         return ""
@@ -40,7 +40,7 @@ def few_cores(environ: Mapping[str, str], ranks: int, cores: int) -> str:
 
 
 def gpus(environ: Mapping[str, str]) -> str:
-    """Return the GPUs of the ranks, as set by the engine or else as listed by the driver, with names if known."""
+    """Return the ranks' GPUs, as set by the engine or else as listed by the driver, with names if known."""
     chosen = next((environ[v] for v in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES") if environ.get(v)), "")
     listed = chosen.replace(",", " ") or " ".join(map(str, _numbers()))
     names = sorted(set(_names()))
@@ -48,7 +48,7 @@ def gpus(environ: Mapping[str, str]) -> str:
 
 
 def _numbers() -> list[int]:
-    """Return the numbers of all GPUs of this node without calling a driver, which may hang."""
+    """Return the numbers of all GPUs on this node without calling a driver, which might hang."""
     files = [path.name.removeprefix("nvidia") for path in DEVICES.glob("nvidia[0-9]*")]
     amd = [file for file in KFD.glob("*/gpu_id") if file.read_text().strip() not in ("", "0")]
     return sorted(int(number) for number in files if number.isdigit()) or list(range(len(amd)))

@@ -1,6 +1,6 @@
-"""Write the log of a node, logs/node_NN.log: one file for all attempts, and the times when its lines were written.
+"""Write a node's log, logs/node_NN.log: one file for all attempts, and the times when its lines were written.
 
-jobctl logs merges the logs of all nodes by these times. They are in a separate file, so that log lines stay unchanged.
+jobctl logs merges all nodes' logs by these times, which are in a separate file so that log lines stay unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class LossyLog:
         self._dropped_bytes, self._reason = 0, ""
 
     def write(self, text: bytes) -> str:
-        """Append the text. If this is the first write that fails, return why; else ""."""
+        """Append the text. If this is the first write that fails, return the reason; otherwise, return ""."""
         was_dropping = self._dropped_bytes > 0
         try:
             if was_dropping:
@@ -41,7 +41,7 @@ def write_all(descriptor: int, piece: bytes) -> None:
 
 
 class NodeLog:
-    """The log of a node. timed: also write logs/.node_NN.times, a line `SECONDS OFFSET` for each second with output."""
+    """A node's log. timed: also write logs/.node_NN.times, with a line `SECONDS OFFSET` for each second with output."""
 
     def __init__(self, run: RunFolder, node: int, timed: bool) -> None:
         path = run.node_log(node)
@@ -55,13 +55,13 @@ class NodeLog:
         self._log = LossyLog(run.open_log(path, f"node {node}"))
 
     def write(self, text: bytes) -> str:
-        """Append the text. Return why output is dropped, once each time the disk becomes full; else ""."""
+        """Append the text. Return why output is dropped, once each time the disk becomes full; otherwise, return ""."""
         with contextlib.suppress(OSError):  # a full disk must not end the training
             self._note(os.fstat(self._log.descriptor).st_size)
         return self._log.write(text)
 
     def _note(self, offset: int) -> None:
-        """Record that the output at byte `offset` is written now."""
+        """Record that the output at byte `offset` was written now."""
         now_s = int(time.time())
         if self._times >= 0 and now_s != self._noted_s:
             self._noted_s = now_s

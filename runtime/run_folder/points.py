@@ -1,10 +1,10 @@
-"""Read points.json, the differences between the points of a sweep, and write the artifact of one point.
+"""Read points.json, the differences between a sweep's points, and write one point's artifact.
 
-In   the directory of a sweep: the files of its first point, and points.json
-Out  the files of a point, byte by byte as jobc writes them when it compiles this point alone; or Failure
-points.json has `lines` (path -> lines of each file that differs in any point), `every_point` (what turns the files of
-the directory into those of the first point), and for each point its `changes` from the first point. Changes map lines
-of a file to the lines that replace them: "7", "7-9", or "7+" to insert after line 7.
+In   a sweep's directory: its first point's files, and points.json
+Out  a point's files, byte by byte as jobc would write them if it compiled this point alone; or Failure
+points.json has `lines` (path -> lines of each file that differs in any point), `every_point` (what turns the
+directory's files into the first point's files), and for each point its `changes` from the first point. Changes map a
+file's lines to the lines that replace them: "7", "7-9", or "7+" to insert after line 7.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ _LINES = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})|(\+))?")
 class Point(NamedTuple):
     """One point of a sweep.
 
-    number: from 0; label: what makes it different, for people; job: name of its job, the folder of its runs;
-    overrides: the words that select this point; changes: from the first point
+    number: counts from 0; label: what makes the point different, for people; job: its job's name, the folder of its
+    runs;
+    overrides: the words that select this point; changes: differences from the first point
     """
 
     number: int
@@ -44,7 +45,7 @@ class Point(NamedTuple):
 
 
 class Points(NamedTuple):
-    """A points.json. lines: path -> number of lines of each file that has changes"""
+    """A points.json. lines: path -> number of lines in each file that has changes"""
 
     lines: dict[str, int]
     every_point: Changes
@@ -83,7 +84,7 @@ def _point(number: int, entry: Mapping[str, Any]) -> Point:
 
 
 def _checked(changes: Mapping[str, Any]) -> Changes:
-    """Return the changes. Raises ValueError, AttributeError or TypeError if they have another form."""
+    """Return the changes. Raises ValueError, AttributeError or TypeError if they are malformed."""
     for path, hunks in changes.items():
         for lines in hunks.values():
             if not is_below(path) or not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
@@ -96,7 +97,7 @@ def _damaged(file: Path, reason: str) -> Failure:
 
 
 def write_point(sweep: Path, points: Points, point: Point, folder: Path) -> None:
-    """Create the folder with the files of a point. Raises Failure, and OSError if the folder cannot be written."""
+    """Create the folder with a point's files. Raises Failure, or OSError if the folder cannot be written."""
     checksums = settings(sweep / JOB_FILE).get("checksums")
     checksums = checksums if isinstance(checksums, dict) else {}
     texts = {}
@@ -113,7 +114,7 @@ def write_point(sweep: Path, points: Points, point: Point, folder: Path) -> None
     for path, text in texts.items():
         file = folder / path
         mode = stat.S_IMODE(file.stat().st_mode)
-        file.unlink()  # it may be a symbolic link to a file elsewhere
+        file.unlink()  # it may be a symbolic link to some other file
         file.write_bytes(text.encode("utf-8", "surrogateescape"))
         file.chmod(mode)
 
@@ -123,13 +124,13 @@ def _ignored(folder: str, names: Sequence[str]) -> list[str]:
 
 
 def _text_of_sweep(sweep: Path, path: str, lines: int | None, entry: Any) -> str:
-    """Return a file of the directory. Raises Failure if it is not the one whose lines points.json counts."""
+    """Return a file from the directory. Raises Failure if it is not the file whose lines points.json counts."""
     try:
         content = (sweep / path).read_bytes()
     except OSError as error:
         raise Failure(f"cannot read {sweep / path}: {error.strerror}", "compile the sweep again") from None
     text, is_same = content.decode("utf-8", "surrogateescape"), True
-    if path != JOB_FILE and isinstance(entry, dict):  # job.json has no checksum of its whole text
+    if path != JOB_FILE and isinstance(entry, dict):  # there is no checksum for all of job.json's text
         is_same = hashlib.sha256(content).hexdigest() == entry.get("sha256")
     if not is_same or text.count("\n") != lines:
         title = f"{sweep / path} was edited, and {POINTS} changes its lines by number"
@@ -138,7 +139,7 @@ def _text_of_sweep(sweep: Path, path: str, lines: int | None, entry: Any) -> str
 
 
 def apply_changes(text: str, changes: Mapping[str, Sequence[str]]) -> str:
-    """Return the text with these lines replaced. Raises ValueError for lines that it does not have, or twice."""
+    """Return the text with these lines replaced. Raises ValueError for lines that do not exist or occur twice."""
     lines = text.split("\n")
     end = len(lines)
     for name, replacement in reversed(list(changes.items())):

@@ -1,10 +1,10 @@
-"""Remove folders of this user, such as old runs, without following a symbolic link or leaving the file system.
+"""Remove this user's folders, such as old runs, without following symbolic links or leaving the file system.
 
 In   a path whose last part is not a link. The folder is first renamed to `.NAME.removed`, so that a kill leaves no
-     half-removed folder under its name; the next call on the hidden folder removes the rest.
-Out  OSError for what could not be removed
+     partly removed folder under its original name; the next call on the hidden folder removes the rest.
+Out  OSError if something could not be removed
 
-Everything in the folder is opened relative to its parent, which is held open, so that another user who can write there
+Everything in the folder is opened relative to its parent, which is kept open, so that another user who can write there
 cannot redirect the removal.
 """
 
@@ -34,7 +34,7 @@ def name_before_hiding(hidden: str) -> str:
 
 
 def erase(folder: Path) -> None:
-    """Remove a folder of this user and everything in it. Raises OSError."""
+    """Remove one of this user's folders and everything in it. Raises OSError."""
     with _opened(folder.parent) as parent:
         found = os.stat(folder.name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISDIR(found.st_mode):
@@ -57,7 +57,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def remove_tree(name: str, parent: int) -> None:
-    """Remove a folder of any depth from the open folder `parent`. Raises OSError at the first failure."""
+    """Remove a folder, however deep, from the open folder `parent`. Raises OSError at the first failure."""
     here, above, names = _open_folder(name, parent), [os.fstat(parent)], [name]
     device = os.fstat(here).st_dev
     try:
@@ -79,7 +79,7 @@ def remove_tree(name: str, parent: int) -> None:
 
 
 def _open_folder(name: str, parent: int) -> int:
-    """Open a folder and make it writable, because the copies of code and artifact in a run are read-only."""
+    """Open a folder and make it writable, because a run's copies of the code and the artifact are read-only."""
     folder = os.open(name, _FOLDER, dir_fd=parent)
     mode = os.fstat(folder).st_mode
     if mode & stat.S_IRWXU != stat.S_IRWXU:
@@ -96,7 +96,7 @@ def _move(here: int, there: int) -> int:
 def _remove_files(folder: int) -> str | None:
     """Remove files until there is a subfolder, and return its name; None if the folder is empty."""
     has_entries = True
-    while has_entries:  # a scan may miss entries while others are removed
+    while has_entries:  # a scan may miss entries while others are being removed
         has_entries = False
         with os.scandir(folder) as entries:
             for entry in entries:

@@ -1,6 +1,6 @@
 """Read a run folder: attempts, nodes, exit codes, last steps. Writes only state/.now.
 
-The files are untrusted, because another user may have written them. An invalid field counts as empty.
+The files are untrusted, because another user may have written them. Invalid fields count as empty.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from .artifact_copies import numbers_of_copies
 
 SILENT_S = 90  # a supervisor that has not touched its file for this long is dead or has lost its storage
 QUIET_S = 30  # status reports a supervisor that has not touched its file for this long
-METRICS_BYTES = 16384  # read from the end of a metrics file
+METRICS_BYTES = 16384  # how much is read from the end of a metrics file
 _NODE = re.compile("node_[0-9]{1,9}")
 _STEP = re.compile(r'"step": *([0-9]{1,18})\b')
 _LOSS = re.compile(r'"loss[a-z_]*": *([-+]?[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,4})?)')
 
 
 class Progress(NamedTuple):
-    """The last step in the metrics of a rank."""
+    """The last step in a rank's metrics."""
 
     step: int
     loss: float
@@ -59,8 +59,8 @@ class Process:
         return number(self.keys.get(key, ""))
 
     def place(self, here: dict[str, str]) -> str:
-        """Return where the process is: here, beside (another PID namespace of this kernel), away, or unknown (not in
-        the file).
+        """Return where the process is: here, beside (another PID namespace of this kernel), away or unknown (not in the
+        file).
 
         here: machine.identity()
         """
@@ -73,7 +73,7 @@ class Process:
         return "here" if self.pid_namespace == here.get("pid_namespace") else "beside"
 
     def where(self) -> str:
-        """Describe where the process runs, if it is not visible from here."""
+        """Describe where the process is running, if it is not visible from here."""
         here, host = machine(), one_line(self.host)
         if self.place(here) == "beside":
             return f"in another container on {host}"
@@ -87,7 +87,7 @@ class Process:
     def status(self, here: dict[str, str], get_silent_s: Callable[[], float | None]) -> str:
         """Return up (runs here), elsewhere (probably runs), ended, dead (certain), or silent (dead or without storage).
 
-        get_silent_s: returns the seconds since it touched the file; None = unknown. Called only if needed
+        get_silent_s: returns the seconds since the process touched the file; None = unknown. Called only if needed
         """
         if self.ended is not None:
             return "ended"
@@ -107,7 +107,7 @@ class Process:
 
 
 class Node(Process):
-    """The state file of one node, which its supervisor writes, locks, and touches every few seconds (peers.py)."""
+    """One node's state file, which its supervisor writes, locks, and touches every few seconds (peers.py)."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -164,7 +164,7 @@ class Run:
             return None
 
     def storage_time(self) -> float:
-        """Return the storage's time in seconds since 1970; in the folder of another user, this machine's time.
+        """Return the storage's time in seconds since 1970; in another user's folder, this machine's time.
 
         Raises OSError if state/.now cannot be written.
         """
@@ -191,7 +191,7 @@ class Run:
         return any(status in ("up", "elsewhere") for status in self.statuses().values())
 
     def exit_codes(self) -> dict[str, int]:
-        """Return the exit codes that were recorded in the newest attempt, by file name: `first` or `node_NN`."""
+        """Return the exit codes recorded in the newest attempt, by file name: `first` or `node_NN`."""
         folder = self.path / "exit" / str(self.attempt)
         codes = {}
         with contextlib.suppress(OSError):
@@ -203,7 +203,7 @@ class Run:
         return codes
 
     def ended_nodes(self) -> int:
-        """Return how many nodes recorded an exit code in the newest attempt."""
+        """Return how many nodes have recorded an exit code in the newest attempt."""
         try:
             return sum(name.startswith("node_") for name in os.listdir(self.path / "exit" / str(self.attempt)))
         except OSError:
@@ -230,7 +230,7 @@ class Run:
         return last_progress(lines)
 
     def created(self) -> float:
-        """Return when the newest attempt was created, seconds since 1970."""
+        """Return when the newest attempt was created, in seconds since 1970."""
         try:
             return os.stat(f"{self.path}/artifact").st_mtime
         except OSError:
@@ -252,7 +252,7 @@ def machine() -> dict[str, str]:
 
 
 def last_progress(lines: list[str]) -> Progress | None:
-    """Return the last step and loss in lines of metrics; None if there are none. An incomplete line is ignored."""
+    """Return the last step and loss in metrics lines; None if there are none. An incomplete line is ignored."""
     for line in reversed(lines):
         step, loss = _STEP.search(line), _LOSS.search(line)
         if line.endswith("}") and step and loss:
@@ -269,9 +269,9 @@ def worst_code(codes: list[int]) -> int | None:
 
 
 def is_mine(path: Path) -> bool:
-    """Return whether the file belongs to this user, or to the user to whom the storage assigns this user's files.
+    """Return whether the file belongs to this user, or to the user that owns this user's files on the storage.
 
-    NFS with root_squash or all_squash, and CIFS, change the owner of each new file.
+    NFS with root_squash or all_squash, and CIFS, change every new file's owner.
     """
     try:
         owner = path.stat().st_uid
@@ -282,7 +282,7 @@ def is_mine(path: Path) -> bool:
 
 @lru_cache(maxsize=64)
 def _owner_of_new_files(folder: Path) -> int:
-    """Return the user id that owns a new file in the folder. Cached, because there may be a thousand runs in it."""
+    """Return the user ID that owns new files in the folder. Cached, because the folder may contain a thousand runs."""
     probe = folder / f".jobc-owner.{os.getpid()}.{int.from_bytes(os.urandom(4), 'big')}"
     try:
         descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -309,12 +309,12 @@ def owner_of(path: Path) -> str:
 
 
 def verb_words(artifact: Path, verb: str) -> str:
-    """Return the command that runs a verb of an artifact, for a shell."""
+    """Return the command that runs one of an artifact's verbs, for a shell."""
     return f"{shell_word(str(artifact / 'jobctl'))} {verb}"
 
 
 def shell_word(text: str) -> str:
-    """Quote the text as one shell word; as bash's $'…' if it has control characters."""
+    """Quote the text as one shell word; as bash's $'…' if it contains control characters."""
     if text.isprintable():
         return shlex.quote(text)
     return f"$'{''.join(map(_escaped, text))}'"
@@ -334,7 +334,7 @@ def _escaped(letter: str) -> str:
 
 
 def _lock_state(path: Path) -> str:
-    """Return held, free, or unknown (no such file, or no support for locks). Reliable only between processes of one
+    """Return held, free, or unknown (no such file, or no support for locks). Reliable only between processes on one
     kernel.
     """
     try:

@@ -1,4 +1,4 @@
-"""Name the files of a run folder that the runtime uses, and write small files atomically.
+"""Name the files in a run folder that the runtime uses, and write small files atomically.
 
 A small file has `key=value` lines, so that bash can read it as easily as Python.
 """
@@ -69,7 +69,7 @@ class RunFolder:
 
     @property
     def first_stop(self) -> Path:
-        """Return the file in which the first node that was asked to stop early writes its number and why."""
+        """Return the file in which the first node that was asked to stop early writes its number and the reason."""
         return self.path / "exit" / str(self.attempt) / "stop"
 
     def node_log(self, node: int) -> Path:
@@ -93,7 +93,7 @@ class RunFolder:
 
     @property
     def mpi_daemon(self) -> Path:
-        """Return the file in which node 0 publishes the command of mpirun's daemons (mpi.py)."""
+        """Return the file in which node 0 publishes the command for mpirun's daemons (mpi.py)."""
         return self.path / "exit" / str(self.attempt) / "mpi_daemon"
 
     @property
@@ -117,7 +117,7 @@ class RunFolder:
         return self.path / "control" / "STOP"
 
     def open_log(self, path: Path, who: str) -> int:
-        """Open a log for appending and write the header line of this attempt, because one file holds all attempts."""
+        """Open a log for appending, and write this attempt's header line, because one file holds all attempts."""
         path.parent.mkdir(parents=True, exist_ok=True)
         log = open_for_append(path)
         os.write(log, self.log_header(who).encode())
@@ -131,8 +131,8 @@ class RunFolder:
 def open_for_append(path: Path, access: int = os.O_WRONLY) -> int:
     """Open a regular file for appending, create it if needed, and return its descriptor.
 
-    Raises OSError for a symbolic link, which anyone who can write to the run folder can point to any file of this user,
-    and for a named pipe, without waiting for it.
+    Raises OSError for a symbolic link, which anyone who can write to the run folder can point to any of this user's
+    files, and for a named pipe, without waiting for it.
     """
     descriptor = os.open(path, access | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -164,7 +164,7 @@ def write_small(
 
 
 def reserve_small(path: Path) -> None:
-    """Reserve disk space for a small file, so that write_small() can write it later even if the disk is full by then.
+    """Reserve disk space for a small file, so that write_small() can write the file even if the disk is full by then.
 
     Works only if files are overwritten in place: not on btrfs and ZFS, which copy on write.
     """
@@ -220,7 +220,7 @@ def count_of(text: object, otherwise: int = 0) -> int:
 
 
 def last_step(metrics: bytes) -> int | None:
-    """Return the last step in lines of metrics; None if there is none. Incomplete lines are ignored."""
+    """Return the last step in metrics lines; None if there is none. Incomplete lines are ignored."""
     for line in reversed(metrics.splitlines()):
         try:
             return int(parsed("metrics", line)["step"])

@@ -1,4 +1,4 @@
-"""Find and delete the secrets of a run. They are in the user's home, because run folders are shared."""
+"""Find and delete a run's secrets. They are in the user's home, because run folders are shared."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from .removal import remove_folder
 
-_BASIS, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1  # of FNV-1a, 64 bits
+_BASIS, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1  # for FNV-1a, 64 bits
 
 
 def secrets_of(run: Path) -> Path:
-    """Return the folder of a run's secrets. Its name ends with a hash of the run's path, because IDs may repeat in
-    another run root. run: resolved path
+    """Return the folder with a run's secrets. Its name ends with a hash of the run's path, because another run root may
+    have the same IDs. run: resolved path
     """
     value = _BASIS
     for byte in os.fsencode(run):
@@ -22,7 +22,7 @@ def secrets_of(run: Path) -> Path:
 
 
 def forget_secrets(run: Path) -> None:
-    """Remove the secrets of a run, if there are any. Raises OSError."""
+    """Remove a run's secrets, if there are any. Raises OSError."""
     folder = secrets_of(run)
     if not folder.is_dir() or folder.is_symlink():
         return

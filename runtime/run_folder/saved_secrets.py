@@ -1,4 +1,4 @@
-"""Save the secrets of a run for its nodes (run_secrets.py defines where)."""
+"""Save a run's secrets for its nodes (run_secrets.py defines where)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def saved_secrets(run: Path, variables: Iterable[str]) -> Iterator[None]:
 
 
 def save_secret(run: Path, variable: str) -> None:
-    """Save the value of an environment variable for the nodes of a run. Raises Failure.
+    """Save an environment variable's value for a run's nodes. Raises Failure.
 
-    The value is never on a command line or in the environment of a job. run: resolved path
+    The value is never on a command line or in a job's environment. run: resolved path
     """
     value = os.environb.get(os.fsencode(variable), b"")
     if not value:

@@ -1,6 +1,6 @@
-"""Report at the end of a run which files the user's program wrote to its working copy, RUN/code.
+"""Report, at the end of a run, which files the user's program wrote to its working copy, RUN/code.
 
-In   RUN/code; links in it, such as data/, are not followed, because they lead out of the run
+In   RUN/code; its links, such as data/, are not followed, because they lead out of the run
 Out  one line: the number of files, their total size, the folder, and the names of the largest files
 """
 
@@ -26,14 +26,14 @@ class WrittenFiles:
         self._since: float | None = None
 
     def begin(self, now: float) -> None:
-        """Count files from now on; ignored after a restart in place. now: by the storage's clock, seconds since 1970"""
+        """Count files from now on; ignored after a restart in place. now: seconds since 1970, by the storage's clock"""
         if self._since is None:
             self._since = now
 
     def line(self, most_s: float = MOST_S) -> str:
-        """Return "script wrote 3 files (12 MiB) in RUN/code: model.pt, …"; "" if it wrote none.
+        """Return "script wrote 3 files (12 MiB) in RUN/code: model.pt, …"; "" if it wrote no files.
 
-        most_s: time limit of the scan, in seconds
+        most_s: time limit for the scan, in seconds
         """
         if self._since is None:
             return ""
@@ -56,7 +56,7 @@ class WrittenFiles:
         return f"script wrote {at_least}{files} ({total}) in {_printable(str(self.folder))}: {names}"
 
     def _changed(self, folder: Path, since: float) -> Iterator[tuple[str, int]]:
-        """Yield the relative path and the size in bytes of each regular file whose content or name changed since then.
+        """Yield the relative path and size in bytes of each regular file whose content or name has changed since then.
 
         Compares the change time (ctime), not the modification time, because a script may copy a file with its times.
         """
@@ -64,7 +64,7 @@ class WrittenFiles:
         while queue:
             try:
                 entries = list(os.scandir(queue.pop()))
-            except OSError:  # removed meanwhile, or closed by the script
+            except OSError:  # removed in the meantime, or closed by the script
                 continue
             for entry in entries:
                 try:

@@ -1,1 +1,1 @@
-"""Runs in an S3 bucket: client, copies of the run folder."""
+"""Runs in an S3 bucket: the client, and copies of the run folder."""

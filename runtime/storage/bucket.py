@@ -1,7 +1,8 @@
-"""S3 client in the standard library: put, get, list and delete whole objects. Objects are never renamed or appended to.
+"""S3 client in pure Python: put, get, list and delete whole objects. Objects are never renamed or appended to.
 
-In   a URL s3://BUCKET/PREFIX; for stores other than Amazon's (MinIO, Ceph) an endpoint, with the bucket in the path
-Out  BucketError with one line, a hint and the exit code: 65 if a restart cannot help, 69 if the store is unavailable
+In   a URL s3://BUCKET/PREFIX; for stores other than Amazon's (MinIO, Ceph), also an endpoint, with the bucket in the
+     path
+Out  BucketError with one line, a hint and an exit code: 65 if a restart cannot help, 69 if the store is unavailable
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from .. import exit_codes
 from .credentials import Wallet
 from .signature import encoded_path, encoded_query, signed_headers
 
-PART_BYTES = 16 * 1024 * 1024  # of a multipart upload; S3 accepts parts of 5 MiB to 5 GiB, at most 10,000 of them
+PART_BYTES = 16 * 1024 * 1024  # in a multipart upload; S3 accepts up to 10,000 parts of 5 MiB to 5 GiB
 MOST_PARTS = 9000
-AT_ONCE = 8  # parts in transfer at the same time
-LARGEST_ANSWER = 64 * 1024 * 1024  # a list, a small object or one part; a larger body is not read into memory
-PAGE = 1000  # objects in one response to a list request, the maximum of S3
+AT_ONCE = 8  # parts transferred simultaneously
+LARGEST_ANSWER = 64 * 1024 * 1024  # a list, a small object or one part; larger bodies are not read into memory
+PAGE = 1000  # objects in one response to a list request; S3's maximum
 ANSWER_S = 60.0
 TRIES, FIRST_PAUSE_S = 7, 0.4  # the pause doubles each time: about half a minute in total
 BUSY = (429, 500, 502, 503, 504)
@@ -39,7 +40,7 @@ Pause = Callable[[float], None]
 
 
 class BucketError(Exception):
-    """A request that failed. code: the exit code, which shows whether a retry may help."""
+    """A request that failed. code: the exit code, which depends on whether a retry may help."""
 
     def __init__(self, title: str, hint: str, code: int) -> None:
         super().__init__(title)
@@ -47,7 +48,7 @@ class BucketError(Exception):
 
 
 class Listed(NamedTuple):
-    """An object in a list. age_s: seconds since it was written, by the clock of the store."""
+    """An object in a list. age_s: seconds since it was written, by the store's clock."""
 
     key: str
     size: int
@@ -68,7 +69,7 @@ class Bucket:
         self._wallet, self._pause = wallet, pause
         self.name, _, prefix = url.removeprefix("s3://").partition("/")
         self._prefix = prefix.rstrip("/") + "/" if prefix.strip("/") else ""
-        in_host = not endpoint and "." not in self.name  # the certificate covers no name with a dot
+        in_host = not endpoint and "." not in self.name  # the certificate covers no names with dots
         parts = urlsplit(endpoint or f"https://{self.name + '.' if in_host else ''}s3.{region}.amazonaws.com")
         self._secure, self._host = parts.scheme != "http", parts.netloc
         self._base = parts.path.rstrip("/") + ("" if in_host else f"/{self.name}")
@@ -95,7 +96,7 @@ class Bucket:
         return answer.body if answer.status == 200 else None
 
     def put_file(self, key: str, path: Path) -> None:
-        """Upload a file, in parts if it is large. Raises OSError if it cannot be read or shrinks meanwhile."""
+        """Upload a file, in parts if it is large. Raises OSError if it cannot be read, or shrinks during the upload."""
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size <= PART_BYTES:
@@ -119,7 +120,7 @@ class Bucket:
                 parts = "".join(threads.map(put_part, range(1, -(-size // length) + 1)))
             body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
             done = self._ask("POST", key, {"uploadId": upload}, body)
-            if b"<Error>" in done.body:  # S3 answers 200 at once and may fail later
+            if b"<Error>" in done.body:  # S3 answers 200 immediately and may fail later
                 raise self._error("POST", key, done)
         except (OSError, BucketError):
             self._ask("DELETE", key, {"uploadId": upload}, fine=(200, 204, 404))  # parts left behind would cost money
@@ -141,7 +142,7 @@ class Bucket:
                 list(threads.map(get_part, range(0, size, PART_BYTES)))
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects in this order; missing ones are ignored."""
+        """Delete objects in this order; missing objects are ignored."""
         for key in keys:
             self._ask("DELETE", key, fine=(200, 204, 404))
 
@@ -174,9 +175,10 @@ class Bucket:
         fine: tuple[int, ...] = (200, 204),
         most: int = 0,
     ) -> Answer:
-        """Return the answer if its status is in `fine`; retry while the store is unavailable or busy.
+        """Send a request and return the answer if its status is in `fine`; retry while the store is unavailable or
+        busy.
 
-        most: limit of the body in bytes, if higher than LARGEST_ANSWER. Raises BucketError.
+        most: limit on the body in bytes, if higher than LARGEST_ANSWER. Raises BucketError.
         """
         path = self._base + "/" + (self._prefix + key if key is not None else "")
         failure = ""

@@ -1,4 +1,4 @@
-"""Read the manifest of a checkpoint, from a run folder or from the bucket."""
+"""Read a checkpoint's manifest, from a run folder or from the bucket."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from ..system.untrusted_files import MIB, Unreadable, is_file_name, parsed, read_bytes
 
 MANIFEST = "MANIFEST.json"  # as trainer/checkpoint/store.py writes it
-LARGEST_NOTE = 64 * MIB  # manifest, or note of what was restored
+LARGEST_NOTE = 64 * MIB  # a manifest, or a note of what was restored
 
 
 def read_manifest(step: Path) -> bytes:
-    """Return the manifest of a checkpoint; b"" if it is not a small regular file. Raises OSError."""
+    """Return a checkpoint's manifest; b"" if it is not a small regular file. Raises OSError."""
     try:
         return read_bytes(step / MANIFEST, LARGEST_NOTE, follow=False)
     except Unreadable as error:
@@ -22,13 +22,13 @@ def read_manifest(step: Path) -> bytes:
 
 
 def read_entries(manifest: bytes) -> dict[str, tuple[int, str]] | None:
-    """Return the size in bytes and the SHA-256 of each file by name; None if the manifest is invalid."""
+    """Return each file's size in bytes and SHA-256, by name; None if the manifest is invalid."""
     try:
         files = parsed(MANIFEST, manifest)["files"]
         entries = {name: (int(entry["size"]), str(entry["sha256"])) for name, entry in files.items()}
     except (Unreadable, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
-    return entries if all(map(is_file_name, entries)) else None  # a path would lead out of the folder
+    return entries if all(map(is_file_name, entries)) else None  # a path could lead out of the folder
 
 
 def equal_files(manifest: bytes, former: bytes) -> set[str]:

@@ -1,13 +1,14 @@
-"""Coordinate a run in a bucket without a shared folder: attempt number, owner, and whether all nodes have joined.
+"""Coordinate a run in a bucket, without a shared folder: attempt number, owner, and whether all nodes have joined.
 
     state/run                     written with the run: job, created, init_from (the run whose weights it starts from)
-    starts/00002/owner            the engine's id of the submission that began attempt 2; its first node writes it
+    starts/00002/owner            the engine's ID for the submission that began attempt 2; its first node writes it
     starts/00002/node_01          node 1 has joined that attempt
-    state/node_01                 the state of node 1; its supervisor writes it every BEAT_S as a heartbeat
+    state/node_01                 node 1's state; its supervisor writes it every BEAT_S as a heartbeat
     exit/2/…, logs/…, metrics/…, checkpoints/…, final/…, control/…    as in a run folder (mirror.py)
 
-Every object is written whole, none is renamed. An object that only the first node may write is put with If-None-Match
-and read again after SETTLE_S, because in stores without that header the last writer wins. Times are those of the store.
+Every object is written whole, and none is renamed. An object that only the first node may write is put with
+If-None-Match and read again after SETTLE_S, because in stores without that header, the last writer wins. Times are by
+the store's clock.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ STOP, SAVE = "control/STOP", "control/SAVE"
 
 
 class Submission(NamedTuple):
-    """One node of a job that an engine started. id: kept when the engine restarts it; most: restarts allowed."""
+    """One node of a job that an engine started. id: kept when the engine restarts the node; most: restarts allowed."""
 
     id: str
     node: int
@@ -43,7 +44,7 @@ class Submission(NamedTuple):
 
 
 class BucketRun:
-    """A run in a bucket. folder: JOB/RUN_ID, the key of the run; pause: time.sleep, replaced only in tests."""
+    """A run in a bucket. folder: JOB/RUN_ID, the run's key; pause: time.sleep, replaced only in tests."""
 
     def __init__(self, bucket: Bucket, folder: str, pause: Callable[[float], None] = time.sleep) -> None:
         self.bucket, self.folder, self._pause = bucket, folder, pause
@@ -62,10 +63,10 @@ class BucketRun:
         start = len(self.folder) + 1
         return {listed.key[start:]: listed.age_s for listed in self.bucket.list(self.key(prefix))}
 
-    def put_first(self, name: str, content: bytes) -> bool:
-        """Put an object unless it exists; return whether the stored content is ours.
+    def put_if_absent(self, name: str, content: bytes) -> bool:
+        """Put an object unless it exists. Return whether the stored content is ours.
 
-        Contents are unique, so a put that was repeated after a lost answer still counts.
+        Contents are unique, so a put repeated after a lost answer still counts as ours.
         """
         if self.get(name) is None:
             self.bucket.put(self.key(name), content, only_new=True)
@@ -82,15 +83,15 @@ class BucketRun:
                 raise Leave(exit_codes.DONE, "the run was stopped")
             if not is_ours and not self._begin(attempt, who, init_from, job):
                 continue
-            # False if this node was restarted in this submission: it finds what it wrote before
-            if self.put_first(f"starts/{attempt:05}/node_{who.node:02}", _word(who, attempt)):
+            # False if this node was restarted in this submission: it finds what it wrote earlier
+            if self.put_if_absent(f"starts/{attempt:05}/node_{who.node:02}", _word(who, attempt)):
                 break
             self._begin_next(attempt, who, init_from, job)
         self._wait_for_nodes(attempt, who)
         return attempt
 
     def _newest_attempt(self, submission: Submission) -> tuple[int, bool]:
-        """Return the newest attempt and True if this submission began it; else the next number and False."""
+        """Return the newest attempt and True if this submission began it; otherwise, the next number and False."""
         attempts = self._attempts()
         if not attempts:
             return 0, False
@@ -104,7 +105,7 @@ class BucketRun:
         return max(self._attempts(), default=None)
 
     def _attempts(self) -> dict[int, str]:
-        """Return the id of the submission that began each attempt, by attempt number."""
+        """Return the ID of the submission that began each attempt, by attempt number."""
         matches = [(name, OWNER.fullmatch(name)) for name in self.ages("starts/")]
         return {int(match[1]): (self.get(name) or b"").decode(errors="replace") for name, match in matches if match}
 
@@ -114,7 +115,7 @@ class BucketRun:
             keys = {"job": job, "created": int(time.time()), "init_from": init_from}
             self.put("state/run", "".join(f"{k}={v}\n" for k, v in keys.items()).encode())
         self.bucket.delete([self.key(STOP)] if attempt and self.get(STOP) is not None else [])
-        return self.put_first(f"starts/{attempt:05}/owner", submission.id.encode())
+        return self.put_if_absent(f"starts/{attempt:05}/owner", submission.id.encode())
 
     def _begin_next(self, attempt: int, submission: Submission, init_from: str, job: str) -> None:
         """Begin the next attempt, because this node was already in `attempt`."""
@@ -132,7 +133,7 @@ class BucketRun:
             )
         again = f"reason=node {submission.node} was restarted"
         word = f"{exit_codes.PEER_LOST}\nnode={submission.node}\ntime_ns={time.time_ns()}\n{again}\n"
-        self.put_first(f"exit/{attempt}/first", word.encode())
+        self.put_if_absent(f"exit/{attempt}/first", word.encode())
         self._begin(attempt + 1, submission, init_from, job)
 
     def _refuse_live(self, attempt: int) -> None:
@@ -140,7 +141,7 @@ class BucketRun:
         began = time.monotonic()
         while ages := self._heard(attempt):
             name, age = min(ages.items(), key=lambda item: item[1])
-            if age + GRAIN_S < time.monotonic() - began:  # written after this node began to wait
+            if age + GRAIN_S < time.monotonic() - began:  # written after this node started waiting
                 run_id, node_name = self.folder.rpartition("/")[2], name.rpartition("/")[2]
                 why = f"run {run_id} is live: {node_name} of another job was active {age:.0f} s ago"
                 raise Leave(
@@ -154,7 +155,7 @@ class BucketRun:
             self._pause(5 * LOOK_S)
 
     def _heard(self, attempt: int) -> Mapping[str, float]:
-        """Return the nodes of an attempt that may be alive: object name -> seconds since it was written."""
+        """Return an attempt's nodes that may be alive: object name -> seconds since it was written."""
         starts = {name: age for name, age in self.ages(f"starts/{attempt:05}/").items() if age < SILENT_S}
         alive: dict[str, float] = {}
         spoken = set()
@@ -190,7 +191,7 @@ class BucketRun:
 
 
 def _word(submission: Submission, attempt: int) -> bytes:
-    """Return a unique text, so that a reader can identify its writer."""
+    """Return a unique text by which a reader can identify the writer."""
     return f"attempt={attempt}\nnode={submission.node}\ntime_ns={time.time_ns()}\n".encode()
 
 

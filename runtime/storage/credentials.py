@@ -1,10 +1,10 @@
-"""Find credentials for an object store in the same places as AWS's own tools.
+"""Find credentials for an object store in the same places as AWS's own tools do.
 
-In    the environment variables of a node; the files and services that they name
-Out   Credentials, or None: then requests are not signed
+In    a node's environment variables; the files and services that they name
+Out   Credentials, or None, in which case requests are not signed
 Order AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; a web identity (AWS_WEB_IDENTITY_TOKEN_FILE, as on EKS); the
-      shared file (~/.aws/credentials); a container's endpoint (AWS_CONTAINER_CREDENTIALS_*); the role of the
-      instance (IMDSv2)
+      shared file (~/.aws/credentials); a container's endpoint (AWS_CONTAINER_CREDENTIALS_*); the instance's role
+      (IMDSv2)
 Source "Standardized credential providers", AWS SDKs and Tools Reference Guide
 """
 
@@ -66,7 +66,7 @@ def _sources(environ: Mapping[str, str], region: str) -> Iterator[Credentials]:
         try:
             credentials = source(environ, region)
         except (OSError, ValueError, KeyError, ElementTree.ParseError, configparser.Error):
-            continue  # the next source may have credentials; if none has, the store reports what is missing
+            continue  # the next source may have credentials; if none does, the store reports what is missing
         if credentials:
             yield credentials
 
@@ -140,7 +140,7 @@ def _ask(
     method: str | None = None,
     answer_s: float = ANSWER_S,
 ) -> bytes:
-    """Send a request, over http without a proxy because such a service is local, and return the body of the answer.
+    """Send a request and return the answer's body. Over http, no proxy is used, because such a service is local.
 
     Raises OSError.
     """
@@ -157,5 +157,5 @@ def _seconds(text: str) -> float:
 
 
 def wallet(region: str) -> Wallet:
-    """Return a wallet that reads the environment of this process."""
+    """Return a wallet that reads this process's environment."""
     return Wallet(os.environ, region)

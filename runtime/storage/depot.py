@@ -1,13 +1,13 @@
-"""storage.run=object on one node: join the run in the bucket, upload the node's run folder to it, inspect the run.
+"""storage.run=object on one node: join the run in the bucket, upload the node's run folder, inspect the run.
 
 Usage  jobctl depot VERB JOB/RUN_ID [ARGUMENT…]
          run -- COMMAND…         run COMMAND and upload its run folder; return its exit code
-         lacking                 download the exit codes of the other nodes; print how many live nodes have not ended
+         lacking                 download the other nodes' exit codes; print how many live nodes have not ended
          cat NAME | ls | stop | remove     print a log or a file; list; write the stop mark; remove the run
-         ends FOLDER             download exit/ of the newest attempt to FOLDER; print the number of the attempt
-In     JOBC_STORE (s3://BUCKET/PREFIX), JOBC_STORE_ENDPOINT, JOBC_STORE_REGION; the credentials of credentials.py; and,
+         ends FOLDER             download the newest attempt's exit/ to FOLDER; print the attempt's number
+In     JOBC_STORE (s3://BUCKET/PREFIX), JOBC_STORE_ENDPOINT, JOBC_STORE_REGION; credentials as in credentials.py; and,
        for run and lacking, JOBC_RUN_DIR, JOBC_ATTEMPT, JOBC_NODE_RANK, JOBC_NODES
-Exit   the exit code of COMMAND; 65 if the store rejects a request, 69 if it is unavailable (bucket.py)
+Exit   COMMAND's exit code; 65 if the store rejects a request, 69 if it is unavailable (bucket.py)
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from .bucket_run import BEAT_S, STOP, BucketRun, Submission
 from .credentials import wallet
 from .mirror import Mirror, fresh_folder, read_log
 
-LOOK_S = 5.0  # between two scans for marks and for changed files
+LOOK_S = 5.0  # between scans for marks and for changed files
 LOOK_FOR_HEAD_S = 0.5  # until all nodes know the rendezvous endpoint
-LOGS_S = 30.0  # between two uploads of new log lines
+LOGS_S = 30.0  # between uploads of new log lines
 FOLDER_HINT = "set storage.scratch to another folder"
 PASSED_ON = (
     signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
@@ -63,14 +63,14 @@ def main(argv: list[str]) -> int:
 
 
 def bucket_run(folder: str) -> BucketRun:
-    """Return the run JOB/RUN_ID in the bucket of the environment."""
+    """Return the run JOB/RUN_ID in the bucket that the environment names."""
     region = os.environ["JOBC_STORE_REGION"]
     bucket = Bucket(os.environ["JOBC_STORE"], os.environ.get("JOBC_STORE_ENDPOINT", ""), region, wallet(region))
     return BucketRun(bucket, folder)
 
 
 def join(run: BucketRun, member: Submission, fork_of: str, local: Path) -> int:
-    """Join an attempt, wait until all nodes have joined it, and return its number. Creates the run folder of this node.
+    """Join an attempt, wait until all nodes have joined it, and return its number. Creates this node's run folder.
 
     fork_of: ID of the run whose checkpoint a new run begins with, or "". Raises Leave, BucketError, OSError.
     """
@@ -81,9 +81,9 @@ def join(run: BucketRun, member: Submission, fork_of: str, local: Path) -> int:
 
 
 def restore(run: BucketRun, local: RunFolder, node: int, init_from: str) -> None:
-    """Download the newest checkpoint; without one, that of the run with the ID `init_from`, if any.
+    """Download the newest checkpoint; if there is none, the newest one from the run with the ID `init_from`, if any.
 
-    A thread sends heartbeats meanwhile, because many gigabytes take a while. Raises BucketError, OSError.
+    Meanwhile, a thread sends heartbeats, because many gigabytes take a while. Raises BucketError, OSError.
     """
     mirror = Mirror(run, local, node)
     beat = Beat(mirror)
@@ -118,7 +118,7 @@ def look(run: BucketRun, verb: str, words: list[str]) -> int:
 
 
 def bring_ends(run: BucketRun, to: Path) -> int:
-    """Download the exit codes of the nodes in the newest attempt, and print its number."""
+    """Download the nodes' exit codes in the newest attempt, and print its number."""
     attempt = run.newest_attempt()
     if attempt is None:
         return exit_codes.CRASHED
@@ -138,17 +138,17 @@ class Beat(threading.Thread):
 
     def run(self) -> None:
         while not self.has_ended.wait(BEAT_S):
-            with contextlib.suppress(BucketError):  # the main thread reports it
+            with contextlib.suppress(BucketError):  # the main thread reports this
                 self.mirror.beat()
 
 
 class Node:
-    """Runs the node; two threads keep the bucket up to date, because the main thread must handle signals."""
+    """Runs the node. Two threads keep the bucket up to date, because the main thread must handle signals."""
 
     def __init__(self, mirror: Mirror) -> None:
         self.mirror = mirror
         self.has_ended = threading.Event()
-        self.is_told_all = False  # whether the rendezvous endpoint was exchanged
+        self.is_told_all = False  # whether the rendezvous endpoint has been exchanged
         self.warned: set[str] = set()
 
     def run(self, command: list[str]) -> int:
@@ -174,10 +174,10 @@ class Node:
                     return status if status >= 0 else 128 - status
             for number in arrived:
                 if number in PASSED_ON:
-                    os.kill(child, number)  # our own child, not reaped yet
+                    os.kill(child, number)  # our own child, which is not reaped yet
 
     def _last_words(self, code: int) -> int:
-        """Upload the remaining files and the node's end; return an exit code other than 0 if that fails."""
+        """Upload the remaining files and how the node ended; return an exit code other than 0 if that fails."""
         try:
             self.mirror.push(logs=True, last=True)
         except (BucketError, OSError) as error:
@@ -211,7 +211,7 @@ class Node:
                 logs_at = time.monotonic() + LOGS_S
 
     def _try(self, work: Callable[[], None]) -> None:
-        """Do `work`; report a failure once and retry at the next scan, so that an outage does not end the training."""
+        """Do `work`. Report a failure once, and retry at the next scan, so that an outage does not end the training."""
         try:
             work()
             self.warned.clear()

@@ -1,12 +1,11 @@
-"""Synchronize the run folder of one node with the run in the bucket: what is uploaded and downloaded, and in which
-order.
+"""Synchronize a node's run folder with the run in the bucket: what is uploaded and downloaded, and in which order.
 
-Up    checkpoints first: the files, then MANIFEST.json, so that a folder without one is not a checkpoint; checkpoints
-      deleted here are deleted there; logs and metrics as numbered parts, because objects cannot be appended to; other
-      files when they have changed; the node's exit record last
-Down  the stop mark and the request to save, the first failure, the rendezvous endpoint; at the start of an attempt the
-      newest checkpoint whose files match the sizes and hashes in its manifest, and the last step of the run
-Note  restore() runs in its own process; state/.restored passes what it downloaded to the process that uploads
+Up    checkpoints first: the files, then MANIFEST.json, so that a folder without a manifest is not a checkpoint;
+      checkpoints deleted here are deleted there; logs and metrics as numbered parts, because objects cannot be appended
+      to; other files when they have changed; the node's exit record last
+Down  the stop mark and the request to save, the first failure, the rendezvous endpoint; at the start of an attempt, the
+      newest checkpoint whose files match the sizes and hashes in its manifest, and the run's last step
+Note  restore() runs in its own process; state/.restored tells the uploading process what was downloaded
 Hidden files, links, the code and the trainer are not uploaded.
 """
 
@@ -29,7 +28,7 @@ from .bucket_run import GRAIN_S, SAVE, SILENT_S, STOP, BucketRun, small
 
 STEP = "checkpoints/step_"
 RESTORED = "state/.restored"
-SMALL_BYTES = 64 * 1024  # a larger file may be half written: it is uploaded if two scans find it unchanged
+SMALL_BYTES = 64 * 1024  # a larger file may be partly written: it is uploaded once two scans find it unchanged
 METRICS = "metrics/rank_00.jsonl"
 HEAD_FILES = ("state/head", "state/link")  # written by node 0 for the other nodes
 TRAINERS = re.compile(r"checkpoints/step_\d{8,}")  # name of a checkpoint folder in trainer/checkpoint/store.py
@@ -38,24 +37,24 @@ Seen = tuple[int, int, int]  # mtime in ns, size, inode
 
 
 class Mirror:
-    """Synchronizes `folder`, the run folder of node `node`, with `run`."""
+    """Synchronizes `folder`, node `node`'s run folder, with `run`."""
 
     def __init__(self, run: BucketRun, folder: RunFolder, node: int) -> None:
         self.run, self.folder, self.node = run, folder, node
-        self._up: dict[str, Seen] = {}  # files that the bucket has in this version
+        self._up: dict[str, Seen] = {}  # files that are in the bucket, and their version there
         self._before: dict[str, Seen] = {}  # files as the previous scan found them
-        self._sent: dict[tuple[str, int], int] = {}  # log, inode -> bytes of that file that are in the bucket
+        self._sent: dict[tuple[str, int], int] = {}  # log, inode -> bytes of that file already in the bucket
         self._parts: dict[str, int] = {}  # log -> number of objects
         self._stubs: dict[str, list[str]] = {}  # checkpoint with only its manifest here -> its files in the bucket
-        self._known: dict[str, bytes] = {}  # content of the small files that were downloaded or uploaded
+        self._known: dict[str, bytes] = {}  # content of small files that were downloaded or uploaded
 
     # ---- down
 
     def restore(self, source: BucketRun, into: Path, everything: bool) -> str | None:
-        """Download the newest intact checkpoint of `source` to `into`; return its name, or None if there is none.
+        """Download `source`'s newest intact checkpoint to `into`; return its name, or None if there is none.
 
         everything: True on node 0, which reads checkpoints for all ranks; False = only the user's other files in it
-        Of older checkpoints only the manifests are downloaded, so that the trainer knows the best one and can delete.
+        For older checkpoints, only the manifests are downloaded, so that the trainer knows the best one and can delete.
         """
         start = len(source.folder) + 1
         listed = {item.key[start:]: item for item in source.bucket.list(source.key("checkpoints/"))}
@@ -81,26 +80,26 @@ class Mirror:
         return newest
 
     def bring_progress(self) -> None:
-        """Download the state that attempts.py counts and the last step of the metrics, on node 0 before restore()."""
+        """Download the state that attempts.py counts and the metrics' last step, on node 0 before restore()."""
         if (content := self.run.get(PROGRESS)) is not None:
             path = self.folder.path / PROGRESS
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         tail = b""
         for part in sorted(self.run.ages(f"{METRICS}/"), reverse=True):
-            tail = (self.run.get(part) or b"") + tail  # a line may begin in the previous part
+            tail = (self.run.get(part) or b"") + tail  # a line may have begun in the previous part
             if (step := last_step(tail)) is not None:
                 write_small(self.folder.path / REACHED, keys={"step": step})
                 break
 
     def _leftovers(self, ages: Mapping[str, float]) -> dict[str, list[str]]:
-        """Return the files of interrupted or partly removed checkpoints, by folder.
+        """Return the files in interrupted or partly removed checkpoints, by folder.
 
-        Such a folder has no manifest, no file name that no manifest lists, and no file of this attempt. So files that
-        the user's program puts into such a folder are kept.
+        Such a folder has no manifest, only file names that some manifest lists, and no files from this attempt. So
+        files that the user's program puts there are kept.
         """
         began = f"starts/{self.folder.attempt:05}/owner"
-        oldest = GRAIN_S + self.run.ages(began).get(began, 0.0)  # asked last, so that no file looks older than it is
+        oldest = GRAIN_S + self.run.ages(began).get(began, 0.0)  # queried last, so that no file looks older than it is
         steps: dict[str, list[str]] = {}
         for name in ages:
             if TRAINERS.fullmatch(name.rpartition("/")[0]):
@@ -123,7 +122,7 @@ class Mirror:
         path.write_text(json.dumps({"up": up, "stubs": stubs}))
 
     def go_on(self) -> None:
-        """Load the state that restore() recorded. Without it everything is uploaded again."""
+        """Load the state that restore() recorded. Without this state, everything would be uploaded again."""
         try:
             note = read_json(self.folder.path / RESTORED, LARGEST_NOTE)
         except Unreadable:
@@ -136,9 +135,7 @@ class Mirror:
         source.bucket.get_file(source.key(name), path, size)
 
     def _fetch_step(self, source: BucketRun, path: Path, step: str, sizes: dict[str, int]) -> bool:
-        """Download a checkpoint; if a file is missing or damaged, remove its files here. Return whether it is
-        intact.
-        """
+        """Download a checkpoint and return whether it is intact. If any file is not, remove its files here."""
         entries = read_entries(read_manifest(path))
         if entries is None:
             entries = {MANIFEST: (-1, "")}
@@ -153,13 +150,13 @@ class Mirror:
         return True
 
     def pull(self) -> None:
-        """Download the marks of others: stop, save, first failure."""
+        """Download the marks that others have set: stop, save, first failure."""
         marks = self.run.ages("control/")
         if STOP in marks and not self.folder.stop_mark.exists():
             self._leave_mark(STOP)
         if SAVE in marks and self.node == 0:
             self._leave_mark(SAVE)
-            self.run.bucket.delete([self.run.key(SAVE)])  # the request is handled
+            self.run.bucket.delete([self.run.key(SAVE)])  # the request has been handled
         first = f"exit/{self.folder.attempt}/first"
         if (content := self.run.get(first)) is not None and content != self._known.get(first):
             self._known[first] = content
@@ -173,7 +170,7 @@ class Mirror:
         self._up[name] = _seen(path)
 
     def pull_head(self) -> bool:
-        """Download node 0's rendezvous and link addresses of this attempt; return whether both exist."""
+        """Download node 0's rendezvous and link addresses for this attempt; return whether both exist."""
         for name in HEAD_FILES:
             content = self.run.get(name)
             if content is None or small(content)[1].get("attempt") != str(self.folder.attempt):
@@ -188,7 +185,7 @@ class Mirror:
         return True
 
     def lacking_ends(self, nodes: int) -> int:
-        """Return how many live nodes of this attempt have not ended; download the exit codes of the others."""
+        """Return how many of this attempt's live nodes have not ended; download the others' exit codes."""
         attempt, lacking = self.folder.attempt, 0
         exits = self.run.ages(f"exit/{attempt}/node_")
         signs = {**self.run.ages(f"starts/{attempt:05}/node_"), **self.run.ages("state/node_")}
@@ -222,23 +219,23 @@ class Mirror:
         return True
 
     def beat(self) -> None:
-        """Upload a heartbeat of this node."""
+        """Upload this node's heartbeat."""
         path = self.folder.node_state(self.node)
         try:
             self.run.put(f"state/{path.name}", path.read_bytes())
-        except FileNotFoundError:  # its supervisor has not begun
+        except FileNotFoundError:  # its supervisor has not started
             sign = f"starts/{self.folder.attempt:05}/{path.name}"
             self.run.put(sign, self.run.get(sign) or b"")
 
     def push(self, logs: bool, last: bool) -> None:
-        """Scan the folder once and upload changes. logs: also new log lines; last: also files that still grow."""
+        """Scan the folder once and upload changes. logs: also new log lines; last: also files still being written."""
         now = dict(self._look())
         if PROGRESS in self._up and PROGRESS not in now:
-            self.run.bucket.delete([self.run.key(PROGRESS)])  # deleted because the run ended well: upload that first
+            self.run.bucket.delete([self.run.key(PROGRESS)])  # deleted because the run ended well, so upload that first
             del self._up[PROGRESS]
         changed = {name for name in now if not _is_log(name) and self._up.get(name) != now[name]}
         waiting = {name for name in changed if not (last or self._is_whole(name, now[name]))}
-        held = {os.path.dirname(name) for name in waiting}  # folders whose manifest must wait
+        held = {os.path.dirname(name) for name in waiting}  # folders whose manifests must wait
         for name in sorted(now, key=_order):
             folder = os.path.dirname(name)
             if _is_log(name):
@@ -257,12 +254,12 @@ class Mirror:
         return version[1] <= SMALL_BYTES or self._before.get(name) == version
 
     def _put(self, name: str, version: Seen) -> None:
-        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+        with contextlib.suppress(FileNotFoundError):  # removed in the meantime
             self.run.bucket.put_file(self.run.key(name), self.folder.path / name)
             self._up[name] = version
 
     def _push_step(self, step: str, changed: dict[str, Seen]) -> None:
-        """Upload the changed files of a checkpoint: large files first, the manifest last."""
+        """Upload a checkpoint's changed files: large files first, the manifest last."""
         name = f"{step}/{MANIFEST}"
         version = changed.pop(name, None)
         manifest = self._read(name, version) if version else b""  # b"": it has not changed
@@ -279,10 +276,10 @@ class Mirror:
             print(f"jobc: uploaded {step} to {self.run.bucket.url}/{self.run.folder}", flush=True)
 
     def _make_way(self, name: str, manifest: bytes, changed: dict[str, Seen]) -> None:
-        """Prepare to replace a checkpoint in the bucket. name: name of its manifest
+        """Prepare to replace a checkpoint in the bucket. name: its manifest's name
 
-        Files that are equal in both are not uploaded again. Before any other file is uploaded, the old manifest is
-        deleted, because a checkpoint with a manifest counts as intact.
+        Files that are equal in both versions are not uploaded again. Before any other file is uploaded, the old
+        manifest is deleted, because a checkpoint with a manifest counts as intact.
         """
         former = self.run.get(name)
         if former is None:
@@ -295,7 +292,7 @@ class Mirror:
             self._up.pop(name, None)
 
     def _read(self, name: str, version: Seen) -> bytes | None:
-        """Return the content, or None if it was replaced or removed since the scan; the next scan sees it."""
+        """Return the content; None if the file was replaced or removed after the scan: the next scan finds that."""
         try:
             content = (self.folder.path / name).read_bytes()
             return content if _seen(self.folder.path / name) == version else None
@@ -303,7 +300,7 @@ class Mirror:
             return None
 
     def _remove(self, gone: set[str]) -> None:
-        """Delete from the bucket the checkpoint files that are no longer here, manifests first."""
+        """Delete checkpoint files that are no longer here from the bucket, manifests first."""
         stubs = [step for step in self._stubs if _is_gone(self.folder.path / step)]
         gone = gone.union(*(self._stubs[step] for step in stubs))
         self.run.bucket.delete(self.run.key(name) for name in sorted(gone, key=lambda n: (not n.endswith(MANIFEST), n)))
@@ -320,7 +317,7 @@ class Mirror:
             return
         with open(self.folder.path / name, "rb") as file:
             if os.fstat(file.fileno()).st_ino != inode:
-                return  # rotated since the scan; the next scan finds it
+                return  # rotated after the scan; the next scan finds it
             file.seek(start)
             content = file.read(size - start)
         number = self._parts.get(log, 0)
@@ -355,16 +352,16 @@ class Mirror:
 
 
 def read_log(run: BucketRun, name: str) -> bytes | None:
-    """Return a log or metrics file with the lines of all attempts; None if there is none."""
+    """Return a log or metrics file with all attempts' lines; None if there is none."""
     parts = sorted(run.ages(f"{name}/"))
     return b"".join(run.get(part) or b"" for part in parts) if parts else None
 
 
 def fresh_folder(path: Path) -> None:
-    """Create an empty run folder. Files of an earlier attempt on this node are deleted, because the bucket has them."""
+    """Create an empty run folder. An earlier attempt's files on this node are deleted, because the bucket has them."""
     if path.exists():
         for folder, _, _ in os.walk(path):
-            os.chmod(folder, 0o700)  # the copy of an artifact is read-only
+            os.chmod(folder, 0o700)  # an artifact's copy is read-only
         shutil.rmtree(path)
     for name in ("state", "logs", "control", "metrics", "exit"):
         (path / name).mkdir(parents=True)

@@ -1,1 +1,1 @@
-"""Watch the ranks of a node until they end, and the other nodes."""
+"""Watch a node's ranks until they end, and watch the other nodes."""

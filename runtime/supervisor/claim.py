@@ -1,4 +1,4 @@
-"""Ensure that each node of a run has one supervisor: it holds a lock, and removes the files of earlier starts."""
+"""Ensure that each of a run's nodes has one supervisor, which holds a lock and removes files of earlier starts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..run_folder.removal import remove_folder
 from ..run_folder.run_folder import RunFolder, read_small
 from .verdict import unplanned
 
-LINGER_S = 60.0  # a bit longer than a supervisor that has recorded its end waits for its peers (links.py)
-GLANCE_S = 1.0  # a verb that reads the state of a node holds the lock for a moment (engines/run.py)
+LINGER_S = 60.0  # a bit longer than a supervisor waits for its peers after recording its end (links.py)
+GLANCE_S = 1.0  # a verb that reads a node's state holds the lock for a moment (run_folder/run.py)
 PAUSE_S = 0.05
 
 
@@ -22,9 +22,9 @@ class Refused(Exception):
 
 
 def claim(run_folder: RunFolder, node: int, ranks: range) -> int:
-    """Lock the node, delete the files of earlier starts, and return the descriptor of the lock.
+    """Lock the node, delete files from earlier starts, and return the lock's descriptor.
 
-    The lock is held until every process that has it open has ended. Raises Refused, OSError.
+    The lock is held until every process that has the file open has ended. Raises Refused, OSError.
     """
     held = _lock(run_folder, node)
     _reduce(RunFolder(run_folder.path, run_folder.attempt - 1), node, ranks)
@@ -36,8 +36,8 @@ def claim(run_folder: RunFolder, node: int, ranks: range) -> int:
 
 
 def _reduce(before: RunFolder, node: int, ranks: range) -> None:
-    """Delete what only the supervisors of the attempt before read, because sites limit the number of files. The exit
-    codes of nodes and the first failure stay.
+    """Delete what only the previous attempt's supervisors read, because sites limit the number of files. The nodes'
+    exit codes and the first failure stay.
     """
     for rank in ranks:
         before.rank_exit(rank).unlink(missing_ok=True)
@@ -61,7 +61,7 @@ def _lock(run_folder: RunFolder, node: int) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return lock
         except OSError as error:
-            if error.errno != errno.EWOULDBLOCK:  # a file system without locks: node.py has checked the pid
+            if error.errno != errno.EWOULDBLOCK:  # the file system has no locks: node.py has checked the pid
                 return lock
         most_s = LINGER_S if _has_ended(run_folder, node) else GLANCE_S
         if time.monotonic() - began > most_s:
@@ -70,6 +70,6 @@ def _lock(run_folder: RunFolder, node: int) -> int:
 
 
 def _has_ended(run_folder: RunFolder, node: int) -> bool:
-    """Return whether the supervisor has recorded its end and only waits for its peers to receive it."""
+    """Return whether the supervisor has recorded its end and is only waiting for its peers to receive it."""
     state = read_small(run_folder.node_state(node))
     return state is not None and "ended" in state[1]

@@ -1,7 +1,7 @@
 """Print to a terminal, pipe or file without ever blocking the job.
 
 A terminal paused with Ctrl-S, or a `less` that has stopped reading, would otherwise stop the training once the
-pipe is full. Output that does not fit is dropped with a note; the log file has all of it.
+pipe is full. Output that does not fit is dropped with a note; the log file has all the output.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 
 MOST_WAITING_BYTES = 4 * 1024 * 1024
 PIECE_BYTES = 4096  # PIPE_BUF: a pipe reported as writable takes this much without waiting (pipe(7))
-FLUSH_S = 5.0  # how long flush() waits for a reader that takes nothing
+FLUSH_S = 5.0  # how long flush() waits for a reader that is not reading
 
 
 class Console:
@@ -25,7 +25,7 @@ class Console:
         self._open = True
 
     @property
-    def is_behind(self) -> bool:
+    def has_pending_output(self) -> bool:
         return bool(self._waiting)
 
     def write(self, text: bytes) -> None:
@@ -36,7 +36,7 @@ class Console:
             self._dropped = True
 
     def flush(self) -> None:
-        """Write the waiting output, until the reader has taken nothing for FLUSH_S."""
+        """Write the pending output, until the reader has read nothing for FLUSH_S."""
         if self._dropped:
             self._waiting += b"\njobc: output was dropped here, the log has all of it\n"
         deadline = time.monotonic() + FLUSH_S

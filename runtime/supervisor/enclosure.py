@@ -1,4 +1,4 @@
-"""The keeper: a small process between supervisor and launcher, so that no process of the job outlives either.
+"""The keeper: a small process between supervisor and launcher, so that none of the job's processes outlives either one.
 
 supervisor ── keeper ── torchrun or spawn ── rank wrappers ── ranks ── their children, daemons included
 

@@ -1,4 +1,4 @@
-"""End a node: report the verdict on its ranks to the user, the peers and the run folder, or restart the ranks."""
+"""End a node: report the verdict on its ranks to the user, the peers and the run folder; or restart the ranks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .peers import Peers
 from .restarts import CAN_RESTART, Restarts
 from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge, log_tail, said_in
 
-WATCHFUL_S = 0.1  # pause between two checks while something is about to happen
-CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # can be resumed, like a crash with a checkpoint
-# A word as bash's printf %q writes it. Nothing else is printed, because people paste the command.
+WATCHFUL_S = 0.1  # pause between checks while something is about to happen
+CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # can be resumed, as can a crash with a checkpoint
+# A word as printed by bash's printf %q. Nothing else is printed, because people paste the command.
 _WORD = r"(?:(?:[\w@%+=:,./~-]|\\[^\n])+|\$'(?:[^'\\]|\\[^\n])*')"
 RESUME_COMMAND = re.compile(rf"(?=.*jobctl'? submit --resume ){_WORD} submit --resume {_WORD}")
 
@@ -53,7 +53,7 @@ def mark_stopped(run_folder: RunFolder, output: NodeOutput) -> None:
 
 
 class Ending:
-    """End of one start of a node's ranks.
+    """The end of one start of a node's ranks.
 
     state: contents of the node's state file; grace_s: seconds that the peers have to agree on a restart
     after: lines of `after` on node 0, else ""
@@ -80,8 +80,8 @@ class Ending:
     def conclude(self, status: int, told: Told, signals: SignalQueue) -> int | None:
         """Judge, report and record the end; return the exit code, or None to restart all ranks in place.
 
-        Everything known is on disk before the first wait, because this process may be killed in any of them.
-        status: exit status of the launcher
+        Everything known is on disk before the first wait, because this process may be killed during any wait.
+        status: the launcher's exit status
         """
         stop_requested = told.asked or told.killed
         launcher_output = said_in(self.run_folder, self.run_folder.launcher_log(self.node))
@@ -147,7 +147,7 @@ class Ending:
     def _stop_lingering(self) -> None:
         """Remove `lingers` from the state file, because all peers know that this node has ended.
 
-        Does not change the state file of a later supervisor, or a run that was removed.
+        Does not change a later supervisor's state file, or a run that was removed.
         """
         state = read_small(self.run_folder.node_state(self.node))
         if state and state[1].get("pid") == str(self.state["pid"]) and self.recorded.pop("lingers", ""):
@@ -163,7 +163,7 @@ class Ending:
                 self.output.say(verdict.reason)
 
     def _show(self, first: RankEnd) -> None:
-        """Print which rank failed first, and the end of its log unless the console has just shown it (rank 0's)."""
+        """Print which rank failed first, and the end of its log, unless the console has just printed it (rank 0's)."""
         detail = "" if first.reason == f"exit status {first.code}" else f": {first.reason}"
         head = f"rank {first.rank} failed first (exit {first.code}{detail})"
         log = self.run_folder.rank_log(first.rank)
@@ -181,9 +181,7 @@ class Ending:
             self.output.say(f"cannot write to the run folder: {error}")
 
     def _wait_for_peers(self, signals: SignalQueue, most_s: float) -> None:
-        """Wait until the links are closed. SIGQUIT ends the wait, and so does Ctrl-C, because it stops the other
-        nodes.
-        """
+        """Wait until the links are closed. SIGQUIT ends the wait, as does Ctrl-C, because it stops the other nodes."""
         deadline = time.monotonic() + most_s
         self.peers.leave()
         while self.peers.are_linked and time.monotonic() < deadline:
@@ -216,8 +214,8 @@ class Ending:
         return can and not stopped and self.restarts.made < self.restarts.most
 
     def _restart(self) -> bool:
-        """Agree on a restart with the other nodes; return whether all of them start their ranks again."""
-        self.peers.close()  # the next start opens new links; until then the nodes communicate through the run folder
+        """Agree on a restart with the other nodes; return whether all of them restart their ranks."""
+        self.peers.close()  # the next start opens new links; meanwhile, the nodes communicate through the run folder
         number = self.restarts.made + 1
         if not self.restarts.agree(self.grace_s):
             return False
@@ -226,7 +224,7 @@ class Ending:
         return True
 
     def _resume_command(self, code: int) -> str:
-        """Return the resume command on node 0, so that it is printed once; "" if nothing can be resumed."""
+        """Return the resume command on node 0 only, so that it is printed once; "" if nothing can be resumed."""
         saved = code == exit_codes.CRASHED and any(self.run_folder.checkpoints.glob("step_*"))
         content = read_small(self.run_folder.resume_command)
         command = content[1].get("command", "") if content else ""

@@ -1,7 +1,7 @@
-"""Describe the Python exception that ended a rank in one line for status: KeyError: 'label_17' (train.py:6).
+"""Describe the Python exception that ended a rank, as one line for status: KeyError: 'label_17' (train.py:6).
 
-In   the end of the rank's log, which the user's program wrote: untrusted, so it is cut and escaped
-Out  one printable line, or "" when the log does not end with a traceback
+In   the end of the rank's log. The user's program wrote it, so it is untrusted, and is cut and escaped
+Out  one printable line, or "" if the log does not end with a traceback
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 TRACEBACK = "Traceback (most recent call last)"
 MOST_CHARACTERS = 160
-MOST_LINES_AFTER = 20  # for the message and the output of closing libraries; after more lines the program continued
+MOST_LINES_AFTER = 20  # for the message and output of closing libraries; after more lines, the program continued
 # torch 2.3 to 2.13 print this before each line of a traceback (torch/distributed/c10d_logger, _distributed_excepthook)
 RANK_PREFIX = re.compile(r"^\[rank[0-9]+\]: ?")
 FRAME = re.compile(r'  File "([^"]+)", line ([0-9]+)')
@@ -20,7 +20,7 @@ LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3|^<")
 
 
 def exception_line(log: str, code: str) -> str:
-    """Return the last exception in a log with the line of the user's code that raised it; "" if there is none.
+    """Return the last exception in a log, with the line in the user's code that raised it; "" if there is none.
 
     code: folder of the user's code; the file is named relative to it
     """
@@ -48,6 +48,6 @@ def _position(frames: list[tuple[str, str]], code: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Escape control characters; cut a long line."""
+    """Escape control characters, and cut long lines."""
     text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"

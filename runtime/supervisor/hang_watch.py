@@ -1,10 +1,10 @@
-"""Detect that the ranks of a node may hang: no running rank has printed anything or used CPU time for minutes.
+"""Detect that a node's ranks may hang: no running rank has printed anything or used CPU time for minutes.
 
-In   twice a minute, for each running rank: its CPU time with that of its children, and the size of its log
-Out  Hang: which ranks, for how long, and which exited with 0 before; no process is killed
+In   twice a minute, for each running rank: the CPU time of the rank and its children, and the size of its log
+Out  Hang: which ranks hang, for how long, and which had exited with 0 before. No process is killed
 
-While one rank works the others may wait for it, so the ranks of a node are judged together. A rank that polls, as most
-ranks do that wait for a GPU, uses CPU time and is never reported.
+While one rank is working, the others may be waiting for it, so a node's ranks are judged together. A rank that polls,
+as most ranks waiting for a GPU do, uses CPU time and is never reported.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ..system import processes
 from ..system.text import named_ranks
 from .verdict import left_by
 
-LOOK_S = 30.0  # between two checks, each of which reads /proc once
+LOOK_S = 30.0  # between checks, each of which reads /proc once
 HANG_S = 300.0  # a slow download, or a compilation on another machine, may take nearly as long
-LEAST_CPU = 0.01  # fraction of one core; threads that only wake up now and then use less (tqdm, heartbeats)
+LEAST_CPU = 0.01  # fraction of one core; threads that only wake up occasionally use less (tqdm, heartbeats)
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Activity(NamedTuple):
-    """Work of a rank since its start. cpu_ticks: user and system time in clock ticks."""
+    """A rank's work since its start. cpu_ticks: user and system time in clock ticks."""
 
     cpu_ticks: int
     log_bytes: int
@@ -47,7 +47,7 @@ class Hang(NamedTuple):
         )
 
     def keys(self) -> dict[str, object]:
-        """Return the keys for the state file of the node."""
+        """Return the keys for the node's state file."""
         since = int(time.time() - self.idle_s)
         ranks, left = (" ".join(map(str, numbers)) for numbers in (self.ranks, self.left))
         return {"idle_since": since, "idle_ranks": ranks, "left_ranks": left}

@@ -1,11 +1,11 @@
 """Link the supervisors of one attempt: a TCP connection from every node to node 0.
 
-The links detect within seconds that a node lost its power or its cable, regardless of what the ranks do. They
-also carry the marks of the run folder (stop mark, first failure, first node that was asked to stop) and the command of
-mpirun's daemons (mpi.py) to nodes that do not see the folder where these were written.
+The links detect within seconds that a node has lost power or its cable, whatever the ranks are doing. They also carry
+the run folder's marks (stop mark, first failure, first node that was asked to stop) and the command for mpirun's
+daemons (mpi.py) to nodes that cannot access the folder where these were written.
 
 In   state/link, in which node 0 writes its port and the token that proves that a peer belongs to this run
-Out  the marks, in the run folder of every node; `lost`, the nodes that were heard once and then went silent
+Out  the marks, in every node's run folder; `lost`, the nodes that were heard once and then went silent
 A node that never connects is not counted as lost, and the job continues.
 """
 
@@ -26,18 +26,18 @@ from ..run_folder.first_failure import is_earlier, keep_earliest
 from ..run_folder.run_folder import RunFolder, read_small, write_small
 
 BEAT_S = 2.0
-DOUBT_S = 6.0  # after this silence reconnect, because TCP retransmits more and more slowly
-LOST_S = 20.0  # a cable that was out for 5 s or 10 s does no harm
-HEAD_LOST_S = 23.0  # later than LOST_S: node 0, which hears the other nodes, decides first who is cut off
+DOUBT_S = 6.0  # reconnect after this silence, because TCP retransmits more and more slowly
+LOST_S = 20.0  # a cable that is unplugged for 5 s or 10 s does no harm
+HEAD_LOST_S = 23.0  # longer than LOST_S: node 0, which hears the other nodes, decides first which node is cut off
 TICK_S = 0.3
 CONNECT_S = 3.0
-MOST_PAUSE_S = 5.0  # between two tries to connect
+MOST_PAUSE_S = 5.0  # between attempts to connect
 GOODBYE_S = 5.0  # time for the peer to read the last messages
-JOIN_S = 30.0  # a node that fails at once waits this long for the others to start and to receive the failure
+JOIN_S = 30.0  # how long a node that fails immediately waits for the others to start and to receive the failure
 
 
 class Links(threading.Thread):
-    """Common part of both sides: a thread, which may block and uses only its links and marks."""
+    """The part common to both sides: a thread, which may block and uses only its links and marks."""
 
     lost_s = LOST_S
     has_steps = False  # before or per_node: the files of steps.py are passed on as well
@@ -57,7 +57,7 @@ class Links(threading.Thread):
         self._next_beat = 0.0
 
     def end(self) -> None:
-        """Let the thread announce that this node has ended. It runs until that is received; on node 0 until all end."""
+        """Let the thread announce this node's end. It runs until that is received; on node 0, until all nodes end."""
         self._ending.set()
 
     def is_over(self, node: int) -> bool:
@@ -65,7 +65,7 @@ class Links(threading.Thread):
         return node in self._done or node in self.lost or self._has_ended(node)
 
     def close(self) -> None:
-        """Close at once, without notifying the peer."""
+        """Close immediately, without notifying the peer."""
         self._closed.set()
         self.join()
 
@@ -123,7 +123,7 @@ class Links(threading.Thread):
             if isinstance(mark := message.get(kind), dict):
                 if self._learn(kind, mark):
                     self._leave_here(kind, mark)
-                if mark == self._marks[kind]:  # else the peer must get ours, which is earlier
+                if mark == self._marks[kind]:  # otherwise, the peer must get ours, which is earlier
                     link.told.add(kind)
 
     def _tell_steps(self) -> None:
@@ -154,9 +154,9 @@ class Links(threading.Thread):
 
     def _leave_here(self, kind: str, mark: Message) -> None:
         """Write a mark from another node to this run folder, for the supervisor and for people."""
-        if not self.run_folder.path.is_dir():  # removed since this node has ended
+        if not self.run_folder.path.is_dir():  # removed after this node ended
             return
-        with contextlib.suppress(OSError):  # a full disk: the mark is still passed on
+        with contextlib.suppress(OSError):  # a full disk: the mark is still forwarded
             if kind == "stop":
                 self.run_folder.stop_mark.parent.mkdir(exist_ok=True)
                 self.run_folder.stop_mark.touch()
@@ -186,7 +186,7 @@ class Links(threading.Thread):
                     link.send(**{kind: self._marks[kind]})
 
     def _judge(self) -> None:
-        """Find the lost nodes, after all messages were read: a pause of this process must not look like silence."""
+        """Find the lost nodes, after all messages were read: a pause in this process must not look like silence."""
         now = time.monotonic()
         self.lost = {n: self._hosts.get(n, "") for n, heard_at in self._heard.items() if now - heard_at > self.lost_s}
 
@@ -203,11 +203,11 @@ class Links(threading.Thread):
 
     @property
     def _news(self) -> bool:
-        """True if the peer must receive a mark before this node leaves."""
+        """Return whether the peer must receive a mark before this node leaves."""
         return bool(self._marks.keys() - {"mpi"})
 
     def _has_ended(self, node: int) -> bool:
-        """Return whether the node's state file in this run folder records its end; then its marks are here too."""
+        """Return whether the node's state file in this run folder records its end. If so, its marks are here too."""
         state = read_small(self.run_folder.node_state(node))
         return state is not None and state[1].get("attempt") == str(self.run_folder.attempt) and "ended" in state[1]
 
@@ -220,15 +220,15 @@ class Links(threading.Thread):
         """Connect, if there is no connection."""
 
     def _on_greeting(self, link: Link, message: Message) -> None:
-        """Handle a message of a peer that has not proved who it is."""
+        """Handle a message from a peer that has not proved its identity."""
 
     def _on_end(self, link: Link) -> None:
         """Stop watching a peer that has ended, with any exit code."""
-        self._done.add(link.node)  # it may still send a mark
+        self._done.add(link.node)  # the peer may still send a mark
         self._heard.pop(link.node, None)
 
     def _may_leave(self, deadline: float) -> bool:
-        """Return whether the thread may end, after the end of this node. deadline: monotonic seconds."""
+        """Return whether the thread may end, once this node has ended. deadline: monotonic seconds."""
         raise NotImplementedError
 
 
@@ -242,7 +242,7 @@ def _is_earlier(mark: Message, current: Message) -> bool:
 
 
 class Hub(Links):
-    """The side of node 0. Listens as soon as it is created; raises OSError if it cannot."""
+    """Node 0's side. Listens as soon as it is created; raises OSError if it cannot."""
 
     def __init__(self, run: RunFolder, node: int, nodes: int) -> None:
         super().__init__(run, node)
@@ -283,7 +283,7 @@ class Hub(Links):
 
     def run(self) -> None:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one connection a node; the ranks were started before
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one connection per node; the ranks already run
         super().run()
         self._listener.close()
 
@@ -293,12 +293,12 @@ class Hub(Links):
         return not (self._heard.keys() - self.lost.keys())
 
     def _some_are_to_come(self) -> bool:
-        """Return whether a node was never heard and has not ended. A node without a supervisor has already ended."""
+        """Return whether a node was never heard and has not ended. (A node without a supervisor has already ended.)"""
         return any(node not in self.met and not self._has_ended(node) for node in range(1, self._nodes))
 
 
 class Spoke(Links):
-    """The side of every node except node 0. head: the address of node 0."""
+    """The side of every node except node 0. head: node 0's address."""
 
     lost_s = HEAD_LOST_S
 
@@ -316,7 +316,7 @@ class Spoke(Links):
             return
         self._pause_s = min(2 * self._pause_s, MOST_PAUSE_S)
         with contextlib.suppress(OSError, KeyError, ValueError):
-            os.listdir(self.run_folder.link_state.parent)  # makes a network file system look again
+            os.listdir(self.run_folder.link_state.parent)  # makes a network file system refresh its view
             state = read_small(self.run_folder.link_state)
             if state and state[1].get("attempt") == str(self.run_folder.attempt):
                 self._token, self._hosts[0] = state[1]["token"], state[1]["host"]

@@ -8,7 +8,7 @@ import os
 from ..run_folder.node_log import NodeLog
 from .console import Console
 
-RECENT_BYTES = 32 * 1024  # what a person still sees, or finds by scrolling a little
+RECENT_BYTES = 32 * 1024  # what is still on the screen, or a little above it
 
 
 class NodeOutput:
@@ -17,12 +17,12 @@ class NodeOutput:
         self._recent = b""
 
     @property
-    def is_behind(self) -> bool:
-        """True if the console has not accepted all output yet."""
-        return self._console.is_behind
+    def has_pending_output(self) -> bool:
+        """Return whether the console has not accepted all output yet."""
+        return self._console.has_pending_output
 
     def say(self, line: str) -> None:
-        """Print a line of jobc, on a new line even if the output before it does not end with a newline."""
+        """Print one of jobc's lines, on a new line even if the previous output does not end with a newline."""
         start = "" if self._recent.endswith(b"\n") or not self._recent else "\n"
         self.print(f"{start}jobc: {line}\n".encode())
 
@@ -52,7 +52,7 @@ class NodeOutput:
                 pass
 
     def go_on(self) -> None:
-        """Write the output that the console did not accept before."""
+        """Write the output that the console did not accept earlier."""
         self._console.write(b"")
 
     def flush(self) -> None:

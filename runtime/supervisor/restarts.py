@@ -1,9 +1,9 @@
-"""Restart in place: after a crash all nodes of an attempt start their ranks again, together, without the scheduler.
+"""Restart in place: after a crash, all of an attempt's nodes restart their ranks together, without the scheduler.
 
 The nodes agree through exit/ATTEMPT/restart_N/: each node that can continue writes node_NN there once all its processes
-have ended; when all nodes have, node 0 writes `go`. So no rank connects to one from before the crash. The launchers
-are started anew, because torchrun's --max-restarts keeps its store, where ranks find the addresses of dead ranks
-(torch 2.13).
+have ended; when all nodes have done so, node 0 writes `go`. So no rank connects to a rank from before the crash. The
+launchers are started anew, because torchrun's --max-restarts keeps its store, where ranks would find dead ranks'
+addresses (torch 2.13).
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ..run_folder.run_folder import RunFolder
 
 CAN_RESTART = (exit_codes.CRASHED, exit_codes.PEER_LOST)
 PAUSE_S = 0.2
-MORE_S = 30.0  # beyond the grace period: time for the others to notice the failure and end their processes
+MORE_S = 30.0  # in addition to the grace period: time for the others to notice the failure and end their processes
 
 
 class Restarts:
-    """Restarts of one node. most: maximum number of restarts; pause(seconds): wait, False = asked to stop meanwhile."""
+    """One node's restarts. most: maximum number of restarts; pause(seconds): wait; False = asked to stop meanwhile."""
 
     def __init__(self, run: RunFolder, node: int, nodes: int, most: int, pause: Callable[[float], bool]) -> None:
         self.run, self.node, self.nodes, self.most, self.pause = run, node, nodes, most, pause
         self.made = 0
 
     def agree(self, timeout_s: float) -> bool:
-        """Agree with the other nodes on a restart; return False if a node ended or is silent or the run was stopped."""
+        """Agree with the other nodes on a restart; return False if a node ended, is silent, or the run was stopped."""
         folder = self.run.restart(self.made + 1)
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)

@@ -1,16 +1,16 @@
 """Supervise one node: start the launcher, forward stop signals to the ranks, end all processes, report why they ended.
 
 Usage  jobctl supervise [--max-restarts=N] -- LAUNCHER ARGUMENTS…
-In     the JOBC_ variables of node.py; JOBC_TIME_LIMIT_S if no scheduler enforces the time limit;
+In     the JOBC_ variables from node.py; JOBC_TIME_LIMIT_S if no scheduler enforces the time limit;
        JOBC_STARTER, `PID START_TICKS`: in a container, the process outside that started it (container.py)
 Out    state/node_NN, logs/node_NN.log, exit/ATTEMPT/node_NN, and the node's exit code (exit_codes.py)
 
 Signals  SIGTERM SIGHUP  the ranks save and exit within JOBC_GRACE_S, or they are killed
-         SIGINT          the same, but the run is not requeued: writes the stop mark, and exits with 130
+         SIGINT          the same, but the run is not requeued: jobc writes the stop mark and exits with 130
          SIGUSR1 SIGUSR2 forwarded
-         SIGQUIT         everything is killed at once
-Repeats within five seconds count as one; a later SIGTERM, SIGHUP or SIGINT kills. Signals are sent to the rank
-wrappers, never to the launcher, because torchrun mishandles repeats.
+         SIGQUIT         everything is killed immediately
+Repeats within five seconds count as one signal; a later SIGTERM, SIGHUP or SIGINT kills the ranks. Signals are sent to
+the rank wrappers, never to the launcher, because torchrun mishandles repeats.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ STOPPING = {*STOP_SIGNALS, signal.SIGQUIT}
 NOTICES = (
     signal.SIGUSR1,
     signal.SIGUSR2,
-)  # the program gives them a meaning: they never lead to a kill
+)  # the program defines their meaning, so they never lead to a kill
 REPEAT_S = 5.0
-CALM_S = 1.0  # between two checks of the run folder; WATCHFUL_S while ranks start or stop
-LAUNCHER_GRACE_S = 5.0  # for the launcher to exit after all its ranks
+CALM_S = 1.0  # between checks of the run folder; WATCHFUL_S while ranks start or stop
+LAUNCHER_GRACE_S = 5.0  # for the launcher to exit after all its ranks have exited
 
 
 def main(argv: list[str]) -> int:
@@ -84,9 +84,9 @@ class UserSteps(NamedTuple):
 
 
 class Supervisor:
-    """One node of one attempt, from a start of its ranks to their end.
+    """One node in one attempt, from a start of its ranks to their end.
 
-    starter: pid and start ticks of the process that started the container, [] without one; began: monotonic seconds
+    starter: pid and start ticks of the process that started the container, [] if none; began: monotonic seconds
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Supervisor:
         self.limit_at = began + self.time_limit_s if self.time_limit_s else float("inf")
 
     def run(self, launcher: list[str], signals: SignalQueue) -> int | None:
-        """Run the launcher to its end; return the exit code of the node, or None to start the ranks again."""
+        """Run the launcher to its end; return the node's exit code, or None to restart the ranks."""
         if self.node == 0:
             alone = "--tasks" in launcher[: [*launcher, "--"].index("--")]  # srun gives each rank its cores
             warning = few_cores(os.environ, 1 if alone else len(self.ranks), len(os.sched_getaffinity(0)))
@@ -165,7 +165,7 @@ class Supervisor:
             self.grace_s, self.steps.after if self.node == 0 else "",
         )  # fmt: skip
         code = ending.conclude(status, stop_state, signals)
-        if code is None:  # the next start opens new ones
+        if code is None:  # the next start opens new links
             self.output.close()
             os.close(self.lock)
         return code
@@ -211,7 +211,7 @@ class Supervisor:
             self.stop_signal_at = min(self.stop_signal_at, now)
 
     def _ask_to_stop(self, number: int, why: str) -> None:
-        """Ask the ranks to save and exit. `number` is SIGTERM for a SIGHUP too, because few programs save on SIGHUP."""
+        """Ask the ranks to save and exit. `number` is SIGTERM even for SIGHUP, because few programs save on SIGHUP."""
         self.output.say(f"{why}: asking the ranks to save and exit within {self.grace_s} s")
         self._find_ranks()
         self.asked[number] = time.monotonic()
@@ -221,7 +221,7 @@ class Supervisor:
         return any(number in STOP_SIGNALS for number in self.asked)
 
     def _look_at_ranks(self) -> None:
-        """Send each requested signal once to every rank wrapper, also to one that starts later."""
+        """Send each requested signal once to every rank wrapper, including those that start later."""
         if self.asked:
             for state in filter(None, [*map(self._rank_state, self.all_ranks), self._steps_process()]):
                 pid, ticks = count_of(state.get("pid")), count_of(state.get("start_ticks"))
@@ -253,7 +253,7 @@ class Supervisor:
         return [look_at(self.run_folder, rank) for rank in ranks]
 
     def _find_ranks(self) -> list[int]:
-        """Return the ranks of this node, including unplanned ones that its launcher has started."""
+        """Return this node's ranks, including unplanned ones that its launcher has started."""
         self.all_ranks = [*self.ranks, *unplanned(self.run_folder, self.node, self.ranks)]
         return self.all_ranks
 
@@ -263,7 +263,7 @@ class Supervisor:
         if not self._is_stopping() and (trouble := self.peers.trouble()):
             self._ask_to_stop(signal.SIGTERM, trouble)
             if not self.run_folder.stop_mark.exists() and not self._some_rank_began():
-                self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # it waits for that node; nothing is to be saved
+                self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # it waits for that node; there is nothing to save
 
     def _look_at_starter(self) -> None:
         """Stop if the process that started the container is gone: a container outlives a killed `docker run`."""
@@ -273,7 +273,7 @@ class Supervisor:
             self._ask_to_stop(signal.SIGTERM, reason)
 
     def _tell_failure(self) -> None:
-        """Announce failed ranks to the peers at once, before the launcher has ended the other ranks of this node."""
+        """Announce failed ranks to the peers immediately, before the launcher has ended this node's other ranks."""
         if not self.peers.others:
             return
         for end in filter(None, (left_by(self.run_folder, rank) for rank in self.ranks)):
@@ -294,7 +294,7 @@ class Supervisor:
             runs = self._some_rank_began() and not self._all_ranks_ended()
             self._kill(f"not exited after {self.grace_s} s" if runs else "the launcher did not exit")
         elif self._is_stopping() and now + LAUNCHER_GRACE_S < self.kill_at and self._all_ranks_ended():
-            self.kill_at = now + LAUNCHER_GRACE_S  # torchrun waits for the agents of other nodes, 300 s
+            self.kill_at = now + LAUNCHER_GRACE_S  # torchrun waits for other nodes' agents, up to 300 s
 
     def _look_for_hang(self) -> None:
         """Report a suspected hang once, on the console and in the state file, where status finds it."""
@@ -321,7 +321,7 @@ class Supervisor:
 
     def _pause_s(self) -> float:
         """Return how long the supervisor may sleep, in seconds."""
-        if self.output.is_behind:
+        if self.output.has_pending_output:
             return 0.05
         changing = self._is_stopping() or time.time() - float(str(self.state["started"])) < 10
         deadlines = min(self.kill_at, self.limit_at) - time.monotonic()

@@ -1,6 +1,6 @@
-"""Judge how a node ended, from the exit file of each rank: the exit code that wins, and the rank to blame.
+"""Judge how a node ended, from each rank's exit file: the exit code that wins, and the rank to blame.
 
-In   the run folder after all processes of the node have ended
+In   the run folder, after all of the node's processes have ended
 Out  Verdict
 """
 
@@ -22,13 +22,13 @@ from .exception_line import exception_line
 
 RANK_FILE = re.compile(r"rank_[0-9]{2,9}")
 TRACEBACK = b"Traceback (most recent call last)"
-MOST_LINES, USUAL_LINES = 100, 20  # limits of the shown end of a failed rank's log, with a traceback and without
+MOST_LINES, USUAL_LINES = 100, 20  # lines printed from the end of a failed rank's log, with a traceback and without
 LOG_TAIL_BYTES = 256 * 1024
-MOST_EXITS_READ = 16  # the oldest exit files, which include that of a rank that the others lost
+MOST_EXITS_READ = 16  # the oldest exit files, including that of a rank that the others lost
 LATE = "killed, because it did not exit in time"
 GONE = "killed by SIGKILL, not sent by jobc: probably out of memory (check dmesg) or disk full (check df)"
 
-# Output of torch 2.4 to 2.13 when the rendezvous of the agents fails (torch/distributed/elastic/rendezvous, TCPStore).
+# Output of torch 2.4 to 2.13 when the agents' rendezvous fails (torch/distributed/elastic/rendezvous, TCPStore).
 RENDEZVOUS_WORDS = re.compile(
     rb"DistNetworkError|DistStoreError|Rendezvous\w*Error|client socket has (timed out|failed to connect)"
     rb"|server socket has failed to (bind|listen)|EADDRINUSE"
@@ -48,7 +48,7 @@ STEP_ENDED = re.compile(rb"jobc: ((?:before|per_node) .*|nodes? .* did not begin
 
 
 class RankEnd(NamedTuple):
-    """The end of one rank. time_ns: wall clock time in ns; None = unknown, because no exit file was written."""
+    """How one rank ended. time_ns: wall clock time in ns; None = unknown, because no exit file was written."""
 
     rank: int
     code: int
@@ -57,7 +57,7 @@ class RankEnd(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The end of a node. first: the earliest failed rank with the winning code; None = none failed or none started."""
+    """How a node ended. first: the earliest failed rank with the winning code; None = none failed, or none started."""
 
     code: int
     first: RankEnd | None
@@ -65,7 +65,7 @@ class Verdict(NamedTuple):
 
 
 class RankLook(NamedTuple):
-    """State of a rank at one moment. code: None = not recorded; is_gone: it began, but its wrapper no longer runs."""
+    """A rank's state at one moment. code: None = not recorded; is_gone: it started, but its wrapper is gone."""
 
     code: int | None
     is_gone: bool
@@ -74,9 +74,9 @@ class RankLook(NamedTuple):
 def judge(
     run: RunFolder, node: int, planned: Sequence[int], status: int, said: bytes, asked: bool, killed: bool
 ) -> Verdict:
-    """Return the verdict on the planned ranks of a node and on unplanned ones that its launcher started.
+    """Return the verdict on a node's planned ranks and on unplanned ones that its launcher started.
 
-    status: exit status of the launcher, torchrun or spawn
+    status: exit status of the launcher: torchrun or spawn
     said:   the launcher's own output; used only if no rank has started
     asked:  whether this node was asked to stop
     killed: whether the supervisor killed processes that had not ended in time
@@ -90,12 +90,12 @@ def judge(
     elif not recorded:
         return _no_rank_started(status, said)
     elif len(recorded) < len(ends) and all(end.code in (exit_codes.DONE, exit_codes.PREEMPTED) for end in recorded):
-        # a missing rank counts only if no other rank failed: otherwise that failure ended it
+        # a missing rank counts only if no other rank failed; otherwise, that failure ended it
         missing = [str(rank) for rank, end in zip(ranks, ends, strict=True) if not end]
         recorded.append(RankEnd(-1, exit_codes.CRASHED, f"rank {' '.join(missing)} never started", None))
     code = exit_codes.worst(end.code for end in recorded)
     first = min((end for end in recorded if end.code == code), key=lambda end: end.time_ns or sys.maxsize)
-    if code in (exit_codes.DONE, exit_codes.PREEMPTED):  # report a rank that was killed and lost its work
+    if code in (exit_codes.DONE, exit_codes.PREEMPTED):  # report a rank that was killed and so lost its work
         first = next((end for end in recorded if end.reason == LATE), first)
     if first.rank < 0 or code in (exit_codes.DONE, exit_codes.PREEMPTED):
         return Verdict(code, None, _of_rank(first, first.reason))
@@ -109,10 +109,10 @@ def described(run: RunFolder, end: RankEnd) -> str:
 
 
 def with_cause(run: RunFolder, end: RankEnd) -> RankEnd:
-    """Return the end of a failed rank, as a crash if it lost a rank that had exited with 0.
+    """Return how a failed rank ended: as a crash, if the rank that it lost had exited with 0.
 
-    That is a bug in the program, whose ranks must all call the same collectives. No machine was lost, so the run must
-    not be restarted as if one were.
+    This is a bug in the program, whose ranks must all call the same collectives. No machine was lost, so the run must
+    not be restarted as if one had been.
     """
     if not _lost_a_peer(run, end) or (left := _left_before(run, end)) is None:
         return end
@@ -152,10 +152,10 @@ def _left_before(run: RunFolder, end: RankEnd) -> int | None:
 
 
 def unplanned(run: RunFolder, node: int, planned: Sequence[int]) -> list[int]:
-    """Return the ranks of `node` in this attempt beyond the planned world size: a launcher file was edited (such as
-    accelerate.yaml).
+    """Return `node`'s ranks in this attempt beyond the planned world size, if a launcher file (such as accelerate.yaml)
+    was edited.
 
-    Lists two folders, and reads only the files of such ranks.
+    Lists two folders, and reads only such ranks' files.
     """
     world = len(planned) * int(os.environ.get("JOBC_NODES") or node + 1)
     names = {name for folder in (run.rank_exit(0).parent, run.rank_state(0).parent) for name in _names(folder)}
@@ -189,11 +189,11 @@ def look_at(run: RunFolder, rank: int) -> RankLook:
 
 
 def was_stopped(first: Callable[[], Iterable[RankLook]], second: Callable[[], Iterable[RankLook]]) -> bool:
-    """Return whether a rank ended early by itself, and not because its launcher ended it after another rank failed.
+    """Return whether a rank ended early on its own, not because its launcher ended it after another rank failed.
 
-    first: reads the planned ranks; second: reads all ranks of the node
-    Reads twice, because the ranks are read one after the other. A launcher signals the others only after the code of
-    the failed rank was recorded or its wrapper was gone, so the second reading after an early end shows the failure.
+    first: reads the planned ranks; second: reads all of the node's ranks
+    Reads twice, because ranks are read one after another. A launcher signals the others only after the failed rank's
+    code was recorded or its wrapper was gone, so a second reading after an early end finds the failure.
     """
     return _shows_stop(tuple(first())) and _shows_stop(tuple(second()))
 
@@ -205,7 +205,7 @@ def _shows_stop(ranks: Sequence[RankLook]) -> bool:
 
 
 def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | None:
-    """Return the end of a rank; None if it did not start in this attempt. stop: exit code of a stopped rank."""
+    """Return how a rank ended; None if it did not start in this attempt. stop: exit code of a stopped rank."""
     if end := left_by(run, rank):
         return end
     state = read_small(run.rank_state(rank))
@@ -217,11 +217,11 @@ def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | No
 
 
 def left_by(run: RunFolder, rank: int) -> RankEnd | None:
-    """Return the end of a rank from its wrapper's exit file; None if the wrapper is running or was killed."""
+    """Return how a rank ended, from its wrapper's exit file; None if the wrapper is running or was killed."""
     content = read_small(run.rank_exit(rank))
     try:
         return content and RankEnd(rank, int(content[0]), content[1]["reason"], int(content[1]["time_ns"]))
-    except (KeyError, ValueError):  # somebody else wrote it
+    except (KeyError, ValueError):  # someone else wrote the file
         return None
 
 

@@ -1,1 +1,1 @@
-"""Machine: processes, signals, GPUs, untrusted files, text for terminals. The other folders use it."""
+"""Machine level: processes, signals, GPUs, untrusted files, text for terminals. The other folders use this one."""

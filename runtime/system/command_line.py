@@ -45,14 +45,14 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.HelpFormatter):
-    """Options and their text in two columns, regardless of the width of the terminal."""
+    """Options and their text in two columns, whatever the terminal's width."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=22, width=HELP_WIDTH)
 
 
 def call(verb: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Run the verb and return its exit code; if it fails, print why."""
+    """Run the verb and return its exit code; if the verb fails, print why."""
     try:
         code = verb(argv)
         sys.stdout.flush()
@@ -66,13 +66,13 @@ def call(verb: Callable[[list[str]], int], argv: list[str]) -> int:
         print_failure(Failure(str(error)))
         return 1
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads what is still in the buffer
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody is reading what is still in the buffer
         return NO_READER
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)  # so that a shell that waits for this program ends too
+        os.kill(os.getpid(), signal.SIGINT)  # so that a shell that is waiting for this program ends too
         return INTERRUPTED
-    except OSError as error:  # a run or artifact that this user may not read
+    except OSError as error:  # a run or artifact that this user cannot read
         print(f"error: cannot read {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
         return 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Failure(Exception):
-    """Error of a verb: what is wrong (title), what to do next (hint), and the exit code."""
+    """A verb's error: what is wrong (title), what to do next (hint), and the exit code."""
 
     def __init__(self, title: str, hint: str = "", code: int = 1) -> None:
         super().__init__(title)

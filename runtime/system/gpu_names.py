@@ -1,4 +1,4 @@
-"""Compare a GPU's product name with a type: `gpu_type` is H100, and a driver or label says NVIDIA H100 80GB HBM3."""
+"""Compare a GPU's product name with a type: `gpu_type` is H100, but a driver or label says NVIDIA H100 80GB HBM3."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 
 
 def is_of_type(name: str, wanted: str) -> bool:
-    """Return whether a product name has every part of a type, as `NVIDIA A100-SXM4-80GB` has those of A100-80GB.
+    """Return whether a product name contains every part of a type: `NVIDIA A100-SXM4-80GB` contains A100 and 80GB.
 
     Letters and digits are separate words, and a part must end where a part of the name ends: A10 does not match A100,
     L4 and L40 do not match L40S, and RTX3090 matches `GeForce RTX 3090`.
     """
-    name = re.sub(r"(MI\d{3})([_ ]OAM)", r"\1X\2", name)  # MI325X and MI355X name themselves MI325 OAM
+    name = re.sub(r"(MI\d{3})([_ ]OAM)", r"\1X\2", name)  # MI325X and MI355X report themselves as MI325 OAM and so on
     part_words = [_words(part) for part in _parts(name)]
     ends = [sum(map(len, part_words[: i + 1])) for i in range(len(part_words))]
     flat = [word for words in part_words for word in words]

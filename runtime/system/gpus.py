@@ -1,4 +1,4 @@
-"""List the GPUs of this node without torch, from the driver: their number, names, and the processes that use them.
+"""List this node's GPUs without torch, using the driver: their number, names, and the processes that use them.
 
 Source nvidia-smi(1) of driver 550; rocm-smi of ROCm 6
 """
@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from .gpu_names import is_of_type
 
-TIMEOUT_S = 60  # without persistence mode the driver starts at the first query
-BUSY_MIB = 1024  # a free GPU itself uses some hundred MiB
+TIMEOUT_S = 60  # without persistence mode, the driver starts at the first query
+BUSY_MIB = 1024  # a free GPU itself uses a few hundred MiB
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 DEVICE_FILES = ("nvidia[0-9]*", "kfd", "dxg")  # NVIDIA, AMD, NVIDIA under WSL 2
 HINT = "check the driver and CUDA_VISIBLE_DEVICES; to run on the CPU, set gpus=0"
@@ -80,12 +80,12 @@ def too_few(seen: int | None, wanted: int) -> str:
 
 
 def text(seen: int, wanted: int) -> str:
-    """Return the line that reports too few GPUs. The trainer prints it too, when it refuses to start."""
+    """Return the line that reports too few GPUs. The trainer prints the same line when it refuses to start."""
     return f"GPUs seen by torch: {seen}, wanted: {wanted}"
 
 
 def listed(environ: Mapping[str, str]) -> list[Gpu] | None:
-    """Return the GPUs that the job may use; None without nvidia-smi and rocm-smi."""
+    """Return the GPUs that the job may use; None if there is neither nvidia-smi nor rocm-smi."""
     for tool in (_nvidia, _rocm):
         try:
             gpus = list(tool())

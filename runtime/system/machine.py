@@ -1,4 +1,4 @@
-"""Identify the machine of a process: two pids name the same process only if host, boot and PID namespace are equal."""
+"""Identify a process's machine: two pids refer to the same process only if host, boot and PID namespace are equal."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def identity() -> dict[str, str]:
-    """Return host, boot and pid_namespace of this process; the last two only if /proc has them.
+    """Return this process's host, boot and pid_namespace; the last two only if /proc has them.
 
-    boot: the boot id of the kernel (random(4)), which differs between machines with the same host name
-    pid_namespace: the inode of the PID namespace (pid_namespaces(7)), which differs between containers of one kernel
+    boot: the kernel's boot ID (random(4)), which differs between machines with the same host name
+    pid_namespace: the inode of the PID namespace (pid_namespaces(7)), which differs between containers on one kernel
     """
     keys = {"host": os.uname().nodename}
     with contextlib.suppress(OSError):

@@ -7,15 +7,15 @@ import stat
 import tempfile
 from pathlib import Path
 
-_ALL_IDS = "4294967295"  # number of user IDs in /proc/self/uid_map, unless this is a container with few of them
-_OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")  # owner, in a container, of what belongs to root outside
+_ALL_IDS = "4294967295"  # number of user IDs in /proc/self/uid_map, unless this is a container with only a few
+_OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")  # in a container, the owner of what belongs to root outside
 
 
 def is_safe(folder: Path) -> bool:
     """Return whether only this user and root can replace the folder.
 
-    It and all folders above it belong to them, and are sticky or closed to other writers. A group whose ID equals the
-    user's ID counts as the user.
+    The folder and all folders above it must belong to them, and must be sticky or closed to other writers. A group
+    whose ID equals the user's ID counts as the user.
     """
     trusted = {0, os.geteuid()}
     try:
@@ -28,7 +28,7 @@ def is_safe(folder: Path) -> bool:
 
 
 def make_private(folder: Path) -> bool:
-    """Create the folder, or close it to others. Return False if it is not a folder of this user."""
+    """Create the folder, or close it to others. Return False if it is not one of this user's folders."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         seen = folder.lstat()
@@ -41,7 +41,7 @@ def make_private(folder: Path) -> bool:
 
 
 def private_folder(name: str) -> Path:
-    """Return a folder that only this user can change: always the same one, unless others have taken all its paths.
+    """Return a folder that only this user can change: always the same one, unless others have taken all possible paths.
 
     Raises OSError.
     """

@@ -2,7 +2,7 @@
 
 This relies on three kernel features. A parent-death signal kills a child whenever its parent dies.
 A child subreaper adopts all its orphaned descendants, so a daemon that forked twice and called setsid is found.
-The start time in /proc/PID/stat distinguishes a process from an earlier one with the same pid.
+The start time in /proc/PID/stat distinguishes a process from an earlier process with the same pid.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 PR_SET_CHILD_SUBREAPER = 36
 
-# Python ignores the first two at start, a background shell the last two; an ignored signal survives exec.
+# Python ignores the first two at start, and a background shell the last two; an ignored signal survives exec.
 _RESET_AT_EXEC = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT)
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -50,12 +50,12 @@ def start(
 ) -> int:
     """Start `argv` in its own session, to be killed when this process ends, and return its pid.
 
-    output: file descriptor for its stdout and stderr; None = those of this process
+    output: file descriptor for its stdout and stderr; None = this process's own
     errors: separate file descriptor for its stderr
     blocked: signals that are blocked until the program unblocks them
-    Raises OSError with the reason of the failed exec if the program cannot be started.
+    Raises OSError with the reason why exec failed if the program cannot be started.
     """
-    read_end, write_end = os.pipe()  # closed by a successful exec; else it carries the errno
+    read_end, write_end = os.pipe()  # closed by a successful exec; otherwise, it carries the errno
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -112,7 +112,7 @@ def is_running(pid: int, ticks: int) -> bool:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """Return the fields of /proc/PID/stat from the third (state) on; the second may contain spaces and parentheses."""
+    """Return the fields in /proc/PID/stat from the third (state) on; the second may contain spaces and parentheses."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -171,7 +171,7 @@ def kill_descendants(root: int, timeout_s: float = 10) -> list[int]:
     while True:
         remaining = descendants(root)
         for pid, ticks in remaining:
-            with contextlib.suppress(PermissionError):  # a program of another user, started through sudo
+            with contextlib.suppress(PermissionError):  # another user's program, started through sudo
                 signal_process(pid, ticks, signal.SIGKILL)
         if not remaining or time.monotonic() > deadline:
             return [pid for pid, _ in remaining]

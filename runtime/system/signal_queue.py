@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 
 class SignalQueue:
-    """Queue of the caught `signals`. Create one per process, before any child is started."""
+    """Queue of the caught `signals`. Create only one per process, before any child is started."""
 
     def __init__(self, signals: Iterable[int]) -> None:
         self._read_end, self._write_end = os.pipe()

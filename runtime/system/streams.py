@@ -1,6 +1,6 @@
-"""Stream the output of an engine's clients, such as `kubectl logs --follow`, to stdout.
+"""Stream output from an engine's clients, such as `kubectl logs --follow`, to stdout.
 
-Lines are printed as they arrive, lines over 64 KiB in pieces.
+Lines are printed as they arrive; lines over 64 KiB are printed in pieces.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .failure import Failure
 from .text import printable
 
 PIECE = 1 << 16
-MOST_KEPT = 1 << 20  # of what output_of() returns: the last bytes
+MOST_KEPT = 1 << 20  # the last bytes of the output, which output_of() returns
 _STDERR = {"kept": None, "dropped": subprocess.DEVNULL, "merged": subprocess.STDOUT}
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def stream(
     """Run a client, print its output, and return its exit code.
 
     change: applied to each line; tail: number of last lines to print, after the client has ended; None = all
-    errors: kept, dropped or merged: what to do with stderr
+    errors: what to do with stderr: kept, dropped or merged
     Raises Failure if the client cannot be run.
     """
     with ended_with_us(_started(words, environment, _STDERR[errors])) as process:
@@ -66,7 +66,7 @@ def output_of(
 
 
 def attached(words: Sequence[str]) -> int:
-    """Run a client with the input and output of this program, and return its exit code; 128 + N after signal N.
+    """Run a client with this program's input and output, and return its exit code; 128 + N after signal N.
 
     Raises Failure if it cannot be run.
     """
@@ -83,9 +83,9 @@ def attached(words: Sequence[str]) -> int:
 def printed_lines(
     words: Sequence[str], environment: Mapping[str, str] | None = None, inherited: Mapping[str, str] = os.environ
 ) -> Iterator[str]:
-    """Run a client and yield the lines that it prints, stderr too, without control characters.
+    """Run a client and yield the lines that it prints, including stderr, without control characters.
 
-    environment: variables that are added to those inherited
+    environment: variables added to the inherited ones
     Raises Failure if the client cannot be run.
     """
     with ended_with_us(_started(words, environment, subprocess.STDOUT, inherited=inherited)) as process:
@@ -96,7 +96,7 @@ def printed_lines(
 
 @contextlib.contextmanager
 def ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """End the process, with SIGTERM, if the block ends before it."""
+    """End the process with SIGTERM if the block ends before the process does."""
     try:
         yield process
     finally:
@@ -118,7 +118,7 @@ def print_lines(file: IO[bytes], change: Change | None = None, tail: int | None 
 
 
 def changed_pieces(file: IO[bytes], change: Change | None) -> Iterator[bytes]:
-    """Yield the lines that `change` returns. It changes only the first 64 KiB of a line."""
+    """Yield the lines that `change` returns. Only a line's first 64 KiB are changed."""
     is_inside = is_kept = False
     while True:
         piece = file.readline(PIECE)
@@ -135,7 +135,7 @@ def changed_pieces(file: IO[bytes], change: Change | None) -> Iterator[bytes]:
 
 
 class LineMerger:
-    """Prints the output of several clients at once, line by line. A context manager that ends them on exit."""
+    """Prints several clients' output simultaneously, line by line. A context manager that ends them on exit."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -165,7 +165,7 @@ class LineMerger:
     def _print(self, process: subprocess.Popen[bytes], change: Change | None) -> None:
         assert process.stdout is not None
         out = sys.stdout.buffer
-        with contextlib.suppress(OSError, ValueError):  # nobody reads stdout, or it was closed on exit
+        with contextlib.suppress(OSError, ValueError):  # nobody is reading stdout, or it was closed on exit
             for piece in changed_pieces(process.stdout, change):
                 with self._lock:
                     out.write(piece if piece.endswith(b"\n") else piece + b"\n")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-MOST_RANKS = 16  # named in one line
+MOST_RANKS = 16  # named on one line
 
-# Control characters that a terminal obeys: C0 except tab and newline, DEL, C1, those that change the text direction.
+# Control characters that a terminal obeys: C0 except tab and newline, DEL, C1, and those that change text direction.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -22,6 +22,6 @@ def one_line(text: str) -> str:
 
 
 def named_ranks(ranks: Sequence[int]) -> str:
-    """Return "rank 3" or "ranks 0 1 2"; after 16 ranks the rest is given as a number."""
+    """Return "rank 3" or "ranks 0 1 2"; after 16 ranks, the rest is printed as a number."""
     more = f" and {len(ranks) - MOST_RANKS} more" if len(ranks) > MOST_RANKS else ""
     return f"rank{'' if len(ranks) == 1 else 's'} {' '.join(map(str, ranks[:MOST_RANKS]))}{more}"

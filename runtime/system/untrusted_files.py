@@ -1,4 +1,4 @@
-"""Read small files that somebody else may have written: state files, manifests, metrics, configs, host lists.
+"""Read small files that someone else may have written: state files, manifests, metrics, configs, host lists.
 
 In   a path and a size limit in bytes
 Out  the file's bytes, text or JSON tree; or Unreadable with a reason such as "is a named pipe, not a regular file". No
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 KIB, MIB = 1 << 10, 1 << 20
-MOST_DEPTH = 64  # nested lists and mappings; jobc writes fewer than 12 levels
-MOST_DIGITS = 100  # of a number; a 64-bit number has at most 20, and int() takes quadratic time
+MOST_DEPTH = 64  # levels of nested lists and mappings; jobc writes fewer than 12
+MOST_DIGITS = 100  # in a number; a 64-bit number has at most 20, and int() takes quadratic time
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = {
@@ -38,8 +38,8 @@ class Unreadable(Exception):
 
     path:    the file
     reason:  a phrase that completes "FILE ...": "is larger than 1 MiB", "is not valid UTF-8 (byte 12)"
-    missing: whether nothing has that name
-    error:   what the operating system reported; None if the file exists and its kind or content is wrong
+    missing: whether nothing with that name exists
+    error:   what the operating system reported; None if the file exists but its kind or content is wrong
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class Unreadable(Exception):
 
 
 def open_regular(path: str | os.PathLike[str], follow: bool = True) -> BinaryIO:
-    """Open a regular file for reading. follow: read a symbolic link as the file that it leads to. Raises Unreadable."""
+    """Open a regular file for reading. follow: read a symbolic link as the file it points to. Raises Unreadable."""
     try:
-        _require_regular(path, os.stat(path, follow_symlinks=follow).st_mode)  # opening a device may have an effect
+        _require_regular(path, os.stat(path, follow_symlinks=follow).st_mode)  # opening a device may have side effects
         descriptor = os.open(path, _FLAGS | (0 if follow else os.O_NOFOLLOW))
         try:
             _require_regular(path, os.fstat(descriptor).st_mode)

@@ -11,7 +11,7 @@ from .text import printable
 from .untrusted_files import MIB, Unreadable, open_regular, read_json
 
 MOST_BYTES = 65536  # read from a state file
-MOST_JOB_BYTES = 16 * MIB  # of a job.json; the records of an ordinary job have 20 KiB
+MOST_JOB_BYTES = 16 * MIB  # in a job.json; an ordinary job's records have 20 KiB
 
 
 def read_text(path: Path) -> str:
@@ -25,7 +25,7 @@ def read_text(path: Path) -> str:
 
 
 def read_keys(path: Path) -> dict[str, str]:
-    """Return the lines KEY=VALUE of a file as a mapping; if a key is repeated, its first line counts."""
+    """Return a file's lines KEY=VALUE as a mapping; if a key is repeated, its first line counts."""
     keys: dict[str, str] = {}
     for line in read_text(path).split("\n"):
         name, equals, value = line.partition("=")
@@ -45,7 +45,7 @@ def word(text: str) -> str:
 
 
 def settings(path: Path) -> dict[str, Any]:
-    """Return the mapping in a JSON file of an artifact; {} if there is none."""
+    """Return the mapping in one of an artifact's JSON files; {} if there is none."""
     try:
         tree = read_json(path, MOST_JOB_BYTES, follow=False)
     except Unreadable:

@@ -1,1 +1,1 @@
-"""The verbs of an artifact: one module each, run as `jobctl VERB`. Standard library of Python 3.8."""
+"""An artifact's verbs: one module each, run as `jobctl VERB`. Only Python 3.8's standard library is used."""

@@ -1,4 +1,4 @@
-"""The engine of the verbs that test the nodes of a job."""
+"""The engine for the verbs that test a job's nodes."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from .ending_signals import call_until_ended
 from .old_checkpoints import old_checkpoints
 from .run_list import Size, disk_use, format_size
 
-MOST_STATE_BYTES = 65536  # limit of a file state/run, which names the checkpoint that its run began from
+MOST_STATE_BYTES = 65536  # limit for a state/run file, which names the checkpoint from which its run began
 
 
 class Removal(NamedTuple):
@@ -39,7 +39,7 @@ class Removal(NamedTuple):
 
 
 class OldRuns(NamedTuple):
-    """Finished runs that may be removed, newest first, and lines that report which runs are kept and why."""
+    """Finished runs that can be removed, newest first, and lines that report which runs are kept and why."""
 
     removable: list[Run]
     spared: list[str]
@@ -105,17 +105,17 @@ def _keep(text: str, place: Place) -> int:
 
 
 def _print(line: str) -> None:
-    print(one_line(line), flush=True)  # flushed, to stay in order with the output of engine clients
+    print(one_line(line), flush=True)  # flushed, to stay in order with output from engine clients
 
 
 # ---- which runs may be removed
 
 
 def find_old_runs(place: Place, engine: Engine, keep: int) -> OldRuns:
-    """Return this user's ended runs of this job, without the `keep` newest. Incomplete runs are in neither list."""
+    """Return this user's ended runs of this job, except the `keep` newest. Incomplete runs are in neither list."""
     runs, spared, finished = [], [], []
     for run in place.list_runs():
-        if not run.is_mine:  # it does not count as one of the newest
+        if not run.is_mine:  # another user's run does not count as one of the newest
             spared.append(f"run {run.id} is kept: it belongs to {owner_of(run.path)}")
         elif keep > 0:
             keep -= 1
@@ -143,9 +143,9 @@ def _why_it_stays(engine: Engine, run: Run) -> str:
 
 
 def _without_origins(engine: Engine, finished: list[Run], spared: list[str]) -> OldRuns:
-    """Return the finished runs, except those whose checkpoint is the origin of a run that is kept."""
+    """Return the finished runs, except those from whose checkpoint a kept run began."""
     going = {run.path for run in finished}
-    origins: dict[Path, set[bytes]] = {}  # folder of runs -> origins of the runs in it that stay
+    origins: dict[Path, set[bytes]] = {}  # folder of runs -> origins of those runs in it that stay
     removable = []
     for run in finished:
         is_origin = False
@@ -174,7 +174,7 @@ def _origins(runs: Path, going: set[Path]) -> Iterator[bytes]:
 
 
 def _wanted(engine: Engine, run: Run, only_checkpoints: bool) -> list[Removal]:
-    """Return the folders of a run to remove: the run folders, or only old checkpoints."""
+    """Return which of a run's folders to remove: the run folders, or only old checkpoints."""
     folders = engine.folders(run)
     if not only_checkpoints:
         return [Removal(folder.path, folder) for folder in folders]
@@ -188,7 +188,7 @@ def _wanted(engine: Engine, run: Run, only_checkpoints: bool) -> list[Removal]:
 
 
 def _list(engine: Engine, run: Run, folders: Sequence[Removal], only_checkpoints: bool) -> int:
-    """Print the line of a run; return the bytes that its removal frees."""
+    """Print a run's line; return how many bytes its removal frees."""
     size = sum(disk_use(removal.path, sys.maxsize).bytes for removal in folders)
     created = number(read_keys(run.path / "state/run").get("created", ""))
     names = f": {' '.join(removal.path.name for removal in folders)}" if only_checkpoints else ""
@@ -209,7 +209,7 @@ def _age(created: int | None) -> str:
 
 
 def _leftovers(runs: Path) -> list[Removal]:
-    """Return hidden run folders that a killed clean has left."""
+    """Return hidden run folders left behind by a killed clean."""
     try:
         with os.scandir(runs) as entries:
             names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -230,7 +230,7 @@ def _is_confirmed() -> bool:
 
 
 def _remove(place: Place, engine: Engine, removal: Removal) -> int:
-    """Remove a folder, unless its run was started again since it was listed. Return an exit code."""
+    """Remove a folder, unless its run was restarted after it was listed. Return an exit code."""
     run = removal.run
     try:
         if run is not None and engine.why_it_stays_now(run):

@@ -1,4 +1,4 @@
-"""Turn the signals that end a program into an exception, so that what the program has created is removed first."""
+"""Turn the signals that end a program into an exception, so that whatever the program has created is removed first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Ended(BaseException):
 
 
 def call_until_ended(verb: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Run the verb as command.call() does. A signal that ends this program raises an exception in the verb."""
+    """Run the verb as command_line.call() does. A signal that ends this program raises an exception in the verb."""
     for number in ENDING_SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, _raise)

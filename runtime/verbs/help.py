@@ -1,4 +1,4 @@
-"""Print what the job of an artifact is, the verbs, the exit codes of the job, and the settings that were ignored."""
+"""Print what an artifact's job is, the verbs, the job's exit codes, and the settings that were ignored."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _job(place: Place) -> Iterator[str]:
 
 
 def _size(settings: dict[str, Any]) -> str:
-    """Return the size of the job, such as `2 nodes × 8 processes, 8 GPUs per node: world size 16`."""
+    """Return the job's size, such as `2 nodes × 8 processes, 8 GPUs per node: world size 16`."""
     nodes, gpus, node = settings.get("nodes", 1), settings.get("gpus", 0), settings.get("node") or {}
     procs = node.get("procs", 1)
     processes = f"{procs} process{'' if procs == 1 else 'es'}"

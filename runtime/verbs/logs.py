@@ -1,6 +1,7 @@
-"""Print the output of a run: the console of its nodes, merged by time, or the output of one rank.
+"""Print a run's output: its nodes' consoles, merged by time, or one rank's output.
 
-Out    bytes as they were printed; with several nodes `node N  | ` before each line, and the first failure before all
+Out    bytes as they were printed; with several nodes, `node N  | ` before each line, and the first failure before all
+       lines
 Exit   0; 1 if there is no such run or log; 2 for an invalid option; 130 after Ctrl-C, which does not stop the run
 """
 
@@ -33,7 +34,7 @@ def main(argv: list[str]) -> int:
 
 
 def _leave(signal_number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + signal_number)  # so that clients of an engine are ended too
+    raise SystemExit(128 + signal_number)  # so that an engine's clients are ended too
 
 
 def logs(argv: list[str]) -> int:
@@ -60,7 +61,7 @@ def parser(engine: Engine) -> Parser:
     words.add_argument(
         "--follow", "-f", action="store_true", help="print new output until the run ends; Ctrl-C does not stop the run"
     )
-    words.add_argument("--patient", action="store_true", help=argparse.SUPPRESS)  # after a submit: the engine answers
+    words.add_argument("--patient", action="store_true", help=argparse.SUPPRESS)  # after submit: the engine answers
     add_point_option(words, engine, "all points, one after another")
     return words
 
@@ -87,14 +88,14 @@ def _count(text: str | None, option: str) -> int | None:
 
 
 def _print_points(engine: SweepEngine, sweep: Run, request: LogRequest) -> int:
-    """Print the logs of all points of a sweep that have been started, one after another."""
+    """Print the logs of all started points in a sweep, one after another."""
     for point in engine.points(sweep):
         if not point.is_started:
             continue
         print(f"==> point {point.point.number}, {point.point.label}, {point.run.path}", flush=True)
         try:
             print_logs(engine.engine_of(point.run), point.run, request)
-        except Failure as failure:  # its nodes may not have begun
+        except Failure as failure:  # its nodes may not have started
             print_failure(failure)
         except Unreadable as error:
             print_failure(Failure(str(error)))

@@ -1,8 +1,8 @@
-"""Find the checkpoints of an old run to remove, keeping the last intact and the best one (clean --keep-checkpoints).
+"""Find an old run's checkpoints to remove, keeping the last intact and the best one (clean --keep-checkpoints).
 
-In   RUN/checkpoints from the trainer: step_N/MANIFEST.json with the size and sha256 of each file; best, a link
-Out  folders to remove; and folders that cannot be read now, which are kept because they may be intact
-The files are untrusted. A file is read only if it has the size that its manifest states.
+In   RUN/checkpoints from the trainer: step_N/MANIFEST.json with each file's size and sha256; best, a link
+Out  folders to remove; and folders that cannot be read at the moment, which are kept because they may be intact
+The files are untrusted. A file is read only if it has the size given in its manifest.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from ..system.untrusted_files import MIB, Unreadable, is_file_name, open_regular
 MANIFEST = "MANIFEST.json"
 MOST_MANIFEST_BYTES = 64 * MIB
 LEAST_HOLLOW_BYTES = 1 << 30
-MOST_HOLLOWNESS = 100  # size of a file divided by its disk space
+MOST_HOLLOWNESS = 100  # a file's size divided by its disk space
 BLOCK_BYTES = 512  # unit of st_blocks
 _STEP = re.compile("step_[0-9]+")
 
 
 class Found(enum.Enum):
-    """State of a checkpoint. UNREAD: it cannot be read now (I/O error), so it may be intact"""
+    """A checkpoint's state. UNREAD: it cannot be read at the moment (I/O error), so it may be intact"""
 
     SOUND, DAMAGED, UNREAD = "sound", "damaged", "unread"
 
 
 class OldCheckpoints(NamedTuple):
-    """Checkpoints that may be removed, newest first, and checkpoints that cannot be read."""
+    """Checkpoints that can be removed, newest first, and checkpoints that cannot be read."""
 
     removable: list[Path]
     unread: list[Path]
 
 
 def old_checkpoints(run: Path) -> OldCheckpoints:
-    """Find the old checkpoints of a run. If none is intact, only the leftovers of a killed clean are removable."""
+    """Find a run's old checkpoints. If none is intact, only the leftovers of a killed clean can be removed."""
     last, removable, unread = None, [], []
     best, names = _best(run), _subfolders(run / "checkpoints")
     leftovers = [run / "checkpoints" / name for name in names if _STEP.fullmatch(name_before_hiding(name))]
@@ -128,7 +128,7 @@ def _is_hollow(file: BinaryIO, status: os.stat_result) -> bool:
     """Return whether a file is almost entirely a hole, whose zeros (up to exabytes) would take forever to read."""
     if status.st_size < max(LEAST_HOLLOW_BYTES, status.st_blocks * BLOCK_BYTES * MOST_HOLLOWNESS):
         return False
-    return os.lseek(file.fileno(), 0, os.SEEK_HOLE) < status.st_size  # a file system may not count blocks
+    return os.lseek(file.fileno(), 0, os.SEEK_HOLE) < status.st_size  # some file systems do not count blocks
 
 
 def _failed(error: Unreadable) -> Found:

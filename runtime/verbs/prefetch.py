@@ -1,7 +1,7 @@
-"""Download what the job reads from the internet, in the environment of its ranks.
+"""Download what the job reads from the internet, in its ranks' environment.
 
-Run it on a machine with internet access that sees the download folder of the nodes. It is cheap to repeat,
-because existing files are kept.
+Run this on a machine with internet access that can access the nodes' download folder. Repeating it is cheap, because
+existing files are kept.
 Exit   0 if everything is there; 1 if a download failed; 2 for an invalid option
 """
 
@@ -21,7 +21,7 @@ from ..system.failure import Failure
 from ..system.streams import ended_with_us
 from .ending_signals import call_until_ended
 
-HUB_CLIENTS = ("hf", "huggingface-cli")  # the second one before huggingface_hub 0.34
+HUB_CLIENTS = ("hf", "huggingface-cli")  # the second name before huggingface_hub 0.34
 
 
 class Download(NamedTuple):
@@ -62,12 +62,12 @@ def parser(engine: Engine) -> Parser:
 
 
 def downloads_of(place: Place) -> list[Download]:
-    """Return the downloads of the job, in the order of the spec."""
+    """Return the job's downloads, in the spec's order."""
     return [Download.of_settings(item) for item in place.settings.get("prefetch") or []]
 
 
 class Environment:
-    """The environment of the ranks on this machine, but with internet access."""
+    """The ranks' environment on this machine, but with internet access."""
 
     def __init__(self, place: Place) -> None:
         self.artifact = place.artifact
@@ -75,13 +75,13 @@ class Environment:
         self._hub_client = ""
 
     def run(self, *command: str, output: int | None = None) -> int:
-        """Run a command and return its exit code. It ends with this program."""
+        """Run a command and return its exit code. The command ends with this program."""
         words = [*node_words(self.artifact, "shell"), *command]
         with ended_with_us(subprocess.Popen(words, env=self.environ, stdout=output)) as process:
             return process.wait()
 
     def hub_client(self) -> str:
-        """Return the client of the Hugging Face hub. Raises Failure."""
+        """Return the Hugging Face hub's client. Raises Failure."""
         for client in HUB_CLIENTS:
             if not self._hub_client and self.run("sh", "-c", f"command -v {client}", output=subprocess.DEVNULL) == 0:
                 self._hub_client = client
@@ -91,14 +91,14 @@ class Environment:
 
 
 def _fetch(environment: Environment, download: Download) -> bool:
-    """Return whether it is there now."""
+    """Download it if necessary, and return whether it is now present."""
     print(f"== {download.what}", flush=True)
     if download.kind == "run":
         return environment.run("bash", "-c", download.what) == 0
     options = ["--repo-type", download.kind, *(["--revision", download.revision] if download.revision else [])]
     try:
         return environment.run(environment.hub_client(), "download", download.what, *options) == 0
-    except Failure as failure:  # the other downloads may work
+    except Failure as failure:  # the other downloads may still work
         sys.stdout.flush()
         print_failure(failure)
         return False

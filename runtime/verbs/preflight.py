@@ -1,4 +1,4 @@
-"""Check whether the nodes of a job are ready, without starting it: a table of checks, failed ones first.
+"""Check whether a job's nodes are ready, without starting the job: a table of checks, failed ones first.
 
 Exit   0 if the nodes are ready; 1 if a check failed; 2 for an invalid option
 """

@@ -1,8 +1,8 @@
 """Find run folders and describe each run in one row, for `jobc ls` and `status --all`.
 
-In   folders: run roots, folders of jobs, or runs
-Out  rows as mappings for programs (KEYS), or as a table of at least 80 columns
-Run folders of other users are not read. Nothing is written, except state/.now in a live run on another machine.
+In   folders: run roots, job folders, or runs
+Out  rows as mappings for programs (KEYS), or as a table with at least 80 columns
+Other users' run folders are not read. Nothing is written, except state/.now in a live run on another machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..run_folder.run import Run, owner_of
 from ..system.text import one_line
 
 SCHEMA = 1  # version of the JSON that ls and status print
-KEYS = {  # key of a row in JSON -> its meaning; docs/reference/ls.md
+KEYS = {  # a row's key in JSON -> its meaning; docs/reference/ls.md
     "job": "name of the job: the folder that holds its runs",
     "run": "ID of the run",
     "path": "the run folder",
@@ -54,7 +54,7 @@ STATES = {  # state -> what it means; completes "the run ..."
 }
 RECORDED_STATES = [name for name in STATES if name not in ("queued", "starting", "gone", "unknown")]  # ls prints them
 LISTED_STATES = ("submitted", "incomplete", "other layout")  # only ls prints them
-MOST_FILES = 10_000  # files that one list counts for sizes, shared equally among its runs
+MOST_FILES = 10_000  # files that one listing counts for sizes, shared equally among its runs
 BLOCK_BYTES = 512
 COPIES = ("code", "artifact")  # folders in a run with many small files, so they are counted last
 INCOMPLETE = State("incomplete", "jobctl submit was killed while it created the run, or is still running")
@@ -85,7 +85,7 @@ class Row(NamedTuple):
         return self.run.path.parent.name
 
     def as_json(self, most_files: int) -> dict[str, Any]:
-        """Return the row for programs, with the keys of KEYS. most_files: limit of the files counted for the size"""
+        """Return the row for programs, with the keys of KEYS. most_files: limit on the files counted for the size"""
         size = disk_use(self.run.path, most_files) if self.is_read else None
         return {
             "job": _unicode(self.job),
@@ -108,7 +108,7 @@ class Row(NamedTuple):
 
 
 class ListedRun(Run):
-    """A run folder that is read once. flaw: State with the reason why it cannot be read; None for a complete run"""
+    """A run folder that is read only once. flaw: State with why it cannot be read; None for a complete run"""
 
     def __init__(self, path: Path, flaw: State | None) -> None:
         super().__init__(path)
@@ -125,7 +125,7 @@ class ListedRun(Run):
 
 
 def find_runs(folders: Iterable[Path]) -> list[ListedRun]:
-    """Return the run folders in run roots and folders of jobs, newest first and without duplicates.
+    """Return the run folders in run roots and job folders, newest first and without duplicates.
 
     Raises OSError if a folder cannot be listed.
     """
@@ -144,7 +144,7 @@ def _runs_of_job(folder: Path) -> Iterator[ListedRun]:
     try:
         names = _subfolders(Path(os.path.realpath(folder)))
     except OSError:
-        return  # belongs to another user, or was removed since it was listed
+        return  # belongs to another user, or was removed after it was listed
     yield from filter(None, map(_inspect, names))
 
 
@@ -154,7 +154,7 @@ def _subfolders(folder: Path) -> list[Path]:
 
 
 def _inspect(folder: Path) -> ListedRun | None:
-    """Return the run in a folder; None if jobc did not create it, such as another program's folder in the run root."""
+    """Return the run in a folder; None if jobc did not create the folder, such as another program's in the run root."""
     if is_run(folder):
         return ListedRun(folder, None)
     if RUN_ID.fullmatch(folder.name) is None or folder.is_symlink():
@@ -169,7 +169,7 @@ def _inspect(folder: Path) -> ListedRun | None:
 
 
 def row_of(run: Run, engine_of: Callable[[Run], Engine]) -> Row:
-    """Return the row of a run; for another user's run only its owner. engine_of: returns the engine of a run"""
+    """Return a run's row; for another user's run, only its owner. engine_of: returns a run's engine"""
     if not run.is_mine:
         text = f"belongs to {owner_of(run.path)}: --run {run.id} reads it"
         return Row(run, run.created(), State("of another user", text))
@@ -186,9 +186,9 @@ def rows_as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def disk_use(folder: Path, most_files: int) -> Size:
-    """Return the disk space of a run folder on its file system. Links are not followed, hard links are counted once.
+    """Return a run folder's disk space on its file system. Links are not followed; hard links are counted once.
 
-    Checkpoints are counted first, because they are large, and the copies of code and artifact last.
+    Checkpoints are counted first, because they are large, and copies of the code and the artifact last.
     """
     total = count = 0
     device = None
@@ -216,13 +216,13 @@ def disk_use(folder: Path, most_files: int) -> Size:
                     if status.st_nlink > 1:
                         linked.add(inode)
         except OSError:
-            pass  # removed since it was listed, or not readable
+            pass  # removed after it was listed, or not readable
         waiting += sorted(subfolders, key=_order)
     return Size(total, True)
 
 
 def _order(path: str) -> int:
-    """Return the position of a folder on the stack. The last folder is counted first."""
+    """Return a folder's position on the stack. The last folder is counted first."""
     name = os.path.basename(path)
     return 0 if name in COPIES else 2 if name == "checkpoints" else 1
 
@@ -241,7 +241,7 @@ def table(rows: Sequence[Row], width: int, now: float) -> list[str]:
     """Return the lines of a table at most `width` columns wide, or 80 if `width` is less.
 
     Long names are cut first and end with `~`; then the backend is dropped; run IDs are cut last, because other commands
-    take them. now: seconds since 1970
+    require them. now: seconds since 1970
     """
     most_files = MOST_FILES // max(1, len(rows))
     cells = [HEADINGS, *(_cells(row, most_files, now) for row in rows)]

@@ -1,6 +1,6 @@
-"""Open a shell, or run one command, in the environment and working directory of a job.
+"""Open a shell, or run one command, in a job's environment and working directory.
 
-Exit   the exit code of the command; 2 for an invalid option
+Exit   the command's exit code; 2 for an invalid option
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def shell(argv: list[str]) -> int:
     place = Place.of_program()
     engine = place.engine()
     options = parser(engine).parse_args(words)
-    if place.is_sweep:  # the run of a sweep has no nodes
+    if place.is_sweep:  # a sweep's run has no nodes
         place, options.run = place_of_point(place, options.point or "0", options.run), ""
         engine = place.engine()
     rank = options.node or options.named_node

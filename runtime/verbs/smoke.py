@@ -1,6 +1,6 @@
-"""Check whether the processes of a job can communicate: a real collective, in seconds.
+"""Check whether a job's processes can communicate, with a real collective, in seconds.
 
-Exit   0 if it worked. Its run folder is temporary, and is only kept if it fails
+Exit   0 if it worked. The run folder is temporary, and is kept only if the check fails
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Report a run: state, exit code, reason, nodes, last step and loss, logs.
 
-Exit   0; 1 if there is no such run, or if a point of a sweep failed; 2 for an invalid option
+Exit   0; 1 if there is no such run, or if a sweep's point failed; 2 for an invalid option
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..system.text import one_line
 from .ending_signals import call_until_ended
 from .run_list import SCHEMA, Row, row_of, rows_as_json
 
-MOST_LABEL_WIDTH = 60  # of a point in the table of a sweep; longer labels are not aligned
+MOST_LABEL_WIDTH = 60  # for a point in a sweep's table; longer labels are not aligned
 
 
 def main(argv: list[str]) -> int:
@@ -112,7 +112,7 @@ def _lines(report: dict[str, Any], logs_label: str) -> list[str]:
 
 
 def print_points(engine: SweepEngine, sweep: Run, shown_as: str) -> int:
-    """Print the points of a sweep; return 1 if one has ended with an exit code other than 0, else 0."""
+    """Print a sweep's points; return 1 if one has ended with an exit code other than 0, else 0."""
     engine.prepare([sweep])
     points = [(point, engine.state_of(point)) for point in engine.points(sweep)]
     if shown_as == "json":

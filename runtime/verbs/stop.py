@@ -1,4 +1,4 @@
-"""Stop a run for good: it saves, exits with 0, and is not started again. For a sweep: all points.
+"""Stop a run for good: it saves, exits with 0, and is not restarted. For a sweep, stop all points.
 
 Exit   0; 1 if no run or more than one is live, or if the run does not end; 2 for an invalid option
 """
@@ -61,7 +61,7 @@ def parser(engine: Engine) -> Parser:
             "then delete the cluster, with everything else that runs on it; without a live run, only delete the cluster"
         )
         words.add_argument("--down", action="store_true", help=text)
-    # for scripts: mark the run and send this signal, without waiting; with a node, on the machine of that node
+    # for scripts: mark the run and send this signal, without waiting; with a node, on that node's machine
     words.add_argument("--signal", choices=("TERM", "QUIT", "KILL"), help=argparse.SUPPRESS)
     words.add_argument("--node", type=int, help=argparse.SUPPRESS)
     return words
@@ -79,7 +79,7 @@ def _signal(engine: Engine, run: Run, name: str, node: int | None) -> None:
 
 
 def _live_run(place: Place, engine: Engine, named: str) -> Watch:
-    """Watch the named run, or the run that contains this artifact, or the only live run of this user.
+    """Watch the named run, or the run that contains this artifact, or this user's only live run.
 
     Raises Failure if no run or more than one is live, or if it belongs to another user.
     """
@@ -138,8 +138,8 @@ def _no_end(watch: Watch) -> Failure:
 
 
 def stop_points(engine: SweepEngine, sweep: Run, is_now: bool = False, is_down: bool = False) -> None:
-    """End all points of a sweep. All are marked first, so that none starts in the place of one that has ended."""
-    engine.mark_stopped(sweep)  # jobctl submit starts no further point
+    """End all of a sweep's points. All are marked first, so that none starts in place of one that has ended."""
+    engine.mark_stopped(sweep)  # so that jobctl submit starts no further points
     watch = Watch(engine, engine.started(sweep), HINT)
     live = watch.live()
     for point in live:

@@ -1,7 +1,6 @@
-"""Start a job as a new run, or as the next attempt of a run.
+"""Start a job as a new run, or as a run's next attempt.
 
-Exit   the exit code of the job, or 0 once it is queued or in the background; 2 for an invalid option; 65 if it cannot
-       start
+Exit   the job's exit code, or 0 once it is queued or in the background; 2 for an invalid option; 65 if it cannot start
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def submit(argv: list[str]) -> int:
     os.environ.pop("JOBC_INIT_FROM", None)  # only --fork decides
     place = Place.of_program()
     if place.is_sweep:
-        from .submit_sweep import submit_sweep  # it imports this module
+        from .submit_sweep import submit_sweep  # submit_sweep imports this module
 
         return submit_sweep(place, argv)
     engine = starting_engine(place)
@@ -37,9 +36,9 @@ def submit(argv: list[str]) -> int:
 
 
 def start(place: Place, engine: StartingEngine, options: argparse.Namespace, is_temporary: bool = False) -> int:
-    """Start a run, or the next attempt of one, and return the exit code of submit.
+    """Start a run, or a run's next attempt, and return submit's exit code.
 
-    is_temporary: whether the artifact is a point of a sweep; it is not read after the run has its copy
+    is_temporary: whether the artifact is a sweep's point, which is not read once the run has its own copy
     """
     if (code := engine.begin(options)) is not None:
         return code
@@ -88,7 +87,7 @@ def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Na
 
 
 def require_consistent(options: argparse.Namespace, is_own_run: bool = False) -> None:
-    """Raise Failure for options that exclude each other. is_own_run: the artifact is the copy in a run"""
+    """Raise Failure for options that exclude each other. is_own_run: whether the artifact is the copy in a run"""
     if options.resume and (options.fork or options.run_id):
         raise Failure("--resume continues a run; --fork and --run-id make a new one", code=2)
     if options.new_code and not (options.resume or is_own_run):

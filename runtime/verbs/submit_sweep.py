@@ -1,7 +1,7 @@
-"""Start all points of a sweep as one run of the sweep, or one point of it.
+"""Start all of a sweep's points as one run of the sweep, or start one of its points.
 
-In   the artifact of a sweep: the files of its first point, points.json
-Out  RUN_ROOT/NAME+sweep/ID for the sweep; RUN_ROOT/JOB/ID-N with the artifact of point N for each point
+In   a sweep's artifact: its first point's files, and points.json
+Out  RUN_ROOT/NAME+sweep/ID for the sweep; RUN_ROOT/JOB/ID-N for each point, with point N's artifact
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OF_ONE_POINT = ("--fork", "--run-id", "--new-code", "--only-prepare", "--detach"
 
 
 def submit_sweep(place: Place, argv: list[str]) -> int:
-    """Return the exit code of jobctl submit."""
+    """Start what the arguments select, and return jobctl submit's exit code."""
     points, engine = read_points(place.artifact), starting_engine(place)
     if any(word == "--point" or word.startswith("--point=") for word in argv):
         return _submit_point(place, engine, points, argv)
@@ -43,7 +43,7 @@ def submit_sweep(place: Place, argv: list[str]) -> int:
 
 
 def _continued(place: Place, engine: StartingEngine, named: str) -> NewRun:
-    """Return a run of the sweep whose points are to be continued. Raises Failure."""
+    """Return the sweep's run whose points are to be continued. Raises Failure."""
     sweep = require_own(place.choose_run(named))
     if is_submitting(sweep):
         raise Failure(f"another jobctl submit is starting the points of sweep {sweep.id}", "jobctl stop ends it")

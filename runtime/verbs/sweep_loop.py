@@ -1,9 +1,9 @@
-"""Start the points of a sweep one after another, or some at a time, each by a `jobctl submit --point` of its own.
+"""Start a sweep's points one after another, or several at a time, each with its own `jobctl submit --point`.
 
 In   a new run of the sweep
-Out  a line on stdout when a point starts and when it ends; RUN/logs/point_N.log with what its jobctl submit prints
+Out  a line on stdout when a point starts and when it ends; RUN/logs/point_N.log with its jobctl submit's output
 Exit 0; 1 if a point could not be started or did not end well; 130 after Ctrl-C, which stops the points
-Without a limit it returns when all points have been started.
+Without a limit, it returns when all points have been started.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ..system.text import one_line, printable
 from ..system.values import read_text
 from .stop import stop_points
 
-MOST_STARTING = 8  # processes of jobctl submit at a time
-LOOK_S = 0.2  # pause between two checks whether a point has ended
+MOST_STARTING = 8  # jobctl submit processes at a time
+LOOK_S = 0.2  # pause between checks of whether a point has ended
 
 
 class Loop:
-    """Points that wait, are being started, and run. limit: points that may run at a time; None = all"""
+    """Points that are waiting, starting and running. limit: points that may run at a time; None = all"""
 
     def __init__(self, sweep: NewSweep, limit: int | None, words: Sequence[str]) -> None:
-        """words: options of the jobctl submit of each point"""
+        """words: options for each point's jobctl submit"""
         self.sweep, self.limit, self.words = sweep, limit, words
         self.waiting = _unfinished(sweep)
         self.starting: list[tuple[PointRun, subprocess.Popen[bytes]]] = []
@@ -44,7 +44,7 @@ class Loop:
         self._asked_at = 0.0
 
     def run(self) -> int:
-        """Start all points; with a limit wait until they have ended. Return the exit code."""
+        """Start all points; with a limit, wait until they have ended. Return the exit code."""
         while (self.waiting and not self.sweep.run.is_stopped) or self.starting or self.running:
             while self.waiting and not self.sweep.run.is_stopped and self._has_room():
                 self._start(self.waiting.pop(0))
@@ -88,7 +88,7 @@ class Loop:
                 _say(point, f"started, run {point.run.path}")
 
     def _why(self, point: PointRun) -> str:
-        """Return the first error that the jobctl submit of a point printed, with its hint."""
+        """Return the first error that a point's jobctl submit printed, with its hint."""
         lines = read_text(Path(self._log(point))).splitlines()
         errors = (index for index, line in enumerate(lines) if line.startswith("error: "))
         index = next(errors, None)
@@ -110,7 +110,7 @@ class Loop:
 
 
 def _unfinished(sweep: NewSweep) -> list[PointRun]:
-    """Return the points that have not been started, or that have ended but not well."""
+    """Return the points that have not been started, or that have ended unsuccessfully."""
     engine = SweepEngine(sweep.engine)
     engine.fetch("state", [sweep.run])
     engine.prepare([sweep.run])
@@ -123,7 +123,7 @@ def _say(point: PointRun, text: str) -> None:
 
 
 def start_points(sweep: NewSweep, limit: int | None, words: Sequence[str]) -> int:
-    """Start the points of a new run of a sweep, and return the exit code of submit."""
+    """Start the points of a sweep's new run, and return submit's exit code."""
     sweep.new.preserve()
     loop = Loop(sweep, limit, words)
     if not loop.waiting:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jobc.backends.slurm.engine.job_records import note_job
-from jobc.backends.slurm.engine.submission import Queue, dependency, dependency_option, refusal, seconds
+from jobc.backends.slurm.engine.submission import Queue, dependency_option, parse_after, refusal, seconds
 from jobc.backends.slurm.engine.trial import without_padding, words_beside, words_on_nodes
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import Request
@@ -57,9 +57,9 @@ def test_other_devices_stand_beside_the_gpus(words: tuple[str, ...], expected: l
 
 
 def test_ids_that_are_known_at_submit_time_are_added_to_those_of_the_spec() -> None:
-    after = [dependency(text) for text in ("12,13", "afterany:14")]
+    after = [parse_after(text) for text in ("12,13", "afterany:14")]
     assert dependency_option(after, "") == ["--dependency=afterok:12:13,afterany:14"]
-    assert dependency_option([dependency("singleton")], "afterok:7") == ["--dependency=afterok:7,singleton"]
+    assert dependency_option([parse_after("singleton")], "afterok:7") == ["--dependency=afterok:7,singleton"]
     assert dependency_option([], "afterok:7") == []  # the line of job.sbatch counts
     assert json.loads(files("queue.after=[7]")[".jobc/job.json"])["after"] == "afterok:7"
 
@@ -67,7 +67,7 @@ def test_ids_that_are_known_at_submit_time_are_added_to_those_of_the_spec() -> N
 @pytest.mark.parametrize("text", ["", "x", "12; rm", "12\n", "afterok:", "afterfail:12", "--wrap=x"])
 def test_what_is_no_dependency_is_refused_before_a_run_exists(text: str) -> None:
     with pytest.raises(Failure, match=r"^--after takes ID, KIND:ID or singleton, not ") as refused:
-        dependency(text)
+        parse_after(text)
     assert refused.value.code == 2 and refused.value.title.endswith(f"not {text}")
 
 

@@ -12,7 +12,7 @@ from jobc.runtime.supervisor.node_output import NodeOutput
 class Sink:
     """Stands for the log and for the console."""
 
-    name, is_behind = "node_00.log", False
+    name, has_pending_output = "node_00.log", False
 
     def __init__(self) -> None:
         self.text = b""

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from jobc.backends.skypilot.engine.stored_attempt import StoredAttempt
+from jobc.backends.skypilot.engine.run_at_attempt import RunAtAttempt
 from jobc.runtime.node.joining import derived_port
 from jobc.tests.packed import write_program
 
@@ -244,7 +244,7 @@ def test_worst_exit_of_an_attempt(tmp_path: Path, recorded: dict[str, str], code
     folder.mkdir(parents=True)
     for name, text in recorded.items():
         (folder / name).write_text(f"{text}\nreason=why\n")
-    assert StoredAttempt(tmp_path, 3).worst_exit(code, 2) == worst
+    assert RunAtAttempt(tmp_path, 3).worst_exit(code, 2) == worst
 
 
 def test_a_node_lacks_while_it_may_still_record_its_exit_code(tmp_path: Path) -> None:
@@ -255,5 +255,5 @@ def test_a_node_lacks_while_it_may_still_record_its_exit_code(tmp_path: Path) ->
         state.write_text("host=elsewhere\nboot=x\npid_namespace=1\npid=1\nstart_ticks=1\n")
         os.utime(state, (time.time() - age_s,) * 2)
     (tmp_path / "exit/0/node_00").write_text("0\n")
-    attempt = StoredAttempt(tmp_path, 0)
+    attempt = RunAtAttempt(tmp_path, 0)
     assert attempt.lacking_nodes(3) == 1, "node 0 has ended, node 1 is silent, node 3 is not of the job"

@@ -1,4 +1,4 @@
-"""Rules for backends with a list of hosts (hosts.py), ssh, pdsh and accelerate: check(name, plan, here).
+"""Rules for the backends with a list of hosts (hosts.py): ssh, pdsh and accelerate. Each is check(name, plan, here).
 
-name: name of the backend; here: whether a single node without hosts is this machine.
+name: the backend's name; here: whether a single node without hosts means this machine.
 """

@@ -1,4 +1,4 @@
-"""JC4404: a first host such as localhost, which every node resolves to itself."""
+"""JC4404: the first host is a name such as localhost, which every node resolves to itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4401: no hosts for a backend that runs commands on hosts."""
+"""JC4401: no hosts are set for a backend that runs commands on hosts."""
 
 from __future__ import annotations
 

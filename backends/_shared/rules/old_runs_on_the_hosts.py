@@ -1,4 +1,4 @@
-"""JC4416: keep_runs although each host has its own runs."""
+"""JC4416: keep_runs is set although each host keeps its own runs."""
 
 from __future__ import annotations
 

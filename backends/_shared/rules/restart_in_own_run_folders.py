@@ -1,4 +1,4 @@
-"""JC4417: lifecycle.max_restarts although each host has its own run folder."""
+"""JC4417: lifecycle.max_restarts is set although each host has its own run folder."""
 
 from __future__ import annotations
 

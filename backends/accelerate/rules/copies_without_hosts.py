@@ -1,4 +1,4 @@
-"""JC4601: storage.run=node without hosts to which runs could be copied."""
+"""JC4601: storage.run=node is set, but there are no hosts to copy runs to."""
 
 from __future__ import annotations
 

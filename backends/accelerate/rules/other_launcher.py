@@ -1,6 +1,6 @@
 """JC4605: a launcher other than `accelerate launch`.
 
-`honours` cannot report it, because it is not checked for torchrun, which needs no support from a backend.
+`honours` cannot report this, because it is not checked for torchrun, which needs no support from a backend.
 """
 
 from __future__ import annotations

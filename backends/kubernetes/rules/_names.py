@@ -1,4 +1,4 @@
-"""Validity of Kubernetes object names, shared by several rules.
+"""Checks that Kubernetes object names are valid, shared by several rules.
 
 Source: Kubernetes "Object names and IDs"
 """

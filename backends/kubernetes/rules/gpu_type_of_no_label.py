@@ -1,4 +1,4 @@
-"""JC4521: a GPU type that matches no known value of the node label (gpu_types.py)."""
+"""JC4521: a GPU type that matches none of the node label's known values (gpu_types.py)."""
 
 from __future__ import annotations
 

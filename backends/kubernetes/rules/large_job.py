@@ -1,5 +1,5 @@
-"""JC4507: a job too large for its ConfigMap, which holds launch.sh, job.json and jobctl. The job's own text appears in
-launch.sh and several times in job.json.
+"""JC4507: a job too large for its ConfigMap, which holds launch.sh, job.json and jobctl. The job's own text appears
+in launch.sh and several times in job.json.
 """
 
 from __future__ import annotations

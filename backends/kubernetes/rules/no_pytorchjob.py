@@ -1,4 +1,4 @@
-"""JC4509: a PyTorchJob is not supported, because its pods restart one by one."""
+"""JC4509: a PyTorchJob is not supported, because its pods restart one at a time."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def _labels(plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _selected(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """Check values and selectors of node labels."""
+    """Check node label values and selectors."""
     of_label = f"it must be a value of the node label {gpu_types.label(options)}"
     for name, values in options.gpu_labels.items():
         hint = f"backend.gpu_labels.{name}=[{','.join(map(_as_value, values))}]"
@@ -107,7 +107,7 @@ def _selected(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnost
 
 
 def _said_twice(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """Check that no node label is required to have two values; a selector would keep only the last."""
+    """Check that no node label must have two values at once; a selector would keep only the last one."""
     owners = {gpu_types.label(options): "gpu_type"} if plan.resources.gpu_type is not None else {}
     once = []
     for i, text in enumerate(options.node_selector):
@@ -143,7 +143,7 @@ def _is_value(text: str) -> bool:
 
 
 def _as_name(text: str) -> str:
-    """Return the nearest valid object name; the other _as_ functions do the same for their kind of text."""
+    """Return the nearest valid object name. The other _as_ functions do the same for their own kinds of text."""
     parts = (re.sub(r"[^a-z0-9]+", "-", part).strip("-") for part in text.lower()[:LONGEST_NAME].split("."))
     return ".".join(part for part in parts if part) or "team"
 

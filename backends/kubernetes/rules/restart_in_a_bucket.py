@@ -1,4 +1,4 @@
-"""JC4520: a restart in place with runs in a bucket. It needs a folder that all pods share."""
+"""JC4520: a restart in place with runs in a bucket. Such a restart requires a folder that all pods share."""
 
 from __future__ import annotations
 

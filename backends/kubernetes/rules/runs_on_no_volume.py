@@ -1,4 +1,4 @@
-"""JC4502: runs that are not on a volume shared by all pods: an error with storage.run=shared, else a warning."""
+"""JC4502: runs that are not on a volume shared by all pods: an error with storage.run=shared, otherwise a warning."""
 
 from __future__ import annotations
 

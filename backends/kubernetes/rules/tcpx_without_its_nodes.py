@@ -1,4 +1,4 @@
-"""JC4518: network=tcpx without the card networks, with another number of GPUs, or on the host network."""
+"""JC4518: network=tcpx without the cards' networks, with the wrong number of GPUs, or on the host network."""
 
 from __future__ import annotations
 

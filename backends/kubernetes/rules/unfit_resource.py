@@ -72,7 +72,7 @@ def _above_limits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diag
 
 
 def _with(key: str, entries: Mapping[str, str], name: str, text: str) -> str:
-    """Return an override of the whole mapping, because dots in a device name would nest on the command line."""
+    """Return an override for the whole mapping, because dots in a device name would nest keys on the command line."""
     items = ", ".join(f"{other}: {value}" for other, value in {**entries, name: text}.items())
     return f"'backend.{key}={{{items}}}'"
 
@@ -84,6 +84,6 @@ def size(text: str) -> Decimal | None:
 
 
 def _as_size(text: str) -> str:
-    """Return a valid spelling of the size, such as 64G for 64GB, or else an example."""
+    """Return the size in a valid spelling, such as 64G for 64GB, or else an example."""
     bare = text.strip().removesuffix("B").replace("K", "k") if not text.endswith("iB") else text[:-1]
     return bare if size(bare) is not None else "64Gi"

@@ -1,4 +1,4 @@
-"""JC4503: a mount that is not possible in a pod."""
+"""JC4503: a mount that a pod cannot have."""
 
 from __future__ import annotations
 

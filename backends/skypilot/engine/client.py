@@ -1,4 +1,4 @@
-"""Ask sky, and the bucket of the runs. Packed into jobctl."""
+"""Query sky, and the bucket that holds the runs. Packed into jobctl."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SKY_S = 300  # timeout of a sky command, which may start its API server and quer
 
 
 class SkypilotClient(RecordEngine):
-    """The part of the engine that runs clients."""
+    """The engine's queries to sky and to the bucket."""
 
     @property
     def is_in_bucket(self) -> bool:
@@ -35,30 +35,30 @@ class SkypilotClient(RecordEngine):
             raise Failure("sky is not found", hint)
 
     def status_of(self, cluster: str) -> str:
-        """Return UP, STOPPED or INIT; "" if the cluster does not exist. Refreshes the status, because a cluster may
-        stop by itself.
+        """Return UP, STOPPED or INIT; "" if the cluster does not exist. Refreshes the status first, because a cluster
+        may stop by itself.
         """
         table = self.sky_json("status", "--refresh", "--output", "json", cluster)
         return next((str(row.get("status", "")) for row in rows(table)), "").rpartition(".")[2]
 
     def sky_json(self, *words: str) -> Any:
-        """Return the JSON that sky prints after its log lines; None if it prints none."""
+        """Return the JSON that sky prints after its log lines; None if there is none."""
         return last_json(self.sky(*words))
 
     def depot(self, run: Run, *words: str) -> str:
-        """Run a depot.py verb on the bucket of the runs; "" if that fails, for example without credentials."""
+        """Run a depot.py verb on the runs' bucket and return its output; "" if it fails, as without credentials."""
         command, environment = self.depot_words(run, *words)
         answer = self.ask(command, environment=environment)
         return "" if answer.code else answer.text
 
     def depot_words(self, run: Run, verb: str, *words: str) -> tuple[list[str], dict[str, str]]:
-        """Return the depot.py command for a run, and its environment variables."""
+        """Return the depot.py command for a run, and the command's environment variables."""
         store = self.job.settings.get("store")
         environment = {key: str(value) for key, value in store.items()} if isinstance(store, dict) else {}
         program = [sys.executable, "-I", "-S", str(self.job.artifact / "jobctl"), "depot", verb]
         return [*program, f"{self.job.name}/{run.id}", *words], environment
 
     def storage_of(self, run: Run, node: int = 0) -> str:
-        """Return the path on the nodes; a relative path is below their home folder."""
+        """Return the run's path on the nodes; a relative path is below the home folder."""
         path = super().storage_of(run, node)
         return path[2:] if path.startswith("~/") else path

@@ -1,14 +1,13 @@
-"""Run one node of a job on SkyPilot: find its attempt of the run, start launch.sh, exit with the worst node's exit
-code.
+"""Run one node of a job on SkyPilot: find its attempt, start launch.sh, and exit with the worst node's exit code.
 
 Usage  jobctl join [train|smoke|preflight]   from `run` of task.sky.yaml; the default is JOBC_PAYLOAD
        jobctl join secret RUN NAME           save a secret for a shell on this node; its value is read from stdin
-       jobctl join forget RUN                remove the saved secrets of a run
+       jobctl join forget RUN                remove a run's saved secrets
 In     SKYPILOT_NODE_IPS, SKYPILOT_NODE_RANK, SKYPILOT_NUM_GPUS_PER_NODE, SKYPILOT_TASK_ID (the same after a recovery);
        JOBC_RUN_ID, JOBC_ATTEMPT, JOBC_FORK_OF from jobctl submit, empty if the task was launched by hand
 Out    the last line that it prints, `jobc: node 0 exits with 75: …`, which jobctl status reads
-Exit   the exit code of this node. With shared storage or a bucket, node 0 exits with the worst code of all nodes and
-       the others with 0, because SkyPilot kills all nodes as soon as one fails, and recovers a managed job if any node
+Exit   this node's exit code. With shared storage or a bucket, node 0 exits with the worst code of all nodes and the
+       others exit with 0, because SkyPilot kills all nodes as soon as one fails, and recovers a managed job if any node
        exits with 69 or 75
 """
 
@@ -32,17 +31,17 @@ from ....runtime.run_folder.saved_secrets import save_secret
 from ....runtime.system.command_line import print_failure
 from ....runtime.system.failure import Failure, Leave
 from .node import SkypilotNode
-from .stored_attempt import StoredAttempt
+from .run_at_attempt import RunAtAttempt
 
-KILLED = 143  # exit code after SIGTERM before the ranks run. Not 75, which would recover a managed job
-LOOK_S = 0.5  # pause between two looks whether the other nodes have ended
-MARGIN_S = 20  # time beyond the grace period in which the other nodes record their exit codes
-SETTLE_S = 3  # until SkyPilot's processes of the other nodes have ended as well
-LAST_FILES_S = 5  # until the other nodes have written their last files to the bucket
+KILLED = 143  # exit code if SIGTERM arrives before the ranks run. Not 75, which would recover a managed job
+LOOK_S = 0.5  # pause between checks of whether the other nodes have ended
+MARGIN_S = 20  # time, beyond the grace period, for the other nodes to record their exit codes
+SETTLE_S = 3  # time for SkyPilot's processes on the other nodes to end as well
+LAST_FILES_S = 5  # time for the other nodes to write their last files to the bucket
 
 
 class Terminated(BaseException):
-    """Raised by SIGTERM while no ranks run."""
+    """Raised by SIGTERM while no ranks are running."""
 
 
 def main(argv: list[str]) -> int:
@@ -60,7 +59,7 @@ def main(argv: list[str]) -> int:
 
 
 def change_secrets(run: Path, names: list[str]) -> int:
-    """Save the secret whose value is on stdin; without a name, remove the saved secrets of the run."""
+    """Save the secret whose value is on stdin; without a name, remove the run's saved secrets."""
     try:
         for name in names:
             os.environ[name] = sys.stdin.read().rstrip("\n")
@@ -95,18 +94,18 @@ def _raise_terminated(*_: object) -> NoReturn:
 
 
 def launch(node: SkypilotNode, attempt: int) -> int:
-    """Run launch.sh of the attempt until it ends, with a bucket under `jobctl depot run`. Return its exit code."""
+    """Run the attempt's launch.sh until it ends (with a bucket, under `jobctl depot run`). Return its exit code."""
     words = ["bash", str(node.run / f"artifact/{attempt}/launch.sh"), str(node.rank), node.payload]
     code = run_passing_sigterm([*node.depot_words("run"), "--", *words] if node.is_in_bucket else words, node)
     is_lost = node.is_in_bucket and node.payload == "train" and code > 128
-    if is_lost and not StoredAttempt(node.run, attempt).has_ended(node.rank):
+    if is_lost and not RunAtAttempt(node.run, attempt).has_ended(node.rank):
         lost = "work since the last checkpoint in the bucket is lost"
-        raise Leave(PEER_LOST, f"depot.py of node {node.rank} was killed, {lost}")  # and with it all that it started
+        raise Leave(PEER_LOST, f"depot.py of node {node.rank} was killed, {lost}")  # and with it everything it started
     return code
 
 
 def run_passing_sigterm(words: list[str], node: SkypilotNode) -> int:
-    """Run a program until it ends, and forward SIGTERM from sky cancel or a preemption. Its stderr goes to
+    """Run a program until it ends, and forward SIGTERM from sky cancel or a preemption to it. Its stderr goes to
     stdout. Return its exit code; 128 + N after signal N.
     """
     process: subprocess.Popen[bytes] | None = None
@@ -117,7 +116,7 @@ def run_passing_sigterm(words: list[str], node: SkypilotNode) -> int:
         if process is None:
             is_pending = True
         else:
-            with contextlib.suppress(ProcessLookupError):  # it has ended
+            with contextlib.suppress(ProcessLookupError):  # it has already ended
                 process.terminate()
 
     signal.signal(signal.SIGTERM, pass_on)
@@ -133,13 +132,13 @@ def run_passing_sigterm(words: list[str], node: SkypilotNode) -> int:
 
 
 def agree_on_end(node: SkypilotNode, attempt: int, code: int) -> tuple[int, int]:
-    """Wait for the other nodes; return how this node, or for node 0 the run, ended, and the exit code of this process.
+    """Wait for the other nodes. Return how this node (on node 0, the run) ended, and the exit code of this process.
 
     code: exit code of launch.sh
     """
     if node.storage == "node":
         if code != DONE and node.rank > 0:
-            time.sleep(node.settings.grace_s)  # node 0 saves, which cannot be seen from here
+            time.sleep(node.settings.grace_s)  # node 0 is saving, which cannot be observed from here
         return code, code
     if node.settings.nodes == 1:
         return code, code
@@ -148,33 +147,33 @@ def agree_on_end(node: SkypilotNode, attempt: int, code: int) -> tuple[int, int]
         if code != DONE:
             time.sleep(SETTLE_S)
         return code, code
-    return code, DONE if StoredAttempt(node.run, attempt).has_ended(0) else code
+    return code, DONE if RunAtAttempt(node.run, attempt).has_ended(0) else code
 
 
 def code_of_all(node: SkypilotNode, attempt: int, code: int) -> int:
     """Wait until all nodes have recorded their exit codes; return the worst one, or PEER_LOST if a node was lost.
 
-    After a failure the wait has a limit. A node other than 0 that is done does not wait.
+    After a failure, the wait is limited. A node other than 0 that has finished does not wait.
     """
     nodes, uploads = node.settings.nodes, 2 if node.is_in_bucket else 1
     until = time.monotonic() + uploads * node.settings.grace_s + MARGIN_S
     while (node.rank == 0 if code == DONE else time.monotonic() < until) and node.lacking_nodes(attempt) > 0:
         time.sleep(LOOK_S)
-    if code == DONE and node.rank == 0 and node.storage == "shared":  # a node may start its supervisor only now
-        while StoredAttempt(node.run, attempt).has_unseen_nodes(nodes) and time.monotonic() < until:
+    if code == DONE and node.rank == 0 and node.storage == "shared":  # a node may be starting its supervisor only now
+        while RunAtAttempt(node.run, attempt).has_unseen_nodes(nodes) and time.monotonic() < until:
             time.sleep(LOOK_S)
         while node.lacking_nodes(attempt) > 0:
             time.sleep(LOOK_S)
     if code == DONE and node.rank > 0:
         return code
-    ends = StoredAttempt(node.run, attempt)
+    ends = RunAtAttempt(node.run, attempt)
     if code == DONE and ends.ended_nodes() < nodes:
         code = PEER_LOST
     return ends.worst_exit(code, nodes)
 
 
 def remove_check(node: SkypilotNode, code: int) -> tuple[int, int]:
-    """Remove the run folder of a check that has passed. Return its exit code twice."""
+    """Remove the run folder of a check that passed. Return its exit code twice."""
     if code == DONE and node.rank == 0:
         if node.is_in_bucket:
             time.sleep(LAST_FILES_S)

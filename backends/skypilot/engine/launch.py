@@ -1,4 +1,4 @@
-"""Send the artifact and the code of a run to SkyPilot, and start them on the nodes of a cluster. Packed into jobctl."""
+"""Send a run's artifact and code to SkyPilot, and start them on a cluster's nodes. Packed into jobctl."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Launch(NamedTuple):
 
     @property
     def artifact(self) -> str:
-        """Return the artifact's path, relative to the folder that is sent: an unchanged one is sent once."""
+        """Return the artifact's path relative to the folder that is sent. An unchanged artifact is sent only once."""
         number = numbers_of_copies(self.run.path).get(self.attempt, self.attempt)
         return f"{self.run_id}/artifact/{number}"
 
@@ -45,23 +45,23 @@ def require_sent(settings: Mapping[str, Any]) -> None:
 
 
 def stage(launch: Launch) -> Path:
-    """Return the folder to send, with the artifact and the code. SkyPilot never removes what it has sent before, so
-    both are in a folder named after the run.
+    """Return the folder to send, with the artifact and the code. SkyPilot never removes what it sent earlier, so both
+    are in a folder named after the run.
     """
     run, sent = launch.run.path, launch.run.path / "sent"
     to = sent / launch.run_id
     artifact = sent / launch.artifact
-    if artifact.is_dir():  # of an earlier launch, which may have been killed
+    if artifact.is_dir():  # from an earlier launch, which may have been killed
         remove_folder(artifact)
     _link(f"link the artifact to {to}", run / "artifact" / artifact.name, artifact)
     if (run / "code").is_dir() and not (to / "code").is_dir():
         _link(f"link the code to {to}", run / "code", to / "code")
-    (sent / ".skyignore").write_bytes(b"")  # else SkyPilot leaves out what a .gitignore in the code names
+    (sent / ".skyignore").write_bytes(b"")  # else SkyPilot skips the files that a .gitignore in the code lists
     return sent
 
 
 def launch_words(settings: Mapping[str, Any], launch: Launch) -> list[str]:
-    """Return the arguments of sky that start the payload."""
+    """Return the sky arguments that start the payload."""
     cluster, is_training = str(settings.get("cluster", "")), launch.payload == "train"
     words = ["launch", "--cluster", cluster]
     if settings.get("managed") and is_training:
@@ -82,12 +82,12 @@ def launch_words(settings: Mapping[str, Any], launch: Launch) -> list[str]:
 
 
 def secret_words(settings: Mapping[str, Any]) -> list[str]:
-    """Return the options that pass the secrets of this shell, whose values SkyPilot keeps out of its output."""
+    """Return the options that pass this shell's secrets, whose values SkyPilot keeps out of its output."""
     return [word for name in settings.get("secrets", ()) for word in ("--secret", name)]
 
 
 def _job_name(cluster: str, launch: Launch) -> str:
-    """Return the name of a managed job."""
+    """Return a managed job's name."""
     return re.sub("[^A-Za-z0-9-]", "-", f"{cluster}-{launch.run_id}-{launch.attempt}")
 
 

@@ -1,4 +1,4 @@
-"""One node of a SkyPilot task: its JOBC_ variables, and the attempt of the run that it joins. Packed into jobctl."""
+"""One node of a SkyPilot task: its JOBC_ variables, and the run's attempt that it joins. Packed into jobctl."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ....runtime.node.node_settings import NodeSettings
 from ....runtime.run_folder.artifact_copies import copy_of
 from ....runtime.run_folder.removal import remove_folder
 from ....runtime.system.values import number
-from .stored_attempt import StoredAttempt
+from .run_at_attempt import RunAtAttempt
 
 ANOTHER_JOB = "another number of {0} makes it another job: compile it for that number"
 
@@ -33,8 +33,8 @@ class SkypilotNode:
     """One node of the job.
 
     artifact: the folder that was sent; payload: train, smoke or preflight; environ: os.environ, with SkyPilot's
-    variables; the JOBC_ variables of the node are added
-    Raises StartFailure if SkyPilot provides other nodes or GPUs than the job was compiled for.
+    variables; the node's JOBC_ variables are added
+    Raises StartFailure if SkyPilot does not provide the number of nodes and GPUs that the job was compiled for.
     """
 
     def __init__(self, artifact: Path, payload: str, environ: MutableMapping[str, str]) -> None:
@@ -68,7 +68,7 @@ class SkypilotNode:
         )
 
     def _run_root(self) -> Path:
-        """Return the folder of all runs; with a bucket, the folder of this node's part of them."""
+        """Return the folder of all runs; with a bucket, the folder that holds this node's part of them."""
         root = str(self.settings.tree.get("storage_root", ""))
         path = Path(root if root.startswith("/") else f"{self.home}/{root[2:] if root.startswith('~/') else root}")
         return path / f"node_{self.rank:02}" if self.is_in_bucket else path
@@ -89,7 +89,7 @@ class SkypilotNode:
         return attempt
 
     def _join_shared(self) -> int:
-        if self.rank == 0:  # before the others start: the next launch on this cluster replaces it
+        if self.rank == 0:  # before the others start, because the next launch on this cluster replaces it
             self._copy_code()
         most, timeout_s = self.settings.max_requeues, self._timeout_s()
         return join_run(self.run, self.rank, self.settings.nodes, self.task_id, most, timeout_s, self._prepare)
@@ -125,8 +125,8 @@ class SkypilotNode:
         prepare_attempt(self.run, attempt, self.artifact, init_from, folder, self.project)
 
     def _copy_code(self) -> None:
-        """Copy the code that jobctl submit sent to the run, unless it is already there. By hand it is in the working
-        folder.
+        """Copy the code that jobctl submit sent to the run folder, unless it is already there. In a task launched by
+        hand, the code is in the working folder.
         """
         sent, code = Path(self.project, self.run.name, "code"), self.run / "code"
         if not sent.is_dir() or code.exists():
@@ -141,7 +141,7 @@ class SkypilotNode:
         try:
             copy.rename(code)
         except OSError as error:
-            if not code.is_dir():  # else another node shares this storage and was first
+            if not code.is_dir():  # else another node that shares this storage was first
                 title = f"cannot move the code to {code}: {error.strerror}"
                 raise StartFailure(CRASHED, title, SPACE_HINT) from error
             remove_folder(copy)
@@ -149,13 +149,13 @@ class SkypilotNode:
     # ---- the other nodes
 
     def depot_words(self, verb: str) -> list[str]:
-        """Return the command that runs a verb of depot.py for the run."""
+        """Return the command that runs a depot.py verb for the run."""
         return depot_words(self.run, verb)
 
     def lacking_nodes(self, attempt: int) -> int:
-        """Return how many nodes have recorded no exit code in the attempt and may still do so."""
+        """Return how many nodes have not recorded an exit code in the attempt but may still do so."""
         if not self.is_in_bucket:
-            return StoredAttempt(self.run, attempt).lacking_nodes(self.settings.nodes)
+            return RunAtAttempt(self.run, attempt).lacking_nodes(self.settings.nodes)
         os.makedirs(self.run / f"exit/{attempt}", exist_ok=True)  # to which depot.py downloads them
         words = self.depot_words("lacking")
         done = subprocess.run(words, env=self.environ, stdout=subprocess.PIPE, check=False)
@@ -163,7 +163,7 @@ class SkypilotNode:
 
 
 def _require_compiled_size(settings: NodeSettings, nodes: int, gpus: str) -> None:
-    """Raise StartFailure for another number of nodes, or of GPUs on each node, than the job was compiled for."""
+    """Raise StartFailure if the number of nodes or of GPUs per node is not the one that the job was compiled for."""
     if nodes != settings.nodes:
         title = f"SkyPilot gave this job {nodes} nodes, but it was compiled for {settings.nodes}"
         raise StartFailure(DATA_BROKEN, title, ANOTHER_JOB.format("nodes"))

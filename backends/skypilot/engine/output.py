@@ -1,4 +1,4 @@
-"""Read what sky prints: rows of its JSON tables, and the output of a job without colors. Packed into jobctl."""
+"""Read sky's output: the rows of its JSON tables, and a job's output without colors. Packed into jobctl."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _JOB_ID = re.compile(r"(?:Job submitted, ID: |Managed Job ID: |Job ID: )([0-9]{1
 
 
 def last_json(text: str) -> Any:
-    """Return the JSON that sky prints after its log lines; None if it prints none."""
+    """Return the JSON that sky prints after its log lines; None if there is none."""
     for match in re.finditer(r"^[\[{]", text, re.MULTILINE):
         with contextlib.suppress(ValueError, RecursionError):
             return json.JSONDecoder().raw_decode(text, match.start())[0]
@@ -42,7 +42,7 @@ def rows(table: Any) -> Iterator[dict[str, Any]]:
 
 
 def job_id_in(text: str) -> int | None:
-    """Return the number of the job in the output of `sky launch`; None if there is none."""
+    """Return the job's number from the output of `sky launch`; None if there is none."""
     found = _JOB_ID.findall(_COLORS.sub("", text))
     return int(found[-1]) if found else None
 
@@ -65,7 +65,7 @@ def check_line(line: bytes) -> bytes | None:
 
 
 def last_words(text: str) -> str:
-    """Return the last three lines of sky as one, for an error."""
+    """Return the last three lines of sky's output as one line, for an error message."""
     return one_line(_COLORS.sub("", " ".join(text.rstrip("\n").split("\n")[-3:])))
 
 
@@ -75,13 +75,13 @@ def estimate(text: str) -> list[str]:
 
 
 def worst_of_nodes(lines: list[str]) -> int | None:
-    """Return the exit code of the job from the last lines of its nodes; None if no node reports a failure."""
+    """Return the job's exit code, read from its nodes' last lines; None if no node reports a failure."""
     last = {match.group(1): int(match.group(2)) for match in map(_LAST_WORD.match, lines) if match}
     return worst_code([code for code in last.values() if code in PRIORITY and code])  # not 143: killed by SkyPilot
 
 
 def first_failure(lines: list[str], code: int) -> str:
-    """Return the reason printed by the first node of the newest attempt that exited with the job's code."""
+    """Return the reason printed by the first node that exited with the job's code in the newest attempt."""
     first = exact = ""
     for line in lines:
         if re.search("jobc: run .*, attempt [0-9]+, job ", line):

@@ -1,6 +1,6 @@
-"""Read the SkyPilot job from a record of a run, RUN/state/job_ATTEMPT: kind (managed or empty), cluster, id.
+"""Read the SkyPilot job from a run's record, RUN/state/job_ATTEMPT: kind (managed or empty), cluster, id.
 
-The keys of a record are untrusted: a cluster is a plain word, an id a number. Packed into jobctl.
+A record's keys are untrusted: a cluster must be a plain word, and an ID a number. Packed into jobctl.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def name_of(record: Record) -> str:
 
 
 def log_file(record: Record) -> Path:
-    """Return the file in which the output of an ended job is kept."""
+    """Return the file that keeps an ended job's output."""
     return record.run.path / "logs" / f"sky_{record.attempt}.log"
 
 
@@ -47,7 +47,7 @@ def log_lines(record: Record) -> list[str]:
 
 
 def logs_words(record: Record, request: LogRequest) -> list[str]:
-    """Return the arguments of the sky command that prints a job's output."""
+    """Return the sky arguments that print a job's output."""
     how = ["--tail", str(request.tail or 0), "--follow" if request.follow else "--no-follow"]
     job_id = str(number(record.keys.get("id", "")) or "")
     return ["jobs", "logs", *how, job_id] if is_managed(record) else ["logs", *how, cluster_of(record), job_id]

@@ -1,4 +1,4 @@
-"""SkyPilot for the verbs of an artifact: queries sky about the job and the cluster of a run. Packed into jobctl.
+"""SkyPilot for the artifact's verbs: queries sky about a run's job and cluster. Packed into jobctl.
 
 RUN/state/job_ATTEMPT records the SkyPilot job: kind (managed or empty), cluster, id. Python 3.8.
 """
@@ -25,19 +25,19 @@ from ....runtime.system.untrusted_files import open_regular
 from ....runtime.system.values import number
 from .output import first_failure, plain, plain_bytes, rows, worst_of_nodes
 from .record import cluster_of, is_managed, log_file, log_lines, logs_words, name_of, ssh_words
+from .run_at_attempt import RunAtAttempt
 from .starting import StartingSkypilot
-from .stored_attempt import StoredAttempt
 
 _ENDED = re.compile("SUCCEEDED|FAILED.*|CANCELLED")
 
 
 class SkypilotEngine(StartingSkypilot):
-    """Queries sky once about each job and each cluster."""
+    """Queries sky only once about each job and each cluster."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self._words: dict[Path, str] = {}  # record file -> STATUS in sky queue
-        self._marked: set[Path] = set()  # runs with a stop mark that the nodes of a managed job see
+        self._marked: set[Path] = set()  # runs whose stop mark a managed job's nodes can see
 
     def ask_engine(self, record: Record) -> str:
         cluster, job_id = cluster_of(record), number(record.keys.get("id", ""))
@@ -56,7 +56,7 @@ class SkypilotEngine(StartingSkypilot):
         return self._words.get(record.path, "") if record else ""
 
     def keep_evidence(self, record: Record) -> None:
-        """Save the job's output without colors; with several nodes each line has its node, as in `1: line`."""
+        """Save the job's output without colors; with several nodes, each line starts with its node, as in `1: line`."""
         printed = self.sky(*logs_words(record, LogRequest()))
         lines = [plain(line) for line in printed.split("\n")]
         with contextlib.suppress(OSError):
@@ -68,7 +68,9 @@ class SkypilotEngine(StartingSkypilot):
         return code, first_failure(lines, code) or f"SkyPilot reports {status}"
 
     def end_on_storage(self, record: Record) -> tuple[int, str] | None:
-        """Return the exit code and reason recorded on the storage; None if the job runs or may still be recovered."""
+        """Return the exit code and reason recorded on the storage; None if the job is running or may still be
+        recovered.
+        """
         path = record.run.path / "ends" if self.is_in_bucket else Path(self.storage_of(record.run))
         if self.is_in_bucket:
             attempt = number(self.depot(record.run, "ends", str(path)).strip())
@@ -76,7 +78,7 @@ class SkypilotEngine(StartingSkypilot):
             attempt = Run(path).attempt if path.is_absolute() else None
         if attempt is None or attempt < record.attempt:
             return None
-        stored_run = StoredAttempt(path, attempt)
+        stored_run = RunAtAttempt(path, attempt)
         code = worst_code([code for code in stored_run.exit_codes().values() if code in PRIORITY]) or 0
         if code == 0 and stored_run.ended_nodes() < self.job.nodes:
             return None
@@ -109,7 +111,7 @@ class SkypilotEngine(StartingSkypilot):
         return "its job is still in SkyPilot"
 
     def remove_stored(self, run: Run) -> bool:
-        """Remove the run from the bucket. A run on the nodes is deleted with them, or kept on their storage."""
+        """Remove the run from the bucket. A run on the nodes is deleted with the nodes, or kept on their storage."""
         path = self.storage_of(run)
         if not self.is_in_bucket:
             if path.startswith("/") and not _is_same(path, run.path):
@@ -121,7 +123,7 @@ class SkypilotEngine(StartingSkypilot):
         return super().remove_stored(run)
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
-        """Yield a line with the last metrics of rank 0 while it runs."""
+        """Yield a line with rank 0's last metrics while the job is running."""
         record = self.seen(run).record
         if record is not None and self._words.get(record.path) == "RUNNING" and not self.job.settings.get("managed"):
             words = ["tail", "-c", "4096", f"{self.storage_of(run)}/metrics/rank_00.jsonl"]
@@ -138,7 +140,7 @@ class SkypilotEngine(StartingSkypilot):
         now = self.status_of(cluster)
         down = f"{verb_words(self.job.artifact, 'stop')} --down"
         if settings.get("managed") and not now:
-            return  # a managed job's machines end with it; `cluster` is of jobctl smoke or jobctl preflight
+            return  # a managed job's machines end with it; `cluster` belongs to jobctl smoke or jobctl preflight
         if not now:
             yield f"cluster {cluster} is deleted and costs nothing"
         elif now == "STOPPED":
@@ -154,7 +156,7 @@ class SkypilotEngine(StartingSkypilot):
     # ---- logs
 
     def print_logs(self, run: Run, request: LogRequest) -> int:
-        """Print SkyPilot's output of all nodes or one node, or the log of a rank from the storage or its node."""
+        """Print SkyPilot's output for all nodes or one node, or a rank's log from the storage or from its node."""
         record = newest_record(run)
         if record is None:
             raise Failure(f"run {run.id} was not sent to SkyPilot", "jobctl submit sends a run")
@@ -177,7 +179,7 @@ class SkypilotEngine(StartingSkypilot):
         return 0
 
     def _print_rank(self, record: Record, rank: int, request: LogRequest) -> int:
-        """Print the log of a rank, from the bucket, from storage mounted on this machine, or from its node."""
+        """Print a rank's log from the bucket, from storage mounted on this machine, or from the rank's node."""
         run, settings, procs = record.run, self.job.settings, self.job.settings.get("procs")
         node, file = rank // (procs if isinstance(procs, int) else 1), f"logs/{request.name}"
         if self.is_in_bucket and (not request.follow or settings.get("managed")):
@@ -205,7 +207,7 @@ class SkypilotEngine(StartingSkypilot):
     no_end_hint = "jobctl stop --down deletes its machines"
 
     def stop_steps(self) -> list[tuple[str, int]]:
-        """SkyPilot takes some seconds for each answer, and has only one way to end a job."""
+        """SkyPilot takes several seconds to answer, and has only one way to end a job."""
         return [("TERM", self.grace_s + 40), ("KILL", 60)]
 
     def mark_stopped(self, run: Run) -> None:
@@ -243,7 +245,7 @@ class SkypilotEngine(StartingSkypilot):
                 )
 
     def signal(self, run: Run, name: str) -> None:
-        """Cancel a job that does not see the stop mark, does not run yet, or has not ended in time."""
+        """Cancel a job that cannot see the stop mark, is not running yet, or has not ended in time."""
         record, engine = newest_record(run), SkypilotEngine(self.job)
         if record is None or engine.seen(run).state != LIVE:
             return
@@ -258,7 +260,9 @@ class SkypilotEngine(StartingSkypilot):
             self._print_sky(*words)
 
     def release_machines(self, is_asked: bool) -> None:
-        """Delete the cluster if the user asked for it, or if it blocks nodes for others and nothing runs on it."""
+        """Delete the cluster if the user asked for that, or if it blocks nodes for others while nothing is running on
+        it.
+        """
         cluster = str(self.job.settings.get("cluster", ""))
         if not is_asked and self.job.settings.get("ends_with_last_job"):
             queue = self.sky_json("queue", "--skip-finished", "--output", "json", cluster)

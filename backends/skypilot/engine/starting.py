@@ -1,4 +1,4 @@
-"""Start the job, a check of its nodes, or a shell on one: submit, smoke, preflight, shell. Packed into jobctl."""
+"""Start the job, a check of its nodes, or a shell on a node: submit, smoke, preflight, shell. Packed into jobctl."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _JOIN = 'cd && cd -- "$1" && exec python3 -I -S "artifact/$2/jobctl" join'
 _SAVE_SECRET = f'{_JOIN} secret "$PWD" "$3"'
 _FORGET_SECRETS = f'{_JOIN} forget "$PWD"'
 _SHELL = 'cd && cd -- "$1" && export JOBC_RUN_DIR=$PWD && exec bash "artifact/$2/launch.sh" "$3" shell "${@:4}"'
-TRIAL_S = 1  # pause between two questions whether a check has ended
+TRIAL_S = 1  # pause between queries about whether a check has ended
 
 
 class StartingSkypilot(SkypilotClient, CheckingEngine):
-    """The part of the engine that starts something on the nodes."""
+    """The part of the engine that starts things on the nodes."""
 
     points_at_a_time = None
     default_shell = "the newest run, whose cluster must be up"
@@ -58,10 +58,10 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         require_sent(self.job.settings)
 
     def require_startable(self, run: Run | None) -> None:
-        """begin() has checked this machine; SkyPilot checks the rest."""
+        """Do nothing: begin() has checked this machine, and SkyPilot checks the rest."""
 
     def sees_code(self, folder: Path, new: NewRun) -> bool:
-        return False  # the nodes have nothing of this machine but what is sent
+        return False  # the nodes have only what is sent from this machine
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
         """Send the attempt, and print how to follow it; with --wait, print its output until it ends."""
@@ -79,7 +79,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return self._follow_to_the_end(run) if options.wait else 0
 
     def _launch(self, launch: Launch, kind: str) -> Record:
-        """Start the payload on the nodes, and record the job in the run. Return the record. kind: managed, or "" """
+        """Start the payload on the nodes, record the job in the run, and return the record. kind: managed, or "" """
         folder, settings = stage(launch), self.job.settings
         try:
             code, text = output_of(["sky", *launch_words(settings, launch)], self.sky_environment, folder)
@@ -98,7 +98,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return Record(launch.run, launch.run.path / f"state/job_{launch.attempt}", launch.attempt, keys)
 
     def _follow_to_the_end(self, run: Run) -> int:
-        """Print the output of the job until it has ended, and how it ended; return its exit code."""
+        """Print the job's output until it ends, then how it ended. Return its exit code."""
         engine = type(self)(self.job)
         try:
             engine.print_logs(run, LogRequest(follow=True))
@@ -117,7 +117,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         parser.add_argument("--queue-only", action="store_true", help=text)
 
     def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
-        """Ask SkyPilot whether it would launch the job, then check the nodes of its cluster."""
+        """Ask SkyPilot whether it would launch the job, then check the cluster's nodes."""
         self._require_startable()
         cluster = str(self.job.settings.get("cluster", ""))
         words = ["launch", "--dryrun", "--yes", "--cluster", cluster, *secret_words(self.job.settings), "task.sky.yaml"]
@@ -136,10 +136,10 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return table if code == DONE else table.print() or code
 
     def _trial(self, place: Place, payload: str, change: Callable[[bytes], bytes | None]) -> int:
-        """Run a payload on the nodes of the job's cluster, which is kept for the job. Return 0 if all nodes exit with
-        0.
+        """Run a payload on the nodes of the job's cluster, which is then kept for the job. Return 0 if all nodes exit
+        with 0.
 
-        change: returns the text to print for a line of output; None = nothing
+        change: returns the text to print for an output line; None = print nothing
         """
         with temporary_run(place, self) as new:
             if payload == "preflight" or self.job.settings.get("has_setup"):  # it looks for the program; setup reads it
@@ -152,7 +152,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return DONE if state.exit_code == DONE else CRASHED
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
-        """Run the command on a node of the run's cluster, with the secrets of this shell while it runs."""
+        """Run the command on a node of the run's cluster. This shell's secrets are there only while it is running."""
         self.require_client()
         if self.job.settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"
@@ -176,7 +176,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
                 self.ask(ssh_words(cluster, node, self._on_node(record, node, _FORGET_SECRETS)))
 
     def _save_secret(self, record: Record, node: int, name: str) -> None:
-        """Save a secret for launch.sh. It is sent on stdin, so that no command line shows it."""
+        """Save a secret for launch.sh. It is sent on stdin, so that it appears on no command line."""
         words = self._on_node(record, node, _SAVE_SECRET, name)
         answer = self.ask(ssh_words(cluster_of(record), node, words), text=os.environ[name])
         if answer.code:
@@ -184,7 +184,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
             raise Failure(f"cannot save secret {name} on node {node}", "the messages of ssh are above")
 
     def _on_node(self, record: Record, node: int, script: str, *words: str) -> list[str]:
-        """Return the command that runs a script of bash with the run folder, the attempt and `words` as arguments."""
+        """Return the command that runs a bash script with the run folder, the attempt and `words` as arguments."""
         run = record.run
         return ["bash", "-c", script, "-", self.storage_of(run, node), str(run.attempt), *words]
 

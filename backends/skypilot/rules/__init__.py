@@ -1,4 +1,4 @@
-"""Rules for errors that SkyPilot accepts or reports late: JC4701 to JC4721.
+"""Rules for mistakes that SkyPilot accepts or reports late: JC4701 to JC4721.
 
     ./       check(plan, options)  keys of the job
     task/    check(task)           on the finished task, after all keys are merged

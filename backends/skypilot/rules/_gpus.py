@@ -1,9 +1,9 @@
-"""Requested GPU types with key and cloud, shared by the GPU rules.
+"""The requested GPU types, each with its key and cloud, shared by the GPU rules.
 
 In   plan, options
-Out  the requests. For clouds they are compared with what is sold (_shared/gpus.py). On Slurm, Kubernetes and ssh pools
-     the machines are the site's own: it names their GPUs, and `site.gpus` sets the number per node (JC2060); if that
-     is not set, more GPUs than nodes usually have are a warning
+Out  the requests. For clouds, they are compared with what is on offer (_shared/gpus.py). On Slurm, Kubernetes and ssh
+     pools, the site owns the machines: the site names their GPUs, and `site.gpus` sets the number per node (JC2060). If
+     that is unset, more GPUs than nodes usually have get a warning
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..options import SkypilotOptions, cloud_of
 
 
 class RequestedGpu(NamedTuple):
-    """A requested GPU type. key: the job key that sets the type; cloud: cloud of the machine, "" for any"""
+    """A requested GPU type. key: the job key that sets the type; cloud: the machine's cloud, "" for any"""
 
     key: str
     cloud: str
@@ -30,7 +30,7 @@ class RequestedGpu(NamedTuple):
 
     @property
     def most(self) -> int:
-        """Return the maximum number of these GPUs in one machine of that cloud or site."""
+        """Return the maximum number of these GPUs in one machine in that cloud or at that site."""
         return (max_gpus_at_site(self.type) if self.is_site else max_gpus_in(self.cloud, self.type)) or MOST_GPUS
 
 
@@ -45,7 +45,7 @@ def requested_plain_gpus(plan: LaunchPlan, options: SkypilotOptions) -> list[Req
 
 
 def _typed(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[RequestedGpu]:
-    """Yield the requests of any_of and ordered, or else the request of the job."""
+    """Yield the requests in any_of and ordered, or else the job's request."""
     gpu_type = plan.resources.gpu_type
     entries = [(f"backend.{n}", alternative) for n in ("any_of", "ordered") for alternative in getattr(options, n)]
     for key, alternative in entries:

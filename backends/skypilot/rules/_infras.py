@@ -1,4 +1,4 @@
-"""The infra values of a job with their keys and kinds, shared by the rules on `infra`."""
+"""A job's infra values with their keys and kinds, shared by the rules on `infra`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def infras(options: SkypilotOptions) -> Iterator[tuple[str, str]]:
 
 
 def can_parse(infra: str) -> bool:
-    """Return whether SkyPilot can parse the infra, whether or not it exists."""
+    """Return whether SkyPilot can parse the infra, even if it does not exist."""
     return not schema.problems({"resources": {"infra": infra}})
 
 

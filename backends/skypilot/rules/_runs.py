@@ -1,4 +1,4 @@
-"""Helpers of the rules on storage.run=shared: which machines must see the runs, and which mounts hold them."""
+"""Helpers for the rules on storage.run=shared: which machines need access to the runs, and which mounts hold them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from ..options import SkypilotOptions
 
 
 def must_be_shared(plan: LaunchPlan, options: SkypilotOptions) -> bool:
-    """Return whether several nodes, or later machines of a managed job, must see the runs."""
+    """Return whether several nodes, or a managed job's later machines, must have access to the runs."""
     return plan.run.storage == "shared" and (plan.topology.nodes > 1 or options.managed)
 
 
 def is_of_site(plan: LaunchPlan, options: SkypilotOptions) -> bool:
-    """Return whether the runs are on the file system of a Slurm site."""
+    """Return whether the runs are on a Slurm site's file system."""
     return options.cloud == "slurm" and plan.run.root.startswith("/")
 
 

@@ -1,6 +1,6 @@
-"""JC4705: a GPU count or type that no machine of the cloud has.
+"""JC4705: a GPU count or type that none of the cloud's machines have.
 
-A warning, because the offers of clouds change.
+A warning, because clouds' offers change.
 """
 
 from __future__ import annotations

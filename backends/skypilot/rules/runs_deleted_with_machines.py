@@ -1,4 +1,4 @@
-"""JC4724: runs on the disks of machines that are deleted when the cluster is idle. A warning."""
+"""JC4724: runs on the disks of machines that are deleted when the cluster is idle. This is a warning."""
 
 from __future__ import annotations
 

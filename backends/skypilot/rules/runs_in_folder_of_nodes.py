@@ -1,4 +1,4 @@
-"""JC4706: runs in a host folder. A note, because jobc does not know whether all nodes share it."""
+"""JC4706: runs in a host folder. This is a note, because jobc does not know whether all nodes share it."""
 
 from __future__ import annotations
 

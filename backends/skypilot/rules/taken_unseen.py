@@ -1,4 +1,4 @@
-"""JC4721: site resources that are not checked, because no profile lists them. A note."""
+"""JC4721: site resources that are not checked, because no profile lists them. This is a note."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
 
 
 def _facts(plan: LaunchPlan, options: SkypilotOptions) -> dict[str, str]:
-    """Map each profile key that is not set to the requested resource that it would check."""
+    """Map each unset profile key to the requested resource that it would check."""
     sites = [infra.split("/") for _, infra in infras(options) if is_site(infra)]
     names = [parts[1] for parts in sites if len(parts) > 1 and parts[1] != "*"]
     facts = {}

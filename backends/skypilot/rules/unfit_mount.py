@@ -1,4 +1,4 @@
-"""JC4708: a mount that SkyPilot does not support, or not with these settings."""
+"""JC4708: a mount that SkyPilot does not support, or does not support with these settings."""
 
 from __future__ import annotations
 

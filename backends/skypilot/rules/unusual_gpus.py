@@ -1,4 +1,4 @@
-"""JC4705: more GPUs per node than most machines have, on a site whose number is not in a profile. A warning."""
+"""JC4705: more GPUs per node than most machines have, at a site whose profile has no number. This is a warning."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Run the tasks of a batch job, and decide at the end whether Slurm starts it again. Called by job.sbatch; Python 3.8.
+"""Run a batch job's tasks, and decide at the end whether Slurm starts the job again. Called by job.sbatch; Python 3.8.
 
 Usage  jobctl batch [RUN_DIR [ATTEMPT [here]]] -- srun OPTION… bash launch.sh
-       without RUN_DIR (sbatch by hand) it creates the run; here: in the user's allocation, which is never requeued
-Out    RUN/artifact/ATTEMPT, a link when Slurm restarts the job; RUN/state/job_ATTEMPT; the worst exit code of the nodes
+       without RUN_DIR (sbatch by hand), it creates the run; here: in the user's allocation, which is never requeued
+Out    RUN/artifact/ATTEMPT, a link when Slurm restarts the job; RUN/state/job_ATTEMPT; the nodes' worst exit code
 Source Slurm manual pages sbatch, srun, scancel, scontrol; 22.05 to 25.11
 """
 
@@ -33,14 +33,14 @@ from .job_records import full_job_id, record_job, step_id
 from .pyxis import container_options, secrets_root
 from .requeue import lost_nodes, next_start, requeue
 
-LOOK_S = 1.0  # pause between two checks for a failed node
-CHECK_S = 60  # timeout of the step that checks whether all nodes see the run folder
+LOOK_S = 1.0  # pause between checks for a failed node
+CHECK_S = 60  # timeout of the step that checks whether all nodes can access the run folder
 # An allocation (--here) may have been created with options that hide cores or GPUs from a task, or that contradict
-# those of srun in job.sbatch. Slurm's default without them: every task sees all GPUs of its node.
+# srun's options in job.sbatch. Without them, Slurm's default applies: every task sees all of its node's GPUs.
 _FOREIGN_PREFIXES = ("SLURM_CPU_BIND", "SLURM_MEM_BIND", "SLURM_GPU_BIND")
 _FOREIGN = (
     "SLURM_TRES_BIND", "SLURM_DISTRIBUTION", "SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_GPU", "SLURM_CPUS_PER_GPU",
-    "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",  # each version of srun reads another of the two
+    "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",  # which one srun reads depends on its version
     "JOBC_RUN_ID", "JOBC_JOB_ID", "JOBC_NODE_RANK", "JOBC_NODE_LIST", "JOBC_HEAD_ADDR", "JOBC_HEAD_PORT",
     "JOBC_INIT_FROM", "LOCAL_RANK",  # job_variables.py sets them in each task
 )  # fmt: skip
@@ -48,7 +48,7 @@ _CANNOT_READ = '[[ -r $0 ]] || echo "$SLURM_NODEID $(uname -n)"'
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code of the job."""
+    """Return the job's exit code."""
     return call(batch, argv)
 
 
@@ -73,7 +73,7 @@ class Batch:
     def __init__(
         self, place: Place, attempt: int, job_id: str, restarts: int, is_here: bool, signals: SignalQueue
     ) -> None:
-        """restarts: how often Slurm has started this job again"""
+        """restarts: how many times Slurm has restarted this job"""
         assert place.own_run is not None, "the artifact is a copy in the run folder"
         self.place, self.run, self.artifact = place, place.own_run, place.artifact
         self.engine = Engine(place.job)
@@ -84,7 +84,7 @@ class Batch:
         self._signals = signals
 
     def run_attempt(self, srun: Sequence[str]) -> int:
-        """Run the tasks and return the exit code of the job. srun: words that end with `bash launch.sh`"""
+        """Run the tasks and return the job's exit code. srun: words that end with `bash launch.sh`"""
         if why := self._why_not():
             return self._leave(*why)
         self._record()
@@ -106,12 +106,12 @@ class Batch:
         return self._leave(code, MEANING[code])
 
     def _why_not(self) -> tuple[int, str] | None:
-        """Return exit code and reason if the job must not run. Slurm restarts a job that it preempts, or whose node it
-        loses, without checking any of these limits.
+        """Return exit code and reason if the job must not run. Slurm restarts a job after a preemption or a lost node
+        without checking any of these limits.
         """
         if self.run.is_stopped:
             return DONE, "stopped by jobctl stop before it started"
-        # from 24.05 on Slurm also requeues a job that ends well in the GraceTime of a preemption
+        # since 24.05, Slurm also requeues a job that ends well in a preemption's GraceTime
         last = read_keys(self.run.path / f"state/job_{self.attempt - 1}")
         if self.restarts > 0 and number(last.get("exit", "")) == DONE:
             return DONE, "done before Slurm started it again"
@@ -121,7 +121,7 @@ class Batch:
         return None
 
     def _task_words(self, srun: Sequence[str]) -> list[str]:
-        """Return the srun command with the options of Pyxis, if it is used, and the path of launch.sh in the run."""
+        """Return the srun command with the Pyxis options, if Pyxis is used, and the path of launch.sh in the run."""
         *options, bash, script = srun
         container: list[str] = []
         if self.place.settings.get("pyxis"):
@@ -144,8 +144,8 @@ class Batch:
     # ---- the tasks
 
     def _blind_nodes(self, environ: Mapping[str, str]) -> dict[int, str]:
-        """Return number -> host of the nodes that cannot read the run folder: they could not report it there, and the
-        other nodes would wait for them.
+        """Return number -> host for the nodes that cannot read the run folder. They could not report this there, and
+        the other nodes would wait for them.
         """
         nodes = self.place.job.nodes
         layout = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--mpi=none"]
@@ -162,11 +162,11 @@ class Batch:
         return why
 
     def _run_tasks(self, words: list[str], environ: Mapping[str, str]) -> int:
-        """Run srun and return its exit status; pass signals on to the tasks.
+        """Run srun and return its exit status; forward signals to the tasks.
 
-        srun waits for every task, even on a lost node until Slurm considers it down. So srun is ended once a node has
-        failed so long ago that all live nodes have ended. (srun --wait counts from the end of any task, even a
-        successful one while rank 0 still saves.)
+        srun waits for every task, even on a lost node, until Slurm considers that node down. So srun is ended once a
+        node has failed long enough ago for all live nodes to have ended. (srun --wait counts from the end of any task,
+        even a successful one while rank 0 is still saving.)
         """
         try:
             srun = started_in_background(words, environ)
@@ -177,7 +177,7 @@ class Batch:
         failed_at: float | None = None
         while srun.poll() is None:
             self._receive_signals(LOOK_S)
-            if not first.exists():  # or no longer: the ranks restart in place
+            if not first.exists():  # or no longer exists, because the ranks restart in place
                 failed_at = None
                 continue
             failed_at = time.monotonic() if failed_at is None else failed_at
@@ -200,7 +200,7 @@ class Batch:
                 self._signal_steps()
 
     def _signal_steps(self) -> None:
-        """Send SIGTERM to the steps of this job; with --here only to the run's step, once it exists."""
+        """Send SIGTERM to this job's steps; with --here, only to the run's step, once it exists."""
         target = step_id(self.run.path, self.attempt) if self.is_here else self.job_id
         if target:
             self.engine.ask(["scancel", "--signal=TERM", target])
@@ -225,7 +225,7 @@ class Batch:
         record_job(self.run.path, self.attempt, self.job_id, code, reason, self.is_here)
 
     def _leave(self, code: int, reason: str) -> int:
-        """Record the end of the run, remove its secrets, and return the exit code."""
+        """Record the run's end, remove its secrets, and return the exit code."""
         with contextlib.suppress(OSError):  # a full disk
             self._record(code, reason)
         forget_secrets(self.run.path)
@@ -233,7 +233,7 @@ class Batch:
 
 
 def created_run(job_id: str) -> Path:
-    """Create the run of a job that was queued by hand, or return it if Slurm has restarted the job."""
+    """Create the run for a job that was queued by hand, or return the existing one if Slurm has restarted the job."""
     words = [sys.executable, "-I", "-S", sys.argv[0], "submit", "--only-prepare", "--run-id", f"slurm-{job_id}"]
     submit = subprocess.run(words, stdout=subprocess.PIPE, check=False)
     if submit.returncode:
@@ -242,7 +242,7 @@ def created_run(job_id: str) -> Path:
 
 
 def artifact_of(run: Path, first_attempt: int, attempt: int) -> Path:
-    """Return the artifact of an attempt. If it is missing, link or copy that of the first attempt of this job."""
+    """Return an attempt's artifact. If it is missing, link or copy the artifact of this job's first attempt."""
     numbers = numbers_of_copies(run)
     if attempt not in numbers and not link_attempt(run, attempt, numbers[first_attempt]):
         unfinished = run / f"artifact/.{attempt}.{os.getpid()}"
@@ -252,7 +252,7 @@ def artifact_of(run: Path, first_attempt: int, attempt: int) -> Path:
 
 
 def task_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of srun, without variables left by an allocation or another job."""
+    """Return srun's environment, without variables left over from an allocation or another job."""
     return {
         name: value
         for name, value in environ.items()
@@ -261,7 +261,7 @@ def task_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def blind_nodes(text: str) -> dict[int, str]:
-    """Return number -> host of the nodes in the output of the check, in order."""
+    """Return number -> host for the nodes in the check's output, in order."""
     fields = [line.split() for line in text.splitlines()]
     return dict(sorted((int(pair[0]), pair[1]) for pair in fields if len(pair) == 2 and number(pair[0]) is not None))
 
@@ -269,15 +269,15 @@ def blind_nodes(text: str) -> dict[int, str]:
 def worst_exit(run: Run, status: int, nodes: int) -> int:
     """Return the worst exit code that the nodes have recorded.
 
-    status: exit status of srun; counts only if a node has recorded nothing, because a signal may have hit a node at
-    its end
+    status: srun's exit status. It counts only if a node has recorded nothing, because a signal may have hit an exiting
+    node
     """
     code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
     return CRASHED if code == DONE and status and run.ended_nodes() < nodes else code
 
 
 def started_in_background(words: list[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a program that ignores Ctrl-C, as a background job of a shell does. Raises OSError."""
+    """Start a program that ignores Ctrl-C, as a shell's background jobs do. Raises OSError."""
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         return subprocess.Popen(words, env=dict(environ), stdin=subprocess.DEVNULL)

@@ -1,7 +1,7 @@
-"""Start all points of a sweep as one job array; each point is a run of its own. Packed into jobctl; Python 3.8.
+"""Start all points of a sweep as one job array. Each point is a run of its own. Packed into jobctl; Python 3.8.
 
-In   a new run of the sweep, whose job.sbatch is that of the array
-Out  RUN/points/N, a link to the artifact in the run of point N; a job array; or Failure, and then nothing was created
+In   a new run of the sweep, whose job.sbatch is the array's
+Out  RUN/points/N, a link to the artifact in point N's run; a job array; or Failure, with nothing created
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ....runtime.verbs.status import print_points
 from .job_records import note_job
 from .submission import Queue, dependency_option
 
-LOOK_S = 2  # pause between two checks whether all points have ended
+LOOK_S = 2  # pause between checks of whether all points have ended
 
 
 def start_array(sweep: NewSweep, queue: Queue, options: argparse.Namespace) -> int:
-    """Return the exit code of jobctl submit."""
+    """Queue the array, and return the exit code of jobctl submit."""
     with contextlib.ExitStack() as unfinished:
         points = _create_points(sweep, unfinished)
         elements = f"0-{len(points) - 1}{f'%{options.parallel}' if options.parallel else ''}"
@@ -43,7 +43,7 @@ def start_array(sweep: NewSweep, queue: Queue, options: argparse.Namespace) -> i
 
 
 def _create_points(sweep: NewSweep, unfinished: contextlib.ExitStack) -> list[NewRun]:
-    """Create the run of every point, and links to their artifacts."""
+    """Create every point's run, and links to the artifacts."""
     links = sweep.run.path / "points"
     links.mkdir()
     points = []

@@ -1,7 +1,7 @@
-"""Record in a run folder which Slurm job runs an attempt, and how it ended. Packed into jobctl; Python 3.8.
+"""Record in a run folder which Slurm job runs an attempt, and how the job ended. Packed into jobctl; Python 3.8.
 
 RUN/state/job_ATTEMPT   job_id; exit and reason at the end; here=yes if the job is the user's allocation (--here)
-RUN/state/step          JOB.STEP of the tasks, and the attempt: with --here only this step belongs to the run
+RUN/state/step          the tasks' JOB.STEP, and the attempt: with --here, only this step belongs to the run
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def record_job(run: Path, attempt: int, job_id: str, code: int | None, reason: s
 
 
 def record_step(run: Path, attempt: str, environ: Mapping[str, str]) -> None:
-    """Record the step of the tasks. environ: environment of one of its tasks"""
+    """Record the tasks' step. environ: environment of one of the tasks"""
     with contextlib.suppress(OSError):
         step = f"{environ['SLURM_JOB_ID']}.{environ['SLURM_STEP_ID']}"
         write_small(run / "state/step", keys={"attempt": attempt, "step": step})
 
 
 def step_id(run: Path, attempt: int) -> str:
-    """Return the recorded step; "" until it runs."""
+    """Return the recorded step; "" before it runs."""
     keys = read_keys(run / "state/step")
     step = keys.get("step", "")
     return step if keys.get("attempt") == str(attempt) and _STEP_ID.fullmatch(step) else ""

@@ -1,7 +1,7 @@
-"""Translate Slurm's variables of a task into those of jobc. Called by `jobctl node` and `jobctl container`; Python 3.8.
+"""Translate a task's Slurm variables into jobc's. Called by `jobctl node` and `jobctl container`; Python 3.8.
 
-In   environment of a task of srun, and the variables that batch.py or trial.py set in it (they override Slurm's)
-Out  JOBC_ variables of the node; LOCAL_RANK with launcher=srun; RUN/state/step, for jobctl stop
+In   an srun task's environment, including the variables that batch.py or trial.py set in it (they override Slurm's)
+Out  the node's JOBC_ variables; LOCAL_RANK with launcher=srun; RUN/state/step, for jobctl stop
 Source Slurm manual page srun, OUTPUT ENVIRONMENT VARIABLES; 22.05 to 25.11
 """
 
@@ -23,10 +23,10 @@ _HOST_LIST = re.compile(r"([^][,]*)\[([^][,-]+)[^]]*\](.*)", re.DOTALL)
 
 
 def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict[str, str]:
-    """Return the variables of this task; {} outside a step of Slurm.
+    """Return this task's variables; {} outside a Slurm step.
 
     rank: ignored, because one command starts launch.sh on all nodes
-    Raises NodeFailure if Slurm has distributed the tasks differently than the job needs.
+    Raises NodeFailure if Slurm has not distributed the tasks as the job requires.
     """
     if not environ.get("SLURM_NODEID") or not environ.get("SLURM_STEP_ID"):
         return {}
@@ -61,16 +61,16 @@ def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict
 
 
 def first_host(nodes: str) -> str:
-    """Return the first host of a node list such as n[07-09,12],x1. Containers lack scontrol, which would print it."""
+    """Return the first host of a node list such as n[07-09,12],x1. (Containers lack scontrol, which would print it.)"""
     while match := _HOST_LIST.fullmatch(nodes):
         nodes = "".join(match.groups())
     return nodes.partition(",")[0]
 
 
 def require_tasks(wanted: str, present: str) -> None:
-    """Raise NodeFailure if the step has other tasks per node. Values: as in SLURM_STEP_TASKS_PER_NODE
+    """Raise NodeFailure if the step's tasks per node are not those wanted. Values: as in SLURM_STEP_TASKS_PER_NODE
 
-    In the user's allocation (--here) srun distributes the tasks as they fit, regardless of --ntasks-per-node.
+    In the user's allocation (--here), srun places tasks wherever they fit, regardless of --ntasks-per-node.
     """
     if present != wanted:
         title = f"the allocation has room for {present} tasks, and this job needs {wanted}"

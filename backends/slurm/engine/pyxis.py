@@ -1,7 +1,7 @@
-"""Return the options of srun for a container that Pyxis creates on each node. Packed into jobctl; Python 3.8.
+"""The srun options for a container that Pyxis creates on each node. Packed into jobctl; Python 3.8.
 
-In   container, mounts and secrets of the job (job.json); the folders of the run and of the project
-Out  options of srun; or Failure if Pyxis cannot mount a folder
+In   the job's container, mounts and secrets (job.json); the folders of the run and of the project
+Out  srun options; or Failure if Pyxis cannot mount a folder
 Source github.com/NVIDIA/pyxis 0.24, README and args.c
 """
 
@@ -19,10 +19,9 @@ from ....runtime.system.failure import Failure
 
 
 def container_options(settings: Mapping[str, Any], artifact: Path, run: Path, project: Path) -> list[str]:
-    """Return the options of srun. Variables that launch.sh exports override those of the image, so --container-env is
-    not needed.
+    """Return the srun options. Variables that launch.sh exports override the image's, so --container-env is not needed.
 
-    settings: those in job.json; project: folder in which the job was compiled. Raises Failure.
+    settings: from job.json; project: folder in which the job was compiled. Raises Failure.
     """
     container, node = settings["container"], settings["node"]
     mounts = [
@@ -46,7 +45,7 @@ def container_options(settings: Mapping[str, Any], artifact: Path, run: Path, pr
 
 
 def secrets_root(environ: Mapping[str, str]) -> str:
-    """Return the folder of secrets on the node: an image may set another HOME."""
+    """Return the secrets folder on the node, for programs in the container, where HOME may be different."""
     return environ.get("JOBC_SECRETS_ROOT") or f"{environ.get('HOME') or '/nonexistent'}/.jobc/secrets"
 
 

@@ -1,6 +1,6 @@
-"""Decide whether Slurm starts a job again, and requeue it without the nodes that do not answer. Packed into jobctl.
+"""Decide whether Slurm should restart a job, and requeue it without the nodes that do not answer. Packed into jobctl.
 
-In   what scontrol prints about the job, its nodes and the configuration
+In   scontrol's output about the job, its nodes and the configuration
 Out  the requeued job
 Source Slurm manual page scontrol, 22.05 to 25.11; _slurm_rpc_requeue in src/slurmctld/proc_req.c
 """
@@ -18,16 +18,16 @@ from pathlib import Path
 from ....runtime.engines.engine import Engine
 from ....runtime.exit_codes import PEER_LOST, PREEMPTED
 
-ANSWER_S, MOST_ASKED = 10.0, 64  # timeout for a slurmd to accept a connection, and number of nodes asked at once
+ANSWER_S, MOST_ASKED = 10.0, 64  # timeout for a slurmd to accept a connection; nodes asked simultaneously
 _NODE = re.compile(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", re.MULTILINE)
 
 
 def next_start(shown: str, code: int, asked: str, restarts: int, most_restarts: int, is_stopped: bool) -> str:
     """Return "queued" if Slurm has already requeued the job, "ask" if the job should be requeued, else "".
 
-    A job is requeued near its time limit, in the GraceTime of a preemption, and after a lost node; not after scancel by
-    hand or jobctl stop.
-    shown: what `scontrol show job` prints; code: exit code of the job; asked: "time" after the signal of the time limit
+    A job is requeued near its time limit, in a preemption's GraceTime, and after a lost node; not after a manual
+    scancel or jobctl stop.
+    shown: output of `scontrol show job`; code: the job's exit code; asked: "time" after the time limit's signal
     """
     match = re.search("Restarts=([0-9]{1,18})", shown)
     if match and int(match[1]) > restarts:
@@ -47,13 +47,13 @@ def lost_nodes(engine: Engine, nodes: str) -> list[str]:
 
 
 def slurmd_port(config: str) -> int | None:
-    """Return the port of slurmd in the output of `scontrol show config`."""
+    """Return slurmd's port from the output of `scontrol show config`."""
     match = re.search("^SlurmdPort *= *([0-9]{1,5})", config, re.MULTILINE)
     return int(match[1]) if match else None
 
 
 def node_addresses(shown: str) -> dict[str, str]:
-    """Return name -> address of the nodes in the output of `scontrol --oneliner show node`."""
+    """Return name -> address for the nodes in the output of `scontrol --oneliner show node`."""
     return dict(_NODE.findall(shown))
 
 
@@ -73,12 +73,12 @@ def _answers(address: str, port: int) -> bool:
 
 
 def requeue(engine: Engine, folder: Path, job_id: str, nodes: str, lost: Sequence[str]) -> bool:
-    """Requeue this job, without its lost nodes. Return False if Slurm rejects that.
+    """Requeue this job without its lost nodes. Return False if Slurm rejects that.
 
-    Slurm would start it on the lost nodes again, or wait until it considers them down (SlurmdTimeout, 300 s): so they
-    leave the job first, and are excluded from the next start. Slurm keeps the node of this program in the job; if that
-    node is lost, Slurm requeues the job itself, after SlurmdTimeout.
-    folder: becomes the working directory, in which scontrol writes a script for interactive shells; it is removed
+    Slurm would restart the job on the lost nodes, or wait until it considers them down (SlurmdTimeout, 300 s). So the
+    lost nodes are removed from the job first, and excluded from the next start. Slurm keeps the node that runs this
+    program in the job. If that node is lost, Slurm itself requeues the job after SlurmdTimeout.
+    folder: becomes the working directory, where scontrol writes a script for interactive shells, which is removed
     nodes: as in SLURM_JOB_NODELIST
     """
     excluded = ""
@@ -90,10 +90,10 @@ def requeue(engine: Engine, folder: Path, job_id: str, nodes: str, lost: Sequenc
         for script in folder.glob("slurm_job_*_resize.*"):
             script.unlink()
         excluded = excluded_nodes(engine.ask(["scontrol", "show", "job", job_id]).text)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a requeue ends this job, with KillWait (30 s) for the rest
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a requeue ends this job, which then has KillWait (30 s) to finish
     if engine.ask(["scontrol", "requeue", job_id]).code:
         return False
-    if lost:  # only a pending job takes this; a job that requires the node waits for it
+    if lost:  # only a pending job accepts this; a job that requires the node waits for it
         without = ",".join(filter(None, [excluded, *lost]))
         engine.ask(["scontrol", "update", f"jobid={job_id}", f"excnodelist={without}"])
     return True

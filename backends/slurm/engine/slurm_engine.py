@@ -1,4 +1,4 @@
-"""Slurm for the verbs of an artifact: queues jobs, and queries squeue. Packed into jobctl; Python 3.8.
+"""Slurm for the artifact's verbs: queues jobs, and queries squeue. Packed into jobctl; Python 3.8.
 
 job_records.py describes the files in the run folder.
 Source Slurm manual page squeue, JOB STATE CODES and JOB REASON CODES; 22.05 to 25.11
@@ -35,14 +35,14 @@ from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number, numbered, read_keys
 from .job_array import start_array
 from .job_records import note_job, step_id
-from .submission import Queue, clean_environment, dependency, dependency_option, require_client
+from .submission import Queue, clean_environment, dependency_option, parse_after, require_client
 from .trial import container_environment, without_padding, words_beside, words_on_nodes
 
 _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
 _OVER = re.compile(
     "COMPLETED|CANCELLED|FAILED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|BOOT_FAIL|DEADLINE|PREEMPTED"
 )  # a job in any other state may be live
-_PENDING = (  # reason in squeue -> why a job waits
+_PENDING = (  # reason in squeue -> why a job is waiting
     ("JobArrayTaskLimit", "waiting for other points of the sweep (backend.array_limit)"),
     ("Resources", "next in line, waiting for free nodes"),
     ("Priority", "jobs with a higher priority are ahead"),
@@ -77,7 +77,7 @@ HOW = {
 
 
 class SlurmEngine(CheckingEngine):
-    """Queries squeue once for all runs."""
+    """Queries squeue only once for all runs."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -151,7 +151,7 @@ class SlurmEngine(CheckingEngine):
         return why
 
     def why_it_stays(self, run: Run) -> str:
-        """Return why the run cannot be removed: its job may still have processes; "" if Slurm reports that they
+        """Return why the run cannot be removed: its job may still have processes; "" if Slurm reports that they have
         ended.
         """
         path = _job_file(run)
@@ -167,9 +167,9 @@ class SlurmEngine(CheckingEngine):
     stop_every_s = 1
 
     def signal(self, run: Run, name: str) -> None:
-        """Signal the supervisors of the ranks. KILL removes the job, and so does any signal while it is in the queue.
+        """Signal the ranks' supervisors. KILL removes the job, as does any signal while the job is in the queue.
 
-        With --here the allocation is kept: only the run's step is signalled.
+        With --here, the allocation is kept: only the run's step is signalled.
         """
         path = _job_file(run)
         if path is None or self._silent:
@@ -202,10 +202,10 @@ class SlurmEngine(CheckingEngine):
             "start after job ID has succeeded; afterany:ID, afternotok:ID, singleton as in sbatch --dependency."
             " Adds to queue.after"
         )
-        parser.add_argument("--after", metavar="ID", action="append", default=[], type=dependency, help=text)
+        parser.add_argument("--after", metavar="ID", action="append", default=[], type=parse_after, help=text)
 
     def begin(self, options: argparse.Namespace) -> int | None:
-        """Print the run of a job that was started with `sbatch job.sbatch` and that Slurm has restarted."""
+        """Print the run of a job that was started with `sbatch job.sbatch` and that Slurm has since restarted."""
         if options.how == "here" and not os.environ.get("SLURM_JOB_ID"):
             raise Failure("this shell is not in an allocation", "run salloc first, or omit --here", 2)
         require_client()
@@ -217,7 +217,7 @@ class SlurmEngine(CheckingEngine):
         return 0
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
-        """Queue the job. The run folder exists before it, because Slurm does not create the folder of --output."""
+        """Queue the job. The run folder is created first, because Slurm does not create the folder for --output."""
         run, script = new.run, str(new.artifact / "job.sbatch")
         with saved_secrets(run.path, self.job.settings.get("saved_secrets", ())):
             if options.how == "only-prepare":
@@ -239,7 +239,7 @@ class SlurmEngine(CheckingEngine):
         return self._wait(run) if options.how == "wait" else 0
 
     def _wait(self, run: Run) -> int:
-        """Print the output of the nodes until the job has ended; return its exit code."""
+        """Print the nodes' output until the job has ended; return its exit code."""
         try:
             print_logs(self, run, LogRequest(None, None, True, None), is_patient=True)
         except Failure as failure:
@@ -258,7 +258,7 @@ class SlurmEngine(CheckingEngine):
         self._add_after(parser)
 
     def start_points(self, sweep: NewSweep, options: argparse.Namespace, words: Sequence[str]) -> int | None:
-        if options.resume:  # elements of an array cannot be started again
+        if options.resume:  # array elements cannot be restarted
             return super().start_points(sweep, options, words)
         if words:
             raise Failure(f"{words[0]} needs --point", "jobctl submit --help", 2)
@@ -300,7 +300,7 @@ class SlurmEngine(CheckingEngine):
 
     @contextlib.contextmanager
     def _trial(self, place: Place) -> Iterator[NewRun]:
-        """Create a temporary run where the nodes see it, with the secrets of the job."""
+        """Create a temporary run where the nodes can access it, with the job's secrets."""
         require_client("srun")
         with temporary_run(place, self, place.runs()) as new:
             try:
@@ -332,7 +332,7 @@ class SlurmEngine(CheckingEngine):
         become(words_on_nodes(self, folder, place.project, options, ["shell", *command]), self._trial_environment())
 
     def _allocation(self, run: Run) -> tuple[str, str] | None:
-        """Return the job ID and the list of nodes of a running job; None if it does not run. Raises Failure."""
+        """Return a running job's ID and node list; None if the job is not running. Raises Failure."""
         self.prepare([run])
         if self._silent:
             raise Failure(f"Slurm does not answer: {self._silent}", "sinfo shows whether the controller is up")
@@ -357,7 +357,7 @@ class SlurmEngine(CheckingEngine):
 
 
 def pending(reason: str) -> str:
-    """Return why a job waits, as text for jobctl status."""
+    """Return why a job is waiting, as text for jobctl status."""
     for pattern, text in _PENDING:
         if re.fullmatch(pattern, reason):
             return text.format(reason)
@@ -376,7 +376,7 @@ def _valid_id(keys: dict[str, str]) -> str:
 
 
 def _asked_id(path: Path | None) -> str:
-    """Return the job ID of a record; "" for an ended run in an allocation, which continues without the run."""
+    """Return a record's job ID; "" for an ended run in an allocation, which outlives the run."""
     if path is None:
         return ""
     keys = read_keys(path)

@@ -1,8 +1,8 @@
 """Put jobs into Slurm's queue: sbatch with a clean environment, and readable reasons for rejected jobs. Packed into
 jobctl.
 
-In   options of sbatch; answers of sbatch, squeue, scontrol and sinfo
-Out  a job ID; or Failure, and then no job is in the queue
+In   sbatch options; the output of sbatch, squeue, scontrol and sinfo
+Out  a job ID; or Failure, with no job left in the queue
 Source Slurm manual pages sbatch, squeue, scontrol, sinfo; 22.05 to 25.11
 """
 
@@ -20,15 +20,15 @@ from ....runtime.system.failure import Failure
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number
 
-SUBMIT_S = 3600.0  # timeout of sbatch, which tries again for minutes if the controller is busy
-# Slurm stores the environment of a job: it gets only these variables. SLURM_CPU_BIND of an outer allocation cuts its
-# cores, for example.
+SUBMIT_S = 3600.0  # timeout of sbatch, which retries for minutes if the controller is busy
+# Slurm stores a job's environment, so the job gets only these variables. For example, an outer allocation's
+# SLURM_CPU_BIND would restrict the job's cores.
 _KEPT = (
     "HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "LC_ALL", "TZ", "MODULEPATH", "MODULESHOME", "LMOD_CMD",
     "SLURM_CONF", "JOBC_RUN_ROOT", "JOBC_SECRETS_ROOT",
 )  # fmt: skip
 _DEPENDENCY = re.compile(r"singleton|after(any|ok|notok|corr|burstbuffer)?(:[0-9]+([_+][0-9]+)?)+")
-_HINTS = (  # part of what sbatch prints, in lower case -> what to check
+_HINTS = (  # part of sbatch's output, in lower case -> what to check
     ("invalid partition", "queue.name; sinfo lists the partitions"),
     ("node configuration", "no node satisfies gpus, gpu_type, cpus and mem together: sinfo --format='%P %D %c %m %G'"),
     ("feature", "backend.constraint; sinfo --format='%N %f' lists the features"),
@@ -44,14 +44,14 @@ _HINTS = (  # part of what sbatch prints, in lower case -> what to check
 
 
 def require_client(name: str = "sbatch") -> None:
-    """Raise Failure if this machine does not have the client of Slurm."""
+    """Raise Failure if this machine does not have this Slurm client."""
     if shutil.which(name) is None:
         hint = "run it where you run sbatch: on a login node of the cluster"
         raise Failure(f"{name} not found on {os.uname().nodename}", hint)
 
 
-def dependency(text: str) -> str:
-    """Return a value of --after as sbatch takes it: a plain ID means a job that must succeed. Raises Failure."""
+def parse_after(text: str) -> str:
+    """Return a value of --after in sbatch's syntax. A plain ID means that job must succeed. Raises Failure."""
     value = f"afterok:{text.replace(',', ':')}" if re.match("[0-9]", text) else text
     if not _DEPENDENCY.fullmatch(value):
         hint = "kinds are afterok, afterany, afternotok and aftercorr"
@@ -62,7 +62,7 @@ def dependency(text: str) -> str:
 def dependency_option(after: Sequence[str], given: str) -> list[str]:
     """Return the sbatch option that replaces the line in job.sbatch; [] without --after.
 
-    after: values of dependency(); given: the value from queue.after in job.sbatch, or ""
+    after: values of parse_after(); given: the value from queue.after in job.sbatch, or ""
     """
     return [f"--dependency={','.join(filter(None, [given, *after]))}"] if after else []
 
@@ -73,16 +73,16 @@ def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class Queue:
-    """Slurm's queue. engine: runs its clients; environment: variables that name the cluster"""
+    """Slurm's queue. engine: runs Slurm's clients; environment: variables that name the cluster"""
 
     def __init__(self, engine: Engine, environment: Mapping[str, str]) -> None:
         self._engine, self._environment = engine, environment
 
     @contextlib.contextmanager
     def queued(self, words: Sequence[str]) -> Iterator[str]:
-        """Queue a job and yield its ID; remove it if it can never start, or if the caller fails. Raises Failure.
+        """Queue a job and yield its ID. Remove the job if it can never start, or if the caller fails. Raises Failure.
 
-        words: options of sbatch, the script and its arguments
+        words: sbatch options, the script and its arguments
         """
         job_id = self._sbatch(words)
         try:
@@ -107,16 +107,16 @@ class Queue:
         answer = self._ask_sbatch("--parsable", *words)
         if answer.code:
             raise refusal(f"{answer.text}{answer.errors}")
-        ids = re.findall("^[0-9]{1,18}", answer.text, re.MULTILINE)  # among warnings of the site
+        ids = re.findall("^[0-9]{1,18}", answer.text, re.MULTILINE)  # possibly among a site's warnings
         if not ids:
             hint = "squeue --me shows whether the job is queued"
             raise Failure(f"sbatch printed no job ID: {one_line(answer.text)}", hint)
         return str(ids[-1])
 
     def never_starts(self, job_id: str) -> str:
-        """Return why a job can never start: it requests more than its partition has or allows; "" if it may start.
+        """Return why a job can never start (it requests more than its partition has or allows); "" if it may start.
 
-        Slurm would keep it in the queue forever.
+        Slurm would keep such a job in the queue forever.
         """
         lines = self._text("squeue", "--noheader", f"--jobs={job_id}", "--format=%r %P %D %c %l").splitlines()
         fields = lines[0].split() if lines else []
@@ -142,7 +142,7 @@ class Queue:
 
 
 def seconds(text: str) -> int:
-    """Return a time limit in seconds: D-HH:MM:SS or its end; 0 for any other text."""
+    """Return a time limit in seconds, from D-HH:MM:SS or its trailing parts; 0 for any other text."""
     parts = re.split("[-:]", text)
     if len(parts) > 4 or not all(re.fullmatch("[0-9]{1,9}", part) for part in parts):
         return 0

@@ -1,7 +1,7 @@
-"""Run launch.sh on nodes like those of the job, in a new allocation, or next to a live run. Packed into jobctl.
+"""Run launch.sh on nodes like the job's, in a new allocation or beside a live run. Packed into jobctl.
 
-In   job.sbatch with the options of the job; settings of the artifact (cpus, pyxis)
-Out  the words and the environment of an srun
+In   job.sbatch with the job's options; the artifact's settings (cpus, pyxis)
+Out  the words and the environment of an srun command
 Source Slurm manual page srun; 22.05 to 25.11
 """
 
@@ -20,15 +20,15 @@ from .pyxis import container_options, secrets_root
 MINUTES = 10  # time limit of the allocation
 _OF_THE_JOB_ALONE = re.compile(
     "--(array|time|signal|requeue|no-requeue|open-mode|dependency|ntasks-per-node|cpus-per-task)"
-)  # options that srun does not have, or that are for the tasks of the job
+)  # options that srun does not have, or that apply to the job's tasks
 
 
 def words_on_nodes(
     engine: Engine, run: Path, project: Path, options: Sequence[str], payload: Sequence[str]
 ) -> list[str]:
-    """Return an srun that waits for an allocation and runs one launch.sh on each of its nodes.
+    """Return an srun command that waits for an allocation and runs one launch.sh on each of its nodes.
 
-    options: further options of srun, which override those of the job; payload: payload of launch.sh, and its command
+    options: further srun options, which override the job's; payload: launch.sh's payload, and its command
     Raises Failure.
     """
     artifact, cores = engine.job.artifact, engine.job.settings.get("cpus")
@@ -43,7 +43,7 @@ def words_on_nodes(
 def words_beside(
     engine: Engine, run: Run, project: Path, allocation: tuple[str, str], node: int, pty: Sequence[str]
 ) -> list[str]:
-    """Return an srun that runs launch.sh, payload shell, on a node of a live run; a command may follow.
+    """Return an srun command that runs launch.sh, payload shell, on one of a live run's nodes; a command may follow.
 
     allocation: job ID and list of nodes, as squeue prints them. Raises Failure.
     """
@@ -52,7 +52,7 @@ def words_beside(
     if node >= len(hosts):
         raise Failure(f"node {node} does not exist", f"the run has {len(hosts)} nodes", 2)
     where = [f"--jobid={job_id}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={hosts[node]}", "--mpi=none"]
-    environ = _env(  # those of the run's step, not of this one
+    environ = _env(  # the run's step's variables, not this step's
         JOBC_RUN_DIR=run.path,
         JOBC_ATTEMPT=run.attempt,
         JOBC_PROJECT=project,
@@ -71,18 +71,18 @@ def _env(**variables: object) -> list[str]:
 
 
 def pyxis_options(engine: Engine, run: Path, project: Path) -> list[str]:
-    """Return the options of srun for a container of Pyxis; [] without one. Raises Failure."""
+    """Return the srun options for a Pyxis container; [] if there is none. Raises Failure."""
     job = engine.job
     return container_options(job.settings, job.artifact, run, project) if job.settings.get("pyxis") else []
 
 
 def container_environment(engine: Engine, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable that names the folder of secrets for a container of Pyxis."""
+    """Return the variable that names the secrets folder for a Pyxis container."""
     return {"JOBC_SECRETS_ROOT": secrets_root(environ)} if engine.job.settings.get("pyxis") else {}
 
 
 def without_padding(line: str) -> str:
-    """Return a line of `srun --label`, which pads the number of the task if there are ten or more."""
+    """Return a line of `srun --label` without the padding of task numbers, which srun adds for ten tasks or more."""
     return re.sub("^[ 0]*([0-9]+: )", r"\1", line)
 
 

@@ -1,1 +1,1 @@
-"""Rules for what Slurm or Pyxis rejects, ignores or reads differently: check(plan, options)."""
+"""Rules for values that Slurm or Pyxis rejects, ignores or interprets differently: check(plan, options)."""

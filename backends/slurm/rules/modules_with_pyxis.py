@@ -1,4 +1,4 @@
-"""JC4332: environment modules with Pyxis, which would never be loaded."""
+"""JC4332: environment modules, which would never be loaded with Pyxis."""
 
 from __future__ import annotations
 

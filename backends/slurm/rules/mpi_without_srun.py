@@ -1,4 +1,4 @@
-"""JC4307: backend.mpi is ignored with a launcher that starts the ranks itself."""
+"""JC4307: backend.mpi is ignored, because the launcher starts the ranks itself."""
 
 from __future__ import annotations
 

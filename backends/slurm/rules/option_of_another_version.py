@@ -18,7 +18,7 @@ from ..spelling import LONG
 
 @dataclass(frozen=True)
 class Program:
-    """sbatch or srun. title: name in diagnostics; section: key that adds options; owners: options of jobc -> keys."""
+    """sbatch or srun. title: name in diagnostics; section: key that adds options; owners: jobc's options -> keys."""
 
     name: str
     title: str
@@ -61,7 +61,7 @@ def _check(program: Program, extra: Mapping[str, Any], site: str) -> Iterator[Di
 
 
 def _unknown(program: Program, name: str, title: str) -> Diagnostic:
-    """Report an unknown option: an error if a known one is similar, else a warning, because a plugin may provide it."""
+    """Report an unknown option: an error if a known one is similar, otherwise a warning, as a plugin may provide it."""
     key, because = f"{program.section}.{name}", f"no {program.name} from 22.05 to 25.11 has it, nor does Pyxis"
     other = STEP if program is SBATCH else SBATCH
     if name in other.known:

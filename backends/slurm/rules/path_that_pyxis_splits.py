@@ -1,6 +1,6 @@
 """JC4330: a mount path that Pyxis would split when it parses its srun option.
 
-Source: NVIDIA/pyxis 0.24, args.c: mounts are split at commas and colons, and then become words of an fstab line.
+Source: NVIDIA/pyxis 0.24, args.c: mounts are split at commas and colons, and then become words in an fstab line.
 """
 
 from __future__ import annotations

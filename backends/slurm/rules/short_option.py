@@ -1,4 +1,4 @@
-"""JC4303: an option of sbatch or srun that is not given by its long name."""
+"""JC4303: an sbatch or srun option that is not given by its long name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4309: srun options that would give a rank another number or GPU than RANK and LOCAL_RANK."""
+"""JC4309: srun options that would give a rank a number or GPU that does not match RANK and LOCAL_RANK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4301: a version of Slurm that jobc does not know."""
+"""JC4301: a Slurm version that jobc does not know."""
 
 from __future__ import annotations
 

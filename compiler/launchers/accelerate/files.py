@@ -39,17 +39,17 @@ def read_keys(plan: LaunchPlan) -> tuple[str, ...]:
     return READ if plan.launcher == "accelerate" or plan.parallel == "deepspeed" else ()
 
 
-def engine_paths(plan: LaunchPlan) -> list[str]:
+def config_paths(plan: LaunchPlan) -> list[str]:
     """Return which of the two files this job has."""
     conditions = {YAML: plan.launcher == "accelerate", JSON: plan.parallel == "deepspeed"}
     return [path for path, is_wanted in conditions.items() if is_wanted]
 
 
-def engine_files(plan: LaunchPlan, render: Render, emitted: Collection[str]) -> Iterator[Artifact]:
+def config_files(plan: LaunchPlan, render: Render, emitted: Collection[str]) -> Iterator[Artifact]:
     """Yield the two files if the job needs them and the backend has not emitted its own versions."""
     make = {YAML: accelerate_yaml, JSON: deepspeed_json}
     by = {YAML: lambda v: v.plan.launcher, JSON: lambda v: v.plan.parallel}
-    yield from (render.chosen(make[path](plan, render), by[path]) for path in engine_paths(plan) if path not in emitted)
+    yield from (render.chosen(make[path](plan, render), by[path]) for path in config_paths(plan) if path not in emitted)
 
 
 def accelerate_yaml(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:

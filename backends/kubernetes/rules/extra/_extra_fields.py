@@ -16,7 +16,7 @@ def valid_extra(options: KubernetesOptions) -> Mapping[str, Any]:
 
 
 def extra_pod_spec(options: KubernetesOptions) -> Mapping[str, Any]:
-    """Return the additions to the pod spec, with lists as lists; empty if there are none."""
+    """Return the additions to the pod spec, with named items as lists; empty if there are none."""
     pod = valid_extra(options).get(POD)
     spec = fields.to_api_form(POD, pod).get("spec") if isinstance(pod, Mapping) else None
     return spec if isinstance(spec, Mapping) else {}

@@ -1,9 +1,9 @@
-"""JC4522: Kubernetes fields that no job key sets and that would break what the scripts rely on.
+"""JC4522: Kubernetes fields that no job key sets, and that would break something the scripts rely on.
 
-It is a warning if the job still works and only something beside it suffers.
+This is only a warning if the job itself still works and something else suffers.
 Fields set by job keys are in extra.protected_fields (JC4600). Every field of the pod, the container, the Job, the
-Service, the JobSet and the TrainJob in kubernetes_fields.json was reviewed. Fields in neither list are left to the
-user: errors in them are reported by the API server, an event or the ranks.
+Service, the JobSet and the TrainJob in kubernetes_fields.json was reviewed. Fields in neither list are the user's
+responsibility: the API server, an event or the ranks report errors in them.
 Source: Kubernetes 1.37 API reference, PodSpec, Container, JobSpec; "Share process namespace between containers in a
 Pod"; "Container Lifecycle Hooks"; "Sidecar Containers"; KEP-3521 (schedulingGates), KEP-4368 (managedBy).
 """
@@ -22,8 +22,8 @@ from ._extra_fields import valid_extra
 
 
 class Promise(NamedTuple):
-    """A field that users must not set. paths: its places in the documents, with `*` for any name; breaks: whether a
-    value breaks the job; hint: what to write instead.
+    """A field that users must not set. paths: where it occurs in the documents, with `*` for any name; breaks: whether
+    a value breaks the job; hint: what to write instead.
     """
 
     paths: tuple[Path, ...]

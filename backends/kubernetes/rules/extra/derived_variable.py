@@ -1,4 +1,4 @@
-"""JC2006: a variable of the ranks that jobc derives. Variables that the plan sets are JC4600."""
+"""JC2006: a rank variable that jobc derives. JC4600 covers the variables that the plan sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The containers of a finished pod, each with the key by which a user can change it."""
+"""The finished pod's containers, each with the key through which a user can change it."""
 
 from __future__ import annotations
 

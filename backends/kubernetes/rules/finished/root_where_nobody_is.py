@@ -1,7 +1,7 @@
 """JC4550: runAsUser=0 in a pod with runAsNonRoot.
 
-Source: Kubernetes 1.37, verifyRunAsNonRoot in pkg/kubelet/kuberuntime/security_context_others.go, after which the pod
-stays in CreateContainerConfigError
+Source: Kubernetes 1.37, verifyRunAsNonRoot in pkg/kubelet/kuberuntime/security_context_others.go. The pod then stays in
+CreateContainerConfigError
 """
 
 from __future__ import annotations

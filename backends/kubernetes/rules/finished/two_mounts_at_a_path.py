@@ -1,4 +1,4 @@
-"""JC4550: two mounts at one path of a container.
+"""JC4550: two mounts at the same path in a container.
 
 Source: Kubernetes 1.37, ValidateVolumeMounts ("must be unique") in pkg/apis/core/validation/validation.go
 """

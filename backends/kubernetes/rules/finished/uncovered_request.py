@@ -1,4 +1,4 @@
-"""JC4550: a request above its limit, or for a device not equal to it.
+"""JC4550: a request that exceeds its limit, or for a device, one that differs from its limit.
 
 Source: Kubernetes 1.37, validateContainerResourceRequirements in pkg/apis/core/validation/validation.go
 """
@@ -15,7 +15,7 @@ from ...._shared.kubernetes_forms import QUANTITY
 from ...options import KubernetesOptions
 from ._containers import Tree, containers
 
-SHARED = r"cpu|memory|ephemeral-storage"  # resources whose limit may be above the request
+SHARED = r"cpu|memory|ephemeral-storage"  # resources whose limit may exceed the request
 POWERS = {"n": -3, "u": -2, "m": -1, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 

@@ -1,1 +1,1 @@
-"""Rules that other rules report better: check(task), run only if there are no other errors."""
+"""Rules whose errors other rules report better: check(task), run only if there are no other errors."""

@@ -54,7 +54,7 @@ def check(task: FinishedTask) -> Iterator[Diagnostic]:
     for machine in task.machines():
         settings = machine.asked
         for lack in LACKS:
-            # with Pyxis SkyPilot can stop the containers
+            # with Pyxis, SkyPilot can stop the containers
             is_pyxis = lack.field == "autostop" and machine.cloud == "slurm" and settings.get("image_id")
             if machine.cloud in lack.clouds and lack.asks(settings.get(lack.field)) and not is_pyxis:
                 key = task.key(machine.place(lack.field))

@@ -1,4 +1,4 @@
-"""JC4720: a disk below 1 GB, SkyPilot's unit, or too small for the machine image of the cloud."""
+"""JC4720: a disk below 1 GB, SkyPilot's unit, or too small for the cloud's machine image."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from ....runtime.exit_codes import CRASHED, DONE, PRIORITY
 from ....runtime.run_folder.run import Run, machine
 
 
-class StoredAttempt(Run):
-    """One attempt of a run, even if its copy of the artifact is not in this folder."""
+class RunAtAttempt(Run):
+    """A run, pinned to one attempt, even if that attempt's copy of the artifact is not in this folder."""
 
     def __init__(self, path: Path, attempt: int) -> None:
         super().__init__(path)
@@ -30,14 +30,14 @@ class StoredAttempt(Run):
         return any(node not in seen and not self.has_ended(node) for node in range(nodes))
 
     def lacking_nodes(self, nodes: int) -> int:
-        """Return how many of the nodes have recorded no exit code and may still do so."""
+        """Return how many nodes have not recorded an exit code but may still do so."""
         here = machine()
         missing = [node for node in self.nodes() if node.number < nodes and not self.has_ended(node.number)]
         statuses = (node.status(here, partial(self.silent_s, node)) for node in missing)
         return sum(status not in ("dead", "silent") for status in statuses)
 
     def worst_exit(self, code: int, nodes: int) -> int:
-        """Return the recorded exit code with the highest priority, DONE if all nodes are done.
+        """Return the recorded exit code with the highest priority; DONE if all nodes are done.
 
         code: exit code of the process that ran this node. It counts only if a node has recorded none, because a
         signal may have hit it as it exited
