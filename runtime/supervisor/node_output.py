@@ -31,7 +31,7 @@ class NodeOutput:
         self._console.write(text)
         if reason:
             self._console.write(
-                f"jobc: logs/{self._log.name} cannot be written: {reason}; output is dropped there\n".encode()
+                f"jobc: cannot write logs/{self._log.name}: {reason}; output is lost until the log can be written\n".encode()
             )
         self._recent = (self._recent + text)[-RECENT_BYTES:]
 

@@ -149,15 +149,15 @@ def describe_culprit(statuses: Sequence[RankStatus | None], names: Sequence[str]
     if len(behind) == len(names) or phases == {"data"}:
         return f"all ranks have been {description}: {_why_all(last)}"
     also = ", or for their held-out data as well" if phases == {"validation"} else ""
-    return f"{_listed(behind)} {'has' if len(behind) == 1 else 'have'} been {description}; the others wait for it{also}"
+    return f"{_listed(behind)} {'has' if len(behind) == 1 else 'have'} been {description}; the others are waiting for it{also}"
 
 
 def _why_all(last: RankStatus) -> str:
     """Describe why all ranks are stuck in the same phase."""
     if last.phase == "validation":
-        return "each waits for its held-out data or is in measure()"
+        return "each is waiting for its held-out data or is in measure()"
     if last.phase == "data":
-        return "each waits for its own data"
+        return "each is waiting for its own data"
     return f"{'' if last.place[0] else 'slow work, '}a network link, or a collective that not all ranks call"
 
 

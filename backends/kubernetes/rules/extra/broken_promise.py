@@ -79,12 +79,12 @@ PROMISES = (
     Promise(
         child_paths(_STARTED, "suspend"),
         "jobctl submit would wait for pods that never start; Kueue suspends and resumes jobs itself",
-        "queue.name=team, a LocalQueue of Kueue",
+        "queue.name=team, a Kueue LocalQueue",
     ),
     Promise(
         (("Pod", "spec", "schedulingGates"),),
         "no pod would start until the gate is removed; Kueue gates pods itself",
-        "queue.name=team, a LocalQueue of Kueue",
+        "queue.name=team, a Kueue LocalQueue",
         _is_given,
     ),
     Promise(
@@ -107,8 +107,8 @@ PROMISES = (
     ),
     Promise(
         (*child_paths((_NODE,), "lifecycle"),),
-        "preStop uses up the grace period that the ranks need for saving, and SIGTERM only comes after it; SIGTERM is"
-        " how the supervisor is told to stop",
+        "preStop uses up the grace period that the ranks need for saving, and SIGTERM, which tells the supervisor"
+        " to stop, is only sent after it",
         "lifecycle.grace=2m, if the ranks need longer; lifecycle: {postStart: …} is supported",
         lambda value: isinstance(value, Mapping) and bool({"preStop", "stopSignal"} & {*value}),
     ),
