@@ -23,7 +23,7 @@ from .step_result import StepResult
 from .stragglers import OwnWork, Stragglers
 from .validation import Validation, readable_score
 
-STEPS_KEPT = 10_000  # newest steps, for percentiles
+STEPS_KEPT = 10_000  # most recent steps, for percentiles
 PERCENTILES_EVERY_LINES = 10
 GIB, MIB = 2**30, 2**20
 SLOW_SAVE_TIMES, SLOW_SAVE_S = 3.0, 2.0  # report a save that exceeds both: multiple of the median, seconds

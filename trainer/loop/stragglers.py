@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 TIMES = 1.3  # minimum multiple of the median; torchtitan and MegaScale use 1.1 to 1.5
 SHARE = 0.05  # minimum delay as a fraction of the step
-LEAST_S = 0.005  # minimum delay per step: less is noise
+LEAST_S = 0.005  # minimum delay per step; anything less is noise
 STEPS = 20  # averaged
 QUIET_S = 300.0  # before the same rank and phase is reported again
 
