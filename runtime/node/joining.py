@@ -182,7 +182,7 @@ def _begin_next_attempt(run: Path, attempt: int, node: int, submission: str, mos
         raise JoinFailure(attempt, exit_codes.CRASHED, title, "resume with jobctl submit --resume")
     for code in FATAL:  # the engine sees a node that exited with 69 or 75 because of it, not the node that failed
         if code in codes.values():
-            raise Leave(code, f"attempt {attempt} failed so, and restarting would not help")
+            raise Leave(code, f"attempt {attempt} failed with this exit code, and restarting would not help")
     # up to this attempt: another node may have begun the next one already
     began = sum(start.attempt <= attempt for start in started(run / "starts", submission))
     if began > most:

@@ -173,7 +173,7 @@ class Progress:
         """Record a save for which all ranks waited `seconds` for rank 0; report it if it is unusually slow."""
         median_s = median(self._save_times) if len(self._save_times) >= 3 else seconds
         if self._training.group.is_first and seconds > SLOW_SAVE_TIMES * median_s and seconds > SLOW_SAVE_S:
-            print(f"straggler: {self._names[0]}: save takes {seconds:.1f} s, the median {median_s:.1f} s", flush=True)
+            print(f"straggler: {self._names[0]}: save takes {seconds:.1f} s, median {median_s:.1f} s", flush=True)
         self._save_times.append(seconds)
 
     def close(self, is_complete: bool) -> None:

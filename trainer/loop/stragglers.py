@@ -49,7 +49,7 @@ class Stragglers:
         if now - self._reported.get((rank, phase), -QUIET_S) < QUIET_S:
             return ""
         self._reported[rank, phase] = now
-        times = f"{rank_s / num:.3f} s a step, the median {median_s / num:.3f} s, over {num} steps"
+        times = f"{rank_s / num:.3f} s per step, median {median_s / num:.3f} s, over {num} steps"
         return f"straggler: {self._names[rank]}: {phase} takes {times}"
 
 

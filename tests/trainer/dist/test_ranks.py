@@ -645,7 +645,7 @@ def test_a_rank_that_reads_slowly_is_named_as_a_straggler(digits: Tree, new_run:
     assert run.wait() == [DONE] * 2, run.output(0)
     (line,) = (line for line in run.output(0).splitlines() if line.startswith("straggler: "))
     named = re.fullmatch(
-        rf"straggler: rank 1 on {socket.gethostname()}: data takes (\S+) s a step, the median (\S+) s, over 20 steps",
+        rf"straggler: rank 1 on {socket.gethostname()}: data takes (\S+) s per step, median (\S+) s, over 20 steps",
         line,
     )
     assert named and float(named[1]) > 0.19 > float(named[2])

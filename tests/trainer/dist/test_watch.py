@@ -143,7 +143,7 @@ def test_a_straggler_is_named_with_its_phase_once_in_a_while() -> None:
     stragglers = Stragglers([*NAMES, "rank 2 on c"])
     assert stragglers.after(10, [fast, slow_data, fast]) == ""  # not long enough yet
     assert stragglers.after(10, [fast, slow_data, fast]) == (
-        "straggler: rank 1 on b: data takes 0.150 s a step, the median 0.010 s, over 20 steps"
+        "straggler: rank 1 on b: data takes 0.150 s per step, median 0.010 s, over 20 steps"
     )
     assert stragglers.after(20, [fast, slow_data, fast]) == ""  # said
     slow_gpu = OwnWork(0.1, 2.0, 3.0)

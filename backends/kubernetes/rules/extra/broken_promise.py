@@ -126,7 +126,7 @@ PROMISES = (
     ),
     Promise(
         (("Pod", "spec", "priority"),),
-        "Kubernetes takes the number from the class, and rejects pods with a different one",
+        "Kubernetes takes the number from the class, and rejects pods with a different number",
         "queue.priority=high, a PriorityClass",
         lambda value: value is not None,
     ),
