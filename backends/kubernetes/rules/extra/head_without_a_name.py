@@ -28,10 +28,10 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     if policy == "Default":
         because = "the pods find node 0 through the cluster's DNS, which the node's own resolver does not use"
     elif policy == "ClusterFirst" and options.host_network:
-        because = "on the host network this selects the node's own resolver, which cannot resolve the name of node 0"
+        because = "on the host network, this selects the node's own resolver, which cannot resolve node 0's name"
         hint = f"{key}=ClusterFirstWithHostNet, the default"
     elif policy == "None" and not (dns_config.get("nameservers") and dns_config.get("searches")):
-        because = "then dnsConfig must set the nameservers and searches that resolve node 0"
+        because = "in that case, dnsConfig must set the nameservers and searches that resolve node 0"
         hint = f"remove it, or also set dnsConfig.{EXAMPLE}"
     else:
         return
