@@ -79,7 +79,7 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
     if config.loop.deterministic:
         # must be set before CUDA starts; PyTorch 2.13 documentation, torch.use_deterministic_algorithms
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    with garbage_collection_paused():  # imported here, so that the errors above appear before torch is loaded
+    with garbage_collection_paused():  # imported here so that the errors above appear before torch is loaded
         from .build.build import build
         from .dist.process_group import join
         from .loop.loop import run
@@ -88,7 +88,7 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
     even_alone = config.parallel.kind != "ddp"
     with join(env, config.process_group.init_timeout_s, lambda: signals.received is not None, even_alone) as group:
         assert env.run_dir is not None
-        # on any rank, because rank 0, which counts starts, may only notice a lost peer
+        # on any rank, because rank 0, which counts starts, may notice only a lost peer
         signals.ends_with = partial(attempt_counter.note_good_end, env.run_dir)
         if signals.received is not None:
             raise StoppedEarly("stopped before the first step")

@@ -29,7 +29,7 @@ from .models.build import DataSizes, build_model
 
 @dataclass(frozen=True)
 class ExportedSizes:
-    """Sizes of the data that a model depends on; see data.source.DataSource."""
+    """The data sizes that a model depends on; see data.source.DataSource."""
 
     num_inputs: int
     num_classes: int

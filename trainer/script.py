@@ -47,7 +47,7 @@ from .lifecycle.stop_signals import StopSignals
 from .loop.metrics import MetricsFile, flush_interval
 
 STATE, RANDOM, ABOUT = "state.pt", "rng.pt", "state.json"  # the files of a checkpoint
-FLUSH_S, FILE_BYTES = 1.0, 256 * 2**20  # of metrics: the defaults of metrics.flush_s and metrics.max_mib
+FLUSH_S, FILE_BYTES = 1.0, 256 * 2**20  # for metrics: the defaults of metrics.flush_s and metrics.max_mib
 PEER_ENDS_S = 5.0  # from the end of a peer's connections to the end of its process
 NEVER = sys.maxsize  # the script decides when to save, and whether a failed save ends the run
 
@@ -59,7 +59,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     init_timeout_s  timeout of the rendezvous
     step_timeout_s  timeout of one message between ranks after that
     keep            number of newest checkpoints to keep, >= 1; the one with the lowest validation loss is kept too
-    folder          run folder, if JOBC_RUN_DIR is not set
+    folder          run folder, used if JOBC_RUN_DIR is not set
     Raises BrokenInput for keep < 1 or an invalid environment, RendezvousFailed, and StoppedEarly after a stop signal.
     """
     signals = StopSignals()
@@ -95,8 +95,8 @@ def _recording_exit(runtime: "Runtime", exit_python: Callable[[Any], NoReturn]) 
 def _wait_for_launcher(signals: StopSignals) -> None:
     """Wait up to PEER_ENDS_S for the launcher to stop this rank, which it does when the lost peer has exited.
 
-    A peer that calls sys.exit() closes its connections a second before its process exits. If this rank exited at once,
-    the launcher would report it as the first failure and kill the peer.
+    A peer that calls sys.exit() closes its connections a second before its process exits. If this rank exited
+    right away, the launcher would report it as the first failure and kill the peer.
     """
     deadline = time.monotonic() + PEER_ENDS_S
     while signals.received is None and time.monotonic() < deadline:
@@ -109,7 +109,7 @@ def _end_this_rank(kind: type[BaseException], error: BaseException, trace: Trace
 
 
 def require_step_number(step: Any) -> None:
-    """Reject a value that is not a step number: a resume would not find that checkpoint."""
+    """Reject a value that is not a step number, because a resume would not find that checkpoint."""
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
         raise BrokenInput(f"save(): {step!r:.60} is not a step number", hint="use save(step + 1, …), an integer >= 0")
 
@@ -171,7 +171,7 @@ class Runtime:
     def save(self, step: int, state: Mapping[str, Any], val_loss: float | None = None, wait: bool = True) -> bool:
         """Write a checkpoint after `step` steps: rank 0's `state`, and the random states of all ranks.
 
-        state: tensors, numbers, strings, and lists and dictionaries of them, such as a state_dict
+        state: tensors, numbers, strings, and lists and dictionaries of these, such as a state_dict
         wait: wait until it is written. If false, tensors are copied and rank 0 writes the copy in the background. The
         next save and every exit except a kill wait for it. A save requested by control/SAVE always waits.
         Returns whether it was written. A failed write prints a warning and keeps the earlier checkpoints; if it is the

@@ -171,7 +171,7 @@ def check_honours(
             yield Diagnostic(
                 "JC4102",
                 f"backend {backend.name} ignores {item.typed}",
-                f"{lack}; the job computes the same without it",
+                f"{lack}; the job computes the same results without it",
                 hint,
                 key=item.key,
                 severity=Severity.NOTE,

@@ -21,7 +21,7 @@ def check(spec: JobSpec, values: Mapping[str, SpecValue]) -> Iterator[Diagnostic
     if not _is_typed(values, "hosts"):
         return
     if values["backend"].is_default and values["backend"].value == "local":
-        title = "hosts are given, but no backend that starts on them"
+        title = "hosts are given, but no backend that uses them"
         because = "the default is backend=local, which starts on this machine"
         yield Diagnostic("JC2022", title, because, "backend=ssh, backend=pdsh or backend=slurm", key="hosts")
         return

@@ -17,9 +17,7 @@ from .memory import Memory, memory
 from .parameters import size_of
 
 MORE_NODES = "more nodes with {}, or a GPU with more memory: it does not fit even when sharded over these GPUs"
-LARGER_GPU = (
-    "a GPU with more memory, or CPU offload: one part is on each GPU in full, however many GPUs share the model"
-)
+LARGER_GPU = "a GPU with more memory, or CPU offload: each GPU holds one part in full, however many share the model"
 NOT_ALL = "; set estimate.largest_unit=N, the parameters of the largest layer, to check that it fits as well"
 MANY_RANKS = 2**20
 # Gathering settings from conf/parallel/fsdp.yaml, for a job with another parallelism.

@@ -43,7 +43,7 @@ def plot(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: Path) ->
     if panels[1]:
         axis = next(axes)
         axis.bar(labels, [figures.schedule.steps_of_epoch or 0 for figures in sizes])
-        axis.set(title="steps of an epoch")
+        axis.set(title="steps per epoch")
     if panels[2]:
         axis = next(axes)
         axis.bar([figures.label for figures in with_time], [(figures.total_s or 0) / 3600 for figures in with_time])
@@ -74,5 +74,5 @@ def _memory(axis: Axes, sizes: Sequence[tuple[Figures, int | None]]) -> None:
     if limits:
         ends = [index - 0.5 for index in limits], [index + 0.5 for index in limits]
         axis.hlines([*limits.values()], *ends, color="black", linestyle="dashed", label="gpu_mem")
-    axis.set(title="memory of one rank", ylabel="GiB")
+    axis.set(title="memory per rank", ylabel="GiB")
     axis.set_xticks(places, [figures.label for figures, _ in sizes])

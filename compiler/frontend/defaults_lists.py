@@ -36,12 +36,12 @@ def _options_in(entry: Any) -> int:
 
 def _of_group(entry: dict[Any, Any], node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
     if len(entry) != 1:
-        yield node, "this names several groups" if entry else "this names no group", _LINE
+        yield node, "this names several groups" if entry else "this does not name a group", _LINE
         return
     ((group, option),) = entry.items()
     key_node, option_node = node.value[0]
     if not isinstance(group, str) or not group:
-        yield key_node, "this names no group", _LINE
+        yield key_node, "this does not name a group", _LINE
     elif isinstance(option, list):
         items = zip(option, option_node.value, strict=True)
         yield from (_no_text(item, item_node) for item, item_node in items if not isinstance(item, str))

@@ -204,7 +204,7 @@ def _entry(entry: str) -> list[tuple[str, int | None]]:
     counts = [match for word in words if (match := _SLOTS.fullmatch(word))]
     names = [word for word in words if not _SLOTS.fullmatch(word)]
     if any("=" in word for word in names):
-        raise Refused("it has a setting, and only slots=N is supported", "node1 slots=8")
+        raise Refused("it has a setting, but only slots=N is supported", "node1 slots=8")
     if len(names) > 1 and not any(word.endswith(",") or word.startswith(",") for word in names):
         raise Refused("a line must contain one host, or several separated by commas", "node1,node2")
     if re.fullmatch(r"[^:]+:[0-9]+", names[0] if names else ""):

@@ -133,7 +133,7 @@ def _machine_read(
         return None
     culprit = next((o for o in overrides if "${" in o.canonical and loader.get_group_options(o.key)), None)
     because = "the same overrides would choose other files on another machine"
-    hint = f"{culprit.key}=OPTION" if culprit else "write the option's name into the defaults list"
+    hint = f"{culprit.key}=OPTION" if culprit else "add the option's name to the defaults list"
     origin, key = (culprit.origin, culprit.key) if culprit else (None, "")
     return Diagnostic("JC1107", str(cause).split("\n", 1)[0], because, hint, origin, key), culprit
 
@@ -146,7 +146,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
     value = culprit.shown.partition("=")[2]
     because = f"no config file defines {key}"
     if group := re.search(r"Did you mean to override ([^\s?]+)\?", message):
-        close, because = [group[1]], f"the group has another package than {culprit.package}"
+        close, because = [group[1]], f"the group's package is not {culprit.package}"
     elif key == "cluster":
         close, because = [], "no config folder contains a cluster profile, cluster/NAME.yaml"
     elif lacks := aliases.not_supported(value):

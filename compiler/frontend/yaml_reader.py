@@ -79,7 +79,7 @@ def _tag(tag: str) -> str:
 
 
 def _syntax_error(because: str, origin: Origin) -> Diagnostic:
-    hint = "quote text that holds `: `, ` #`, `{`, `[`, `*`, `&`, `!`, `%` or `@`; indent with spaces"
+    hint = "quote text that contains `: `, ` #`, `{`, `[`, `*`, `&`, `!`, `%` or `@`; indent with spaces"
     return Diagnostic("JC1002", "this file is not valid YAML", because, hint, origin)
 
 
@@ -117,7 +117,7 @@ class _Reader:
             del tree["hydra"]
             key_node = next((key for key, _ in node.value if key.value == "hydra"), node)
             because = "jobc only composes with Hydra and does not start a Hydra job, so this has no effect"
-            self.refuse("JC1102", key_node, "the section hydra configures Hydra itself", because, "remove it")
+            self.refuse("JC1102", key_node, "the hydra section configures Hydra itself", because, "remove it")
         return tree
 
     def value_from_node(self, node: yaml.Node) -> Any:
@@ -221,6 +221,6 @@ class _Reader:
             self.refuse("JC1002", node, "this section is not valid", because, "see the defaults list on hydra.cc")
             return None
         for fault_node, fault, hint in faults(entries, node):
-            because = f"its section `defaults` must be a list of `- group: option` lines, one group each, and {fault}"
+            because = f"its `defaults` section must be a list of `- group: option` lines, one group each, but {fault}"
             self.refuse("JC1105", fault_node, f"cannot compose: {self.path}", because, hint)
         return entries

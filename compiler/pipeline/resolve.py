@@ -95,15 +95,15 @@ def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
         because = f"that file sets it for a backend other than {composed.choices['backend']}"
         return replace(diagnostic, because=because, hint=f"remove it with ~{group}")
     if diagnostic.code == "JC1202" and group in composed.choices and isinstance(option := composed.tree[group], str):
-        hint = f"- override /{group}: {option}, below `defaults:`; or {group}={option} on the command line"
+        hint = f"- override /{group}: {option}, under `defaults:`; or {group}={option} on the command line"
         return replace(diagnostic, hint=hint)
     if diagnostic.code != "JC1201" or group not in composed.choices:
         return diagnostic
     if not composed.tree[group]:
         title, because = f"{group}/{composed.choices[group]}.yaml is empty", "choosing it changes nothing"
-        hint = "add keys of the job to it, below the line `# @package _global_`"
+        hint = "add job keys to it, below the line `# @package _global_`"
         return replace(diagnostic, title=title, because=because, hint=hint, origin=composed.origin_of_choice(group))
-    because = f"{group}/{composed.choices[group]}.yaml sets keys below {group}, where nothing reads them"
+    because = f"{group}/{composed.choices[group]}.yaml sets keys under {group}, where nothing reads them"
     return replace(diagnostic, because=because, hint="make `# @package _global_` the first line of that file")
 
 

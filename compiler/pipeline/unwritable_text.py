@@ -23,7 +23,7 @@ def diagnostics(refused: Iterable[Refused], source_map: SourceMap, backend: str)
             title = f"{key}: {refusal.text!r} is not valid in its {refusal.place}"
             yield Diagnostic("JC4303", title, refusal.because, f"change {key}", key=key)
         elif not key:
-            title = f"{refusal.text!r} is not valid in its {refusal.place}, and no key of the job holds it"
+            title = f"{refusal.text!r} is not valid in its {refusal.place}, and no key of the job contains it"
             yield Diagnostic("JC9002", title, refusal.because, f"this is a bug in backend {backend}: report it")
         reported.add(key)
 

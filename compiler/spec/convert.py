@@ -86,7 +86,7 @@ class _Conversion:
     def dataclass(self, tree: Any, into: type, key: str) -> Any:
         if not isinstance(tree, Mapping):
             first = next(iter(hints(into)))
-            hint = f"set a key below {key}, such as {key}.{first}"
+            hint = f"set a key under {key}, such as {key}.{first}"
             self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(tree)} was given", hint)
             return None
         field_types = hints(into)
@@ -178,7 +178,7 @@ class _Conversion:
             return self.dataclass(raw, options[0], key)
         kinds = {kind: option for option in options for kind in get_args(hints(option)["kind"])}
         if not isinstance(raw, Mapping):
-            hint = f"set a key below {key}, such as {key}.kind={sorted(kinds)[0]}"
+            hint = f"set a key under {key}, such as {key}.kind={sorted(kinds)[0]}"
             self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(raw)} was given", hint)
             return None
         kind = "null" if is_null(raw.get("kind")) else _flow(raw["kind"])

@@ -50,7 +50,7 @@ class Git:
         if shutil.which("git") is None:
             raise Failure(
                 f"git is not found on {os.uname().nodename}, and {self.folder} is in a git repository",
-                "install git: without it jobc would copy the files that .gitignore excludes; or code=shared",
+                "install git (without it, jobc would copy the files that .gitignore excludes), or set code=shared",
                 DATA_BROKEN,
             )
         of_repository = [f"--git-dir={self.git_dir}", "--work-tree=."] if self.git_dir else []

@@ -94,7 +94,7 @@ class ContainerNode:
             raise NodeFailure(DATA_BROKEN, f"no docker on {self.host}", "install it there, or container=apptainer")
         done = self._run("docker", "version", "--format", "{{.Server.Version}}")
         if done.returncode != 0:
-            hint = "is its daemon running, and are you in the group docker?"
+            hint = "is its daemon running, and are you in the docker group?"
             title = f"docker does not answer on {self.host}: {reason(done.stdout)}"
             raise NodeFailure(DATA_BROKEN, title, hint)
         if self._run("docker", "image", "inspect", image).returncode == 0:

@@ -189,7 +189,7 @@ def continued_run(place: Place, engine: Engine, named: str) -> Run:
     run = require_own(place.choose_run(named))
     if irregular := _irregular(run.path):
         title = f"{irregular} in run {run.id} is not a regular file"
-        raise Failure(title, "remove it, then resume; jobc did not make it", DATA_BROKEN)
+        raise Failure(title, "remove it, then resume; jobc did not create it", DATA_BROKEN)
     state = engine.state_now(run)
     if state.name == "unknown":
         raise Failure(state.reason or state.text, "try again when the engine answers")
@@ -228,7 +228,7 @@ def _note_code(new: NewRun, new_code: bool) -> None:
         _append(run.path / "state/changes", f"attempt {new.attempt}\n  code: copied again\n")
     elif has_code:
         more = "; --new-code copies it again" if new.engine.can_replace_code else ""
-        print(f"using the code of the first start, in {shell_word(str(run.path / 'code'))}{more}")
+        print(f"using the code as copied at the first start, in {shell_word(str(run.path / 'code'))}{more}")
 
 
 # ---- whether a run may be continued
@@ -363,7 +363,7 @@ def _silent_s(making: Path) -> float | None:
 def _taken(folder: Path) -> Failure:
     if is_run(folder):
         return Failure(f"run {folder.name} already exists", f"jobctl submit --resume {folder.name} continues it")
-    hint = "another jobctl submit is creating it, or jobc did not make it: choose another --run-id, or remove it"
+    hint = "another jobctl submit is creating it, or jobc did not create it: choose another --run-id, or remove it"
     return Failure(f"{folder} exists, and is not a run that jobctl can continue", hint)
 
 

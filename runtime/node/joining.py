@@ -182,7 +182,7 @@ def _begin_next_attempt(run: Path, attempt: int, node: int, submission: str, mos
         raise JoinFailure(attempt, exit_codes.CRASHED, title, "resume with jobctl submit --resume")
     for code in FATAL:  # the engine sees a node that exited with 69 or 75 because of it, not the node that failed
         if code in codes.values():
-            raise Leave(code, f"attempt {attempt} failed so, and restarting would not help")
+            raise Leave(code, f"attempt {attempt} failed with this exit code, and restarting would not help")
     # up to this attempt: another node may have begun the next one already
     began = sum(start.attempt <= attempt for start in started(run / "starts", submission))
     if began > most:
@@ -234,7 +234,7 @@ def _wait_for_nodes(run: Path, attempt: int, joined: Path, node: int, nodes: int
             print(f"jobc: node {node} is ready, waiting for {absent}", flush=True)
         if time.monotonic() >= until:
             title = f"timeout: these nodes did not join within {timeout_s:g} s: {absent}"
-            hint = "jobctl status shows what they wait for"
+            hint = "jobctl status shows what they are waiting for"
             raise JoinFailure(attempt, exit_codes.RENDEZVOUS_FAILED, title, hint)
         time.sleep(LOOK_S)
 

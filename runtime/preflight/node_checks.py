@@ -231,7 +231,7 @@ def check_memlock(limit: int) -> Check:
     good = limit == resource.RLIM_INFINITY or limit >= LEAST_MEMLOCK_MIB * 2**20
     text = "unlimited" if limit == resource.RLIM_INFINITY else f"{limit // 1024} KiB"
     hint = "raise memlock in limits.conf; for Slurm LimitMEMLOCK=infinity of slurmd; for docker --ulimit memlock=-1"
-    return Check(good, "memlock", f"memory that may be locked (ulimit -l): {text}", hint)
+    return Check(good, "memlock", f"memory that can be locked (ulimit -l): {text}", hint)
 
 
 def check_command(command: list[str]) -> Iterator[Check]:

@@ -162,7 +162,7 @@ class Node:
         self.has_ended.set()
         while any(thread.is_alive() for thread in threads):
             if signal.SIGQUIT in signals.wait(0.2)[0]:
-                _say("asked to exit at once: the bucket does not have all files of this attempt", "")
+                _say("asked to exit immediately: the bucket does not have all files of this attempt", "")
                 return code
         return self._last_words(code)
 

@@ -49,7 +49,7 @@ def mark_stopped(run_folder: RunFolder, output: NodeOutput) -> None:
         run_folder.stop_mark.parent.mkdir(exist_ok=True)
         run_folder.stop_mark.touch()
     except OSError as error:
-        output.say(f"cannot write the stop marker: {error}")
+        output.say(f"cannot write the stop mark: {error}")
 
 
 class Ending:

@@ -30,9 +30,8 @@ class NodeOutput:
         reason = self._log.write(text)
         self._console.write(text)
         if reason:
-            self._console.write(
-                f"jobc: logs/{self._log.name} cannot be written: {reason}; output is dropped there\n".encode()
-            )
+            lost = "output is lost until the log can be written"
+            self._console.write(f"jobc: cannot write logs/{self._log.name}: {reason}; {lost}\n".encode())
         self._recent = (self._recent + text)[-RECENT_BYTES:]
 
     def has_just_shown(self, text: bytes) -> bool:

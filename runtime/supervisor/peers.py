@@ -152,7 +152,9 @@ class Peers:
         if not names or len(names) < len(self.others):
             return f"{', '.join(names[:10])} {'does' if len(names) == 1 else 'do'} not answer" if names else ""
         return (
-            f"{myself} and {names[0]} do not reach each other" if len(names) == 1 else f"{myself} reaches no other node"
+            f"{myself} and {names[0]} cannot reach each other"
+            if len(names) == 1
+            else f"{myself} cannot reach any other node"
         )
 
     def _silent_host(self, node: int) -> str:

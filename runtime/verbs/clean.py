@@ -80,7 +80,7 @@ def parser(engine: Engine) -> Parser:
         "clean", "Remove old runs of a job, or some of their checkpoints. Lists them first, with age and size."
     )
     text = (
-        "keep the N newest runs of this user; default: keep_runs of the spec. A run is always kept if it may still be"
+        "keep the N newest runs of this user; default: keep_runs in the spec. A run is always kept if it may still be"
         " running, or if another run began from its checkpoint"
     )
     words.add_argument("--keep", metavar="N", default="", help=text)

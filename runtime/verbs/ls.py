@@ -29,7 +29,8 @@ from .run_list import RECORDED_STATES, SCHEMA, ListedRun, Row, find_runs, row_of
 OPTIONS = {
     "FOLDER": "a run root, the folder of one job, a run, or an artifact directory",
     "--name PATTERN": "only jobs with that name; * and ? stand for any text and any character",
-    "--state STATE": f"only runs in that state, or in one of several with commas: {', '.join(RECORDED_STATES)}",
+    "--state STATE": "only runs in this state, or in any of several, separated by commas: "
+    f"{', '.join(RECORDED_STATES)}",
     "--limit N": "only the N most recently started runs",
     "--format FORMAT": "text, or json for programs: docs/reference/ls.md",
 }

@@ -56,8 +56,8 @@ def prefetch(argv: list[str]) -> int:
 
 
 def parser(engine: Engine) -> Parser:
-    summary = "Download what the job reads from the internet, in the environment of its ranks."
-    end = "Run it on a machine with internet access that sees the download folder of the nodes."
+    summary = "Download what the job reads from the internet, in its ranks' environment."
+    end = "Run it on a machine that has internet access and can see the nodes' download folder."
     return Parser("prefetch", summary, end)
 
 

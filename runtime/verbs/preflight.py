@@ -27,7 +27,7 @@ def preflight(argv: list[str]) -> int:
 
 
 def parser(engine: Engine) -> Parser:
-    words = Parser("preflight", "Check whether the nodes of the job are ready, without starting it: a table of checks.")
+    words = Parser("preflight", "Check whether the job's nodes are ready, without starting it: a table of checks.")
     if isinstance(engine, CheckingEngine):
         engine.add_preflight_options(words)
     return words

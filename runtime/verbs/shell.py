@@ -39,7 +39,7 @@ def shell(argv: list[str]) -> int:
 
 
 def parser(engine: Engine) -> Parser:
-    summary = "Open a shell, or run one command, in the environment and working directory of the job."
+    summary = "Open a shell, or run one command, in the job's environment and working directory."
     words = Parser("shell", summary, "A command and its arguments come after --.")
     words.add_argument("--run", metavar="ID", default="", help=f"in that run; default: {engine.default_shell}")
     add_point_option(words, engine, "0")

@@ -266,7 +266,7 @@ def test_the_exit_code_wins_when_the_disk_fills_while_a_program_prints(small_dis
         printed = console.read()
     assert process.wait(30) == code, printed[-1000:]
     assert printed.count(b"x") > 2_900_000 and b"last" in printed
-    assert printed.count(b"logs/node_00.log cannot be written: No space left on device") == 1
+    assert printed.count(b"cannot write logs/node_00.log: No space left on device") == 1
     assert node.state["exit"] == str(code) and "ended" in node.state
     assert status_of(node.run).text.startswith("done (exit 0)" if code == 0 else "failed (exit 65")
     hidden = {file.name for file in node.run.rglob(".*") if file.is_file()}

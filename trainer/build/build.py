@@ -50,12 +50,12 @@ class Training:
 
     parallel     the model and its optimizer, sharded or replicated over the ranks
     total_steps  optimizer steps of the whole run, over all attempts
-    save_steps   optimizer steps between two saves
-    loader       the batches of this rank, from the first step of this attempt
+    save_steps   optimizer steps between saves
+    loader       this rank's batches, starting at the first step of this attempt
     proof        record of the samples that the ranks have read
     flops_per_sample  the recipe's number; None if unknown
     items_per_sample  expected items, from rank 0's first batch: the same on all ranks and in each attempt
-    parts        further JSON values in each checkpoint, under their owners' names; restored on resume
+    parts        additional JSON values in each checkpoint, under their owners' names; restored on resume
     """
 
     config: TrainConfig
@@ -151,7 +151,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
 
 
 def build_data(recipe: Recipe) -> DataSource:
-    """Return the recipe's data, with the name of its score; with a custom loss the score is the loss."""
+    """Return the recipe's data and the name of its score; with a custom loss, the score is the loss."""
     source = check_source(run_user_code(recipe.build_data, "recipe: build_data()"))
     score = recipe.score
     check_score(score)
@@ -183,7 +183,7 @@ def cast_to_float32(model: nn.Module) -> str:
     dtypes = " and ".join(sorted({str(tensor.dtype).removeprefix("torch.") for tensor in tensors}))
     precision = "bf16" if "bfloat16" in dtypes else "fp16"
     for tensor in tensors:
-        tensor.data = tensor.data.float()  # same Parameter object, so tied weights stay tied
+        tensor.data = tensor.data.float()  # same Parameter object, so tied weights remain tied
     num_parameters = sum(tensor.numel() for tensor in tensors if isinstance(tensor, nn.Parameter))
     tensors_text = f"{num_parameters:,} parameters" if num_parameters else "buffers"
     hint = f"loop.precision={precision} computes in {precision}"

@@ -1,8 +1,8 @@
-"""Checks of the parts that users provide: data set, model, loss, score and counts, before the first step.
+"""Check the parts that users provide before the first step: data set, model, loss, score and counts.
 
 In   what a method of the recipe returned
 Out  the same value if it is valid, else BrokenInput with one line that describes the problem, and a hint
-parallel/interface.py checks the optimizer, and recipe/user_loss.py the parameters and buffers of a loss.
+parallel/interface.py checks the optimizer, and recipe/user_loss.py checks a loss's parameters and buffers.
 """
 
 import contextlib
@@ -70,7 +70,7 @@ def check_model(model: Any, recipe: Recipe) -> nn.Module:
 
 
 def check_storage(model: nn.Module) -> None:
-    """Reject tensors that cannot be copied into, which the first broadcast from rank 0 and each resume do."""
+    """Reject tensors that cannot be written in place, as the first broadcast from rank 0 and each resume do."""
     lazy = [name for name, parameter in model.named_parameters() if isinstance(parameter, UninitializedParameter)]
     if lazy:
         hint = "give their sizes, or run one batch through the model after you build it"
@@ -132,7 +132,7 @@ def is_number(value: Any, max_dims: int = 0) -> bool:
 
 
 def checked_flops(recipe: Recipe, num_parameters: int) -> float | None:
-    """Return the FLOPs of training on one sample that the recipe states, or None if unknown."""
+    """Return the recipe's FLOPs for training on one sample, or None if unknown."""
     flops = run_user_code(lambda: recipe.flops_per_sample(num_parameters), "recipe: flops_per_sample()")
     if flops is None:
         return None

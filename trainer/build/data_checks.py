@@ -1,4 +1,4 @@
-"""Checks of the data: enough samples for all ranks, equal on all ranks, and equal to the data of the checkpoint."""
+"""Check the data: enough samples for all ranks, identical on all ranks, and identical to the checkpoint's data."""
 
 from functools import partial
 
@@ -16,11 +16,11 @@ from ..lifecycle.errors import BrokenInput
 from ..recipe.recipe import Recipe
 from .checks import call_user_code
 
-SOURCE = "source"  # the part of a checkpoint that says of which data it is
+SOURCE = "source"  # the part of a checkpoint that identifies its data
 
 
 def check_enough_samples(order: Order, group: Group, num_held_out: int = 0) -> None:
-    """Raise BrokenInput if there are fewer samples than ranks, or with drop_last fewer than one batch."""
+    """Raise BrokenInput if there are fewer samples than ranks or, with drop_last, fewer than one batch."""
     if order.num_samples < group.world_size:
         hint = "more data, or fewer nodes and procs" if order.num_samples else "check the path of the data"
         if num_held_out and order.num_samples:
@@ -70,7 +70,7 @@ def source_part(source: DataSource, samples_digest: str) -> dict[str, str]:
 
 
 def digest_of_samples(recipe: Recipe, config: TrainConfig, source: DataSource, group: Group) -> str:
-    """Return a digest of a few samples of a user's data set; "" for built-in data, whose own digest covers it all."""
+    """Return a digest of a few samples from a user's data set; "" for built-in data, whose own digest covers it all."""
     if not isinstance(source.train, MapStyleSplit):
         return ""
     group.phases.begin_part("data")

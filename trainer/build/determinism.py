@@ -1,4 +1,4 @@
-"""Determinism: equal inputs give equal bits."""
+"""Determinism: the same inputs produce the same bits."""
 
 import torch
 
@@ -12,7 +12,7 @@ def set_determinism(config: TrainConfig, device: torch.device) -> None:
     torch.set_num_threads(config.threads_per_rank)
     if device.type == "cpu" or config.loop.deterministic:
         with garbage_collection_paused():
-            torch.use_deterministic_algorithms(True)  # torch 2.13 imports its compiler here, half of its modules
+            torch.use_deterministic_algorithms(True)  # torch 2.13 imports its compiler here: half of its modules
         # a debugging aid that costs time
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if device.type != "cpu":  # TF32 with half precision; on a CPU it would be slow bfloat16 emulation

@@ -1,7 +1,7 @@
-"""The first pass: one batch through the model, backward and a validation, without effect.
+"""The first pass: run one batch through the model, the backward pass and a validation, without any effect.
 
 It compiles, opens connections, and makes DDP fix its buckets: a gradient's position in them sets the order in which
-three or more ranks add it, which must be the same in a resumed and an uninterrupted run. Data that cannot be read, and
+three or more ranks add it, which must be the same in a resumed and an uninterrupted run. Unreadable data, and
 a model that does not fit the data, fail here, under the long timeout.
 """
 
@@ -91,7 +91,7 @@ def first_backward(parallel: Parallel, recipe: Recipe, loss: Tensor, counted: bo
 
 
 def first_measure(parallel: Parallel, recipe: Recipe, batch: Any) -> None:
-    """Measure one batch as a validation does, because one that fails a day later would fail in each attempt."""
+    """Measure one batch as a validation does, because one that fails a day later would fail in every attempt."""
     with evaluating(parallel.evaluated):
         title = "validation: measure() failed on the first held-out batch"
         output = call_user_code(lambda: parallel.evaluated(batch, measure=True), recipe, title)

@@ -1,7 +1,7 @@
-"""Save checkpoints in the background: copy the state between two steps, then rank 0 writes the copy.
+"""Save checkpoints in the background: copy the state between steps; then rank 0 writes the copy.
 
-At most one save is in progress: the next one waits for it, with a warning the first time. A failed save costs that
-checkpoint, not the training. If too many fail in a row, all ranks exit after the same step, to avoid a week of
+At most one save is in progress: the next one waits for it, with a warning the first time. A failed save loses only that
+checkpoint. If too many fail in a row, all ranks exit after the same step, to avoid a week of
 training without a checkpoint.
 """
 
@@ -21,8 +21,8 @@ from ..lifecycle.errors import TrainerError
 from . import store
 from .snapshot import Snapshot, copy_to_cpu
 
-STALL_S = 1.0  # how long training may wait for the save before without a word
-Keep = Callable[[Any], Any]  # makes of tensors what is to be written
+STALL_S = 1.0  # how long training may wait for the previous save without a warning
+Keep = Callable[[Any], Any]  # converts tensors to what will be written
 
 
 class Saver:
@@ -59,11 +59,11 @@ class Saver:
     def save(
         self, step: int, contents: Callable[[Keep], Mapping[str, Content]], val_loss: float | None, wait: bool
     ) -> bool:
-        """Save after `step` finished steps. Return False, on every rank, if the save has already failed.
+        """Save after `step` completed steps. Return False, on every rank, if the save has already failed.
 
         contents: function that all ranks call; on rank 0 it returns the files, with tensors converted by `keep`
-        val_loss: loss of these weights if measured after this step; it decides which checkpoint is the best
-        wait: whether to wait until it is written; then nothing is copied, and the result is known on return
+        val_loss: loss of these weights if measured after this step; it determines which checkpoint is best
+        wait: whether to wait until it is written; if so, nothing is copied, and the result is known on return
         """
         former, waited_s = self._under_way, self._end_last()
         if former is not None and waited_s > STALL_S and not wait:
@@ -79,7 +79,7 @@ class Saver:
         return is_saved
 
     def look(self) -> None:
-        """Print on rank 0 how the current save ended, if it has ended. Called between two steps."""
+        """Print on rank 0 how the current save ended, if it has ended. Called between steps."""
         if self._under_way is None or not self._under_way[1].done():
             return
         (step, written), self._under_way = self._under_way, None
@@ -140,11 +140,11 @@ class Saver:
     def _until_written(self) -> float:
         since = time.perf_counter()
         if self._under_way is not None:
-            self._under_way[1].exception()  # look() tells
+            self._under_way[1].exception()  # look() prints it
         return time.perf_counter() - since
 
     def _tell_stall(self, former: int, step: int, waited_s: float) -> None:
-        """Print a warning the first time that training waits for a disk although saves are in the background."""
+        """Print a warning the first time training waits for a disk although saves run in the background."""
         if not self._stall_is_told:
             waited = f"all ranks waited {waited_s:.1f} s for the save of step {former} before saving step {step}"
             key = "every_epochs" if self._config.every_epochs else "every_steps"

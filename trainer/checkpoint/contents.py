@@ -2,7 +2,7 @@
 
 Files  weights.pt and optimizer.pt  the state_dict of each
        rng.pt                       random states, one per rank
-       state.json                   step, world size, identity of the run, version of torch
+       state.json                   step, world size, identity of the run, torch version
 """
 
 import json
@@ -27,14 +27,14 @@ from .safe_pickle import refuse_what_cannot_be_read
 from .snapshot import copy_to_cpu
 from .verified import VerifiedCheckpoint, newest_verified, torch_file
 
-Parts = Mapping[str, Any]  # further JSON values in state.json, each under its owner's name
+Parts = Mapping[str, Any]  # additional JSON values in state.json, each under its owner's name
 
 
 @dataclass(frozen=True)
 class Start:
     """Where training starts: the steps done so far, and a description of the source.
 
-    parts    the parts that were given to the save
+    parts    the parts that were passed to the save
     damaged  damaged checkpoints that were skipped
     """
 
@@ -55,7 +55,7 @@ def contents(
     """Return the files of a checkpoint after `step` finished steps on rank 0, {} on other ranks. All ranks call it.
 
     keep: converts tensors to the values to be written; it copies them if training continues meanwhile
-    Raises BrokenInput for a state that could not be loaded again.
+    Raises BrokenInput for a state that could not be loaded later.
     """
     random_states = group.gather(RandomState.now(group.device).packed())
     weights, optimizer_state = parallel.weights(), {**parallel.optimizer_state(), NAMES: list(parallel.names)}
@@ -83,7 +83,7 @@ def contents(
 def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -> Start | None:
     """Resume from the newest verified checkpoint under `root`; return None if there is no checkpoint at all.
 
-    Sets weights, optimizer and this rank's random state. With another world size random states are newly seeded.
+    Sets weights, optimizer and this rank's random state. With a different world size, random states are newly seeded.
     Raises BrokenInput if it belongs to another run (see IDENTITY), if every checkpoint is damaged, or if one was
     written by a later version of the trainer; StorageLost, on all ranks, if an existing file cannot be read.
     """

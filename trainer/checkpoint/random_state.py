@@ -1,6 +1,6 @@
 """Random streams: equal on all ranks while the model is built, then one per rank, kept in checkpoints.
 
-Covers `random`, torch, and `numpy.random` if NumPy is imported, which torch does if it is installed.
+Covers `random`, torch, and `numpy.random` if NumPy is imported (torch imports it if it is installed).
 """
 
 import random
@@ -15,8 +15,8 @@ from torch import Tensor
 from ..data.order import mix
 
 OLD_PYTHON_WORDS = 625  # random.getstate(): 624 words and the position
-PYTHON_WORDS = 627  # plus: whether random.gauss, which generates pairs, has a number left, and the bits of it
-NUMPY_WORDS = 628  # the same for NumPy, after a word that says whether NumPy was imported
+PYTHON_WORDS = 627  # plus: whether random.gauss, which generates pairs, has a number left, and that number's bits
+NUMPY_WORDS = 628  # the same for NumPy, after a word that indicates whether NumPy was imported
 
 MT19937 = "MT19937"  # NumPy's name of its generator
 
@@ -27,13 +27,13 @@ def seed_model(seed: int) -> None:
 
 
 def seed_rank(seed: int, rank: int, step: int) -> None:
-    """Seed each rank differently after that, for example for dropout. step: the step at which training starts"""
+    """After that, seed each rank differently, for example for dropout. step: the step at which training starts"""
     _seed(mix(seed, "rank", rank, step))
 
 
 def _seed(number: int) -> None:
     random.seed(number)
-    torch.manual_seed(number)  # also of CUDA
+    torch.manual_seed(number)  # includes CUDA
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(number & 0xFFFFFFFF)
 
@@ -67,7 +67,7 @@ class RandomState:
             numpy.random.set_state((MT19937, words, position, has_left, _number(bits)))
 
     def packed(self) -> Tensor:
-        """Return the state as one uint8 tensor, of the same length on every rank, so that it can be gathered."""
+        """Return the state as one uint8 tensor with the same length on every rank, so that it can be gathered."""
         return torch.cat([self.python.view(torch.uint8), self.cpu, self.cuda, self.numpy.view(torch.uint8)])
 
     @classmethod

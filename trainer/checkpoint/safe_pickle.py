@@ -1,6 +1,6 @@
 """Check that a state can be loaded from a checkpoint without running code from it.
 
-The state is saved and loaded in memory with empty tensors, because their values do not matter, and two more copies of
+The state is saved and loaded in memory with empty tensors: their values do not matter, and two more copies of
 a large model would not fit.
 """
 

@@ -2,7 +2,7 @@
 
     checkpoints/step_00000100/{MANIFEST.json, weights.pt, ...}
     checkpoints/best -> step_00000100       the lowest validation loss measured at a save so far
-    checkpoints/.step_00000100.replaced     counts as that step while step_00000100 does not exist
+    checkpoints/.step_00000100.replaced     counts as step 100 while step_00000100 does not exist
 
 A save writes a hidden temporary folder, flushes every file to disk, writes the manifest with sizes and hashes
 last, and only then gives the folder its name. A reader trusts only what the manifest confirms. A checkpoint that cannot
@@ -43,7 +43,7 @@ def folder_name(step: int) -> str:
 
 
 class NewerFormat(Exception):
-    """An intact checkpoint was written by a later version of the trainer: it is neither read nor skipped."""
+    """An intact checkpoint was written by a later version of the trainer; it is neither read nor skipped."""
 
 
 def save(
@@ -58,12 +58,12 @@ def save(
 ) -> Path:
     """Write `files` as the checkpoint of `step`, then remove checkpoints that need not be kept.
 
-    keep, keep_every_steps: kept are the newest `keep`, the best, and multiples of `keep_every_steps`
+    keep, keep_every_steps: the newest `keep`, the best, and multiples of `keep_every_steps` are kept
     val_loss: validation loss of these weights; None if not measured
     damaged: folders known to be damaged, which do not count
     replaces: whether an intact checkpoint of `step` may have another state and is replaced; otherwise it is kept,
         unless its loss was measured only now
-    Raises OSError if the disk cannot be written or read; then older checkpoints are untouched and nothing new is
+    Raises OSError if the disk cannot be written or read; then, older checkpoints are untouched and nothing new is
     visible.
     """
     target = root / folder_name(step)
@@ -83,7 +83,7 @@ def save(
 
 
 def _put(target: Path, step: int, files: Mapping[str, Content], val_loss: float | None) -> None:
-    """Create the folder `target`, replacing an old one: if killed at any line, the old or the new one is found."""
+    """Create the folder `target`, replacing an old one: after a kill at any line, one of the two exists."""
     temporary = target.with_name(f".{target.name}")
     try:
         temporary.mkdir()
@@ -145,7 +145,7 @@ def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collect
 
 
 def best(root: Path, damaged: Collection[str] = ()) -> Path | None:
-    """Return the checkpoint with the lowest validation loss (the newest of equal ones); None if none was measured.
+    """Return the checkpoint with the lowest validation loss (the newest if some are equal); None if none was measured.
 
     It reads the manifests instead of the link, which may be stale after a kill.
     damaged: names of checkpoints that do not count
@@ -168,7 +168,7 @@ def _losses(folders: Iterable[Path]) -> tuple[dict[Path, float], list[Path]]:
 
 
 def _lowest(losses: Mapping[Path, float]) -> Path | None:
-    """Return the folder with the lowest loss; the first of equal ones."""
+    """Return the folder with the lowest loss; the first if several are equal."""
     return min(losses, key=losses.__getitem__, default=None)
 
 
@@ -198,7 +198,7 @@ def _remove(folder: Path) -> None:
 
 
 def remove_leftovers(root: Path) -> None:
-    """Delete what killed saves and removals left behind. Only the single writer of a run may call this.
+    """Delete what killed saves and removals left behind. Only the run's single writer may call this.
 
     Raises OSError, and deletes nothing, if an intact checkpoint cannot be moved back into place.
     """
@@ -243,9 +243,9 @@ def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
 
 
 def problem(folder: Path) -> str | None:
-    """Return what is wrong with a checkpoint, naming the file; None if it is exactly as saved.
+    """Return what is wrong with a checkpoint, naming the file; None if the checkpoint is exactly as saved.
 
-    Raises NewerFormat, and Unreadable for an existing file that cannot be read and may be sound.
+    Raises NewerFormat, and Unreadable for an existing file that cannot be read but may be sound.
     """
     try:
         tree = parsed(MANIFEST, read_with_retries(read_manifest, folder / MANIFEST))

@@ -1,6 +1,6 @@
-"""Read checkpoints of the trainer or a script: one rank finds and verifies the newest one, and reads it for all ranks.
+"""Read checkpoints of the trainer or a script: one rank finds and verifies the newest one and reads it for all ranks.
 
-In   the checkpoint folder, as this rank sees it
+In   the checkpoint folder, as seen by this rank
 Out  Found, whose files all ranks load together
 """
 
@@ -39,9 +39,9 @@ def torch_file(value: Any) -> Content:
 class VerifiedCheckpoint:
     """A checkpoint that one rank has verified: that rank reads the files and sends their bytes to all.
 
-    On resume each rank needs host memory for twice the largest file: its bytes, and the values loaded from them. The
+    On resume, each rank needs host memory for twice the largest file: its bytes, and the values loaded from them. The
     bytes are freed before the next file is read.
-    rank     the rank that sees the checkpoint; the run folder may be shared or each node's own
+    rank     the rank that can access the checkpoint; the run folder may be shared, or each node may have its own
     damaged  one line for each newer, damaged checkpoint
     """
 
@@ -91,7 +91,7 @@ class VerifiedCheckpoint:
 
 
 def newest_verified(root: Path, group: Group) -> VerifiedCheckpoint | None:
-    """Return the newest intact checkpoint that any rank sees, verified by the lowest such rank; None if there is none.
+    """Return the newest intact checkpoint that any rank can access, verified by the lowest such rank, or None.
 
     Raises BrokenInput if all checkpoints are damaged, or a newer one was written by a later version of the trainer;
     StorageLost, on all ranks, if one rank cannot read an existing file.
@@ -123,7 +123,7 @@ def newest_verified(root: Path, group: Group) -> VerifiedCheckpoint | None:
 
 
 def _newest_of_all(mine: int, group: Group) -> tuple[int, int] | None:
-    """Return (step, rank) of the newest checkpoint of any rank that is not yet verified. mine: own step, -1 if none"""
+    """Return (step, rank) of any rank's newest checkpoint that is not yet verified. mine: own step, -1 if none"""
     group.phases.enter("exchange")
     steps = [int(step) for step in group.gather(torch.tensor([mine]))]
     group.phases.enter("restore")
@@ -132,7 +132,7 @@ def _newest_of_all(mine: int, group: Group) -> tuple[int, int] | None:
 
 
 def _verify(folder: Path) -> tuple[int, str]:
-    """Return a verdict on a checkpoint (SOUND, DAMAGED or NEWER_FORMAT) and its reason."""
+    """Return a verdict on a checkpoint (SOUND, DAMAGED or NEWER_FORMAT) and the reason."""
     try:
         problem = store.problem(folder)
     except store.NewerFormat as error:
@@ -141,7 +141,7 @@ def _verify(folder: Path) -> tuple[int, str]:
 
 
 def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:
-    """Return what `rank` reads; None on other ranks, which wait as long as the read takes.
+    """Return what `rank` reads; None on other ranks, which wait for as long as the read takes.
 
     Raises StorageLost, on all ranks, if it cannot be read.
     """
@@ -173,7 +173,7 @@ def _refuse_unread(why: str, group: Group) -> None:
 def _read(path: Path) -> io.BytesIO:
     try:
         return read_with_retries(_in_memory, path)
-    except NOT_THERE as error:  # it existed a moment ago, so let another attempt verify again
+    except NOT_THERE as error:  # it existed a moment ago, so let another attempt verify it again
         raise Unreadable(path, error) from error
     except untrusted_files.Unreadable as error:  # for example a named pipe, on which the ranks would hang
         raise Unreadable(path, OSError(error.reason)) from error

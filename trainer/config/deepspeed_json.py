@@ -1,7 +1,7 @@
 """Compute DeepSpeed's config from train.json, and compare it with a given deepspeed.json.
 
 In   the tree of train.json
-Out  the tree of deepspeed.json: the three batch sizes are numbers that agree, never "auto"
+Out  the tree of deepspeed.json; the three batch sizes are consistent numbers, never "auto"
 Source DeepSpeed 0.19.8, runtime/config.py and runtime/zero/config.py. Standard library only.
 """
 
@@ -81,7 +81,7 @@ def disagreements(given: object, train: Tree) -> list[str]:
 
 
 def _left_out(train: Tree) -> Iterator[tuple[str, ...]]:
-    """Yield the keys that train.json decides and deepspeed.json must omit."""
+    """Yield the keys that train.json determines and deepspeed.json must omit."""
     config = engine_config(train)
     yield from ((name,) for name in SAID_BY if name not in config)
     for name, node in DOCUMENT.items():

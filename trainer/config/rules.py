@@ -169,7 +169,7 @@ def _do_not_fit(config: TrainConfig) -> Iterator[str]:
         return
     if isinstance(data, Target):
         kind = getattr(model, "kind", "")
-        yield f"model: {kind} only works with the built-in data; with your own data set model._target_"
+        yield f"model: {kind} only works with the built-in data; with your own data, set model._target_"
     elif isinstance(model, Target):
         if READS[data.kind] == "gpt" and not _is_length(model.get("context")):
             yield f"model.context: missing; it sets the sample length of data.kind {data.kind}"
@@ -196,7 +196,8 @@ def _of_targets(config: TrainConfig) -> Iterator[str]:
         schedule = {key: config.optim[key] for key in SCHEDULE_KEYS if key in config.optim}
         yield from (f"optim.{problem}" for problem in strict.parse(schedule, ScheduleConfig)[1])
         if config.parallel.kind == "deepspeed":
-            yield "optim: parallel.kind deepspeed can only save the state of AdamW; use optim=adamw or parallel=ddp"
+            advice = "use optim=adamw or parallel=ddp"
+            yield f"optim: with parallel.kind=deepspeed, only AdamW's state can be saved; {advice}"
 
 
 def _at(tree: object, path: str) -> object:

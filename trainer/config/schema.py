@@ -20,7 +20,7 @@ class GptConfig:
     layers   transformer blocks
     heads    attention heads; divides width
     width    channels of the residual stream
-    context  tokens seen at once; also the length of one sample
+    context  context length in tokens; also the length of one sample
     dropout  probability, 0 <= p < 1
     """
 
@@ -47,10 +47,10 @@ class MlpConfig:
 
 @dataclass(frozen=True)
 class StdlibBytesConfig:
-    """The sources of the Python standard library installed on each node, as bytes.
+    """The source code of the Python standard library installed on each node, as bytes.
 
     max_bytes     cap on training plus held-out bytes; null = all (about 12 MB)
-    val_fraction  share of the files that is held out, 0 < f < 1
+    val_fraction  share of the files to hold out, 0 < f < 1
     """
 
     kind: Literal["stdlib_bytes"]
@@ -60,9 +60,9 @@ class StdlibBytesConfig:
 
 @dataclass(frozen=True)
 class RandomTokensConfig:
-    """Random tokens, which cost almost nothing to generate: for measuring speed.
+    """Random tokens for measuring speed; they cost almost nothing to generate.
 
-    vocabulary   tokens are 0 .. vocabulary - 1
+    vocabulary   tokens are 0 to vocabulary - 1
     samples      training samples; each has model.context tokens
     val_samples  held-out samples
     """
@@ -77,7 +77,7 @@ class RandomTokensConfig:
 class DigitsConfig:
     """1,797 images of handwritten digits, 8 x 8 pixels, shipped with the trainer.
 
-    val_fraction  share of the images that is held out, 0 < f < 1
+    val_fraction  share of the images to hold out, 0 < f < 1
     """
 
     kind: Literal["digits"]
@@ -95,8 +95,8 @@ class CrossEntropyConfig:
 class LoaderConfig:
     """Loader settings; they do not affect what is trained.
 
-    workers   loader processes per rank; 0 = the rank itself reads samples
-    prefetch  micro-batches that each worker reads ahead
+    workers   loader processes per rank; 0 = the rank reads samples itself
+    prefetch  micro-batches that each worker reads in advance
     """
 
     workers: int
@@ -107,8 +107,8 @@ class LoaderConfig:
 class BatchConfig:
     """Samples per optimizer step. JSON key of the last field: `global`.
 
-    micro         samples of one forward pass of one rank
-    accumulation  forward passes of one rank per optimizer step
+    micro         samples per forward pass on each rank
+    accumulation  forward passes per optimizer step on each rank
     global_       samples per optimizer step = micro x accumulation x world_size
     """
 
@@ -123,11 +123,11 @@ class OptimConfig:
 
     lr            peak learning rate
     betas, eps    as in AdamW
-    weight_decay  for parameters of two or more dimensions; others are not decayed
-    warmup_steps  steps of linear increase to lr
+    weight_decay  for parameters with two or more dimensions; others are not decayed
+    warmup_steps  steps during which the learning rate rises linearly to lr
     schedule      after the warm-up: constant, or cosine down to lr x min_lr_ratio at the last step
     min_lr_ratio  0 to 1
-    clip_norm     largest global gradient norm; null = no clipping
+    clip_norm     maximum global gradient norm; null = no clipping
     """
 
     kind: Literal["adamw"]
@@ -156,7 +156,7 @@ class ScheduleConfig:
 
 
 SCHEDULE_KEYS = tuple(field.name for field in fields(ScheduleConfig))
-# Keys beside data._target_ that are not passed to it: held-out data, and a function that turns samples into a batch.
+# Keys next to data._target_ that are not passed to it: held-out data, and a function that turns samples into a batch.
 DATA_KEYS = ("val", "collate")
 
 
@@ -169,8 +169,8 @@ class LoopConfig:
     precision  precision of matrix products; weights are fp32. fp16 scales the loss and skips steps that overflow
     drop_last  skip the incomplete last batch of an epoch; false = pad it with samples of weight 0
     compile    what torch.compile compiles: the model with its loss, each of its blocks, or none
-    deterministic  identical bits in every run, also on GPUs, with slower kernels; operations without one raise an error
-    activation_checkpointing  recompute the activations of every k-th block in the backward pass; 0 = no block
+    deterministic  identical bits in every run, even on GPUs, with slower kernels; operations without one raise an error
+    activation_checkpointing  recompute the activations of every k-th block in the backward pass; 0 = none
     on_nan     if the loss or its gradient is not finite on any rank: stop, or skip the update of that step
     max_skips  consecutive skipped steps after which training stops
     max_fruitless  consecutive starts without a new step after which the next one exits with 65; null = no limit
@@ -192,7 +192,7 @@ class LoopConfig:
 class ValidationConfig:
     """Validation schedule; validation always runs after the last step.
 
-    every_steps  optimizer steps between two measurements
+    every_steps  optimizer steps between validations
     max_samples  maximum number of held-out samples to use, evenly spaced; null = all
     """
 
@@ -202,11 +202,11 @@ class ValidationConfig:
 
 @dataclass(frozen=True)
 class MetricsConfig:
-    """Metrics settings: metrics/rank_NN.jsonl has every step of each rank; console and trackers get fewer lines.
+    """Metrics settings: metrics/rank_NN.jsonl records every step of each rank; console and trackers get fewer lines.
 
-    every_steps  optimizer steps between two lines on rank 0's console and in trackers
-    flush_s      seconds between two writes of a rank's file, at least half a second per rank of its node;
-                 0 = write every line at once
+    every_steps  optimizer steps between lines on rank 0's console and in trackers
+    flush_s      seconds between writes to a rank's file, at least 0.5 × ranks per node;
+                 0 = write every line immediately
     max_mib      MiB at which a rank's file is rotated to rank_NN.jsonl.1, .2, ...
     trackers     tensorboard, mlflow, wandb, or MODULE:CLASS (trackers/__init__.py)
     """
@@ -246,7 +246,7 @@ class DdpConfig:
 
 @dataclass(frozen=True)
 class FsdpConfig:
-    """Fully sharded data parallel, version 2: every rank holds a share of weights, gradients and optimizer state.
+    """Fully sharded data parallel, version 2: every rank holds a shard of weights, gradients and optimizer state.
 
     reshard_after_forward          free gathered weights of a block after its forward pass
     auto_wrap_policy               which modules are FSDP units: chosen by class, by size, or only the whole model
@@ -269,7 +269,7 @@ class FsdpConfig:
 
 @dataclass(frozen=True)
 class HsdpConfig:
-    """Hybrid sharding: FSDP within groups of ranks, replicas between groups. The other keys are those of fsdp.
+    """Hybrid sharding: FSDP within groups of ranks, replicas across groups. The other keys are those of fsdp.
 
     shards                         number of consecutive ranks that share one copy of the model; divides world_size
     reshard_after_forward, auto_wrap_policy, transformer_layer_cls_to_wrap, min_num_params,
@@ -291,7 +291,7 @@ class HsdpConfig:
 class DeepspeedConfig:
     """DeepSpeed ZeRO: ranks share optimizer state (stage 1), gradients (2), weights (3). Keys as in DeepSpeed 0.19.
 
-    zero_stage                   0 to 3; 0 shares nothing
+    zero_stage                   0 to 3; 0 = nothing is sharded
     offload_optimizer_device     where optimizer state is kept; none = with the weights
     offload_param_device         where weights are kept between uses; stage 3
     nvme_path                    folder on a local disk, for nvme
@@ -316,10 +316,10 @@ class DeepspeedConfig:
 class ProcessGroupConfig:
     """Timeouts of the process group, in seconds.
 
-    init_timeout_s  of the rendezvous, and of one collective until the first step of an attempt, which compiles, is done
+    init_timeout_s  of the rendezvous, and of one collective until an attempt's first step, which compiles, is done
     step_timeout_s  of one collective after that, except while all ranks wait for rank 0 to write
 
-    A rank for which no other waits in a collective may spend six times as long in one phase (hang_watch.py).
+    A rank that no other rank is waiting for in a collective may spend six times as long in one phase (hang_watch.py).
     """
 
     init_timeout_s: int
@@ -331,7 +331,7 @@ class TrainConfig:
     """Content of train.json.
 
     schema            version of this format, 1
-    job               name of the job, for people
+    job               name of the job, for display
     world_size        number of ranks this file was compiled for
     threads_per_rank  CPU threads of each rank; fixed, because it changes the order of floating-point sums
     seed              seed of the initial weights, the order of samples and dropout

@@ -1,4 +1,4 @@
-"""`_target_`: a class or function of the user by dotted name, with any arguments, in Hydra's notation.
+"""`_target_`: a user's class or function by dotted name, with any arguments, in Hydra's notation.
 
     {"_target_": "my_pkg.Net", "width": 64, "norm": {"_target_": "torch.nn.LayerNorm", "normalized_shape": 64}}
 

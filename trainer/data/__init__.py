@@ -1,1 +1,1 @@
-"""Data sources and sample order. One file per source, and order.py."""
+"""Data sources, one file each, and the sample order (order.py)."""

@@ -1,4 +1,4 @@
-"""Copy the tensors of a batch to a GPU while it computes."""
+"""Copy a batch's tensors to a GPU while the GPU computes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

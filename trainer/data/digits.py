@@ -34,7 +34,7 @@ class Images:
 
 
 def open_source(config: DigitsConfig) -> DataSource:
-    """Return both splits. Held-out images are evenly spread over the file; only their position decides."""
+    """Return both splits. Held-out images are evenly spread over the file, chosen only by position."""
     columns = zlib.decompress(base64.b85decode(files(__package__).joinpath("digits.b85").read_text().replace("\n", "")))
     rows = torch.frombuffer(bytearray(columns), dtype=torch.uint8).view(NUM_PIXELS + 1, NUM_IMAGES).T
     pixels_NP = rows[:, :NUM_PIXELS].float() / BRIGHTEST

@@ -18,14 +18,14 @@ from ..lifecycle.errors import BrokenInput
 from .batch_copier import iter_tensors
 from .loader import MicroBatch
 
-FIRST_STEPS = 2  # most data sets differ by then, and comparing ends
+FIRST_STEPS = 2  # most data sets differ by then, so comparing ends
 MOST_STEPS = 16
 DIFFERENT = 5  # minimum number of equal batches for an error; fewer, but more than one, may be equal by chance
 MOST_NAMED = 20
 
 
 class DuplicateBatchCheck:
-    """Digests of the batches this rank received, without padding batches."""
+    """Digests of the batches that this rank received, excluding padding batches."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
@@ -81,7 +81,7 @@ class DuplicateBatchCheck:
         mine = [int.from_bytes(digest_bytes, "big", signed=True), len(self._batches), len(set(self._batches))]
         by_content: dict[tuple[int, int], list[int]] = {}
         different: dict[tuple[int, int], int] = {}
-        self._group.phases.enter("exchange")  # a rank that still reads data holds up the others
+        self._group.phases.enter("exchange")  # a rank that is still reading data holds up the others
         for rank, row in enumerate(self._group.gather(torch.tensor(mine, dtype=torch.int64))):
             content, number, num_different = row.tolist()
             by_content.setdefault((content, number), []).append(rank)

@@ -1,7 +1,7 @@
 """Check at run time that each sample of an epoch is trained on exactly once, by exactly one rank.
 
-Every rank records the indices of each batch that its model received, not of those it should receive. At the end of an
-epoch, at a save and at the end of training the counts of all ranks are added: one byte per sample.
+Every rank records the indices of each batch that its model actually received, not of those it should receive. At the
+end of an epoch, at a save and at the end of training, the counts of all ranks are added: one byte per sample.
 
     data: 32,217 samples, 16 ranks, overlap 0, missing 0, padded 7 (weight 0), epoch 0
 """
@@ -33,7 +33,7 @@ class ExactlyOnceCheck:
 
     def __init__(self, order: Order, group: Group, first_step: int, before: Mapping[str, Any] | None = None) -> None:
         self._order, self._group, self._first_step = order, group, first_step
-        self._seen_N = torch.zeros(order.num_samples, dtype=torch.uint8)  # how often this rank saw each sample
+        self._seen_N = torch.zeros(order.num_samples, dtype=torch.uint8)  # how many times this rank saw each sample
         self._num_fed, self._num_padding = 0, 0
         self._before: Tensor | None = None  # seen_N of all ranks in earlier attempts; counted by rank 0
         self._notes: list[tuple[Tensor, int]] = []  # (indices_R, num_padding) of each micro-batch

@@ -1,6 +1,6 @@
 """Read the micro-batches of one rank in the order of order.py, in this process or in workers.
 
-Which process reads a sample, and when, does not change the sample: the loader receives indices and has no position.
+Neither the process that reads a sample nor the time changes it: the loader receives indices and has no position.
 """
 
 import ctypes
@@ -45,7 +45,7 @@ class MicroBatch:
 
 
 def fetch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
-    """Return the fields of a MicroBatch. Built-in data keep padded shapes and mark padding in the targets; batches of
+    """Return the fields of a MicroBatch. Built-in data keeps padded shapes and marks padding in the targets; batches of
     user data omit it. A rank with only padding still gets samples, but none count.
     """
     indices_B, num_real, epoch = slots
@@ -60,7 +60,7 @@ def fetch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
 
 
 def slots_without_padding(indices_B: Tensor) -> Slots:
-    """Return slots that all count, in epoch 0."""
+    """Return slots in epoch 0 that all count."""
     return indices_B, len(indices_B), 0
 
 

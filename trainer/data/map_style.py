@@ -1,7 +1,7 @@
-"""Map-style data sets of the user: any object with __len__ and __getitem__.
+"""The user's map-style data sets: any object with __len__ and __getitem__.
 
 Random draws of `random`, `torch` and `numpy.random` in __getitem__ are a function of (seed, epoch, index): the same in
-a resumed run and with any number of ranks and workers. Draws from the data set's own generator are not.
+a resumed run and with any number of ranks and workers. Draws from the data set's own generator are not covered.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Random tokens for measuring speed: a token is a pure function of (seed, split, sample, position).
+"""Random tokens for measuring speed: each token is a pure function of (seed, split, sample, position).
 
 Shapes: B batch, T context. Nothing is stored: a data set of any size costs no memory.
 """

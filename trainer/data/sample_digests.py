@@ -1,4 +1,4 @@
-"""Check that sample N is the same on every rank and in every attempt: a folder may be listed in a different order.
+"""Check that sample N is the same on every rank and in every attempt: a folder may be listed in different orders.
 
 A few samples are read twice. If both reads return the same bytes, the sample depends only on its index, and every other
 rank and attempt should read it too. A mismatch is only a warning: another CPU or library may round differently.

@@ -25,7 +25,7 @@ class Split(Protocol):
 class DataSource:
     """Both splits and their properties that a model needs.
 
-    validation         may be empty: then there is no validation
+    validation         may be empty, which disables validation
     num_inputs         features of one input (digits); for tokens the vocabulary size; 0 for user data
     num_classes        targets are 0 .. num_classes - 1; 0 for user data
     tokens_per_sample  1 if a sample has one target

@@ -45,8 +45,8 @@ class Windows:
 def open_source(config: StdlibBytesConfig, context: int, root: Path | None = None) -> DataSource:
     """Return both splits of the files under `root` (None = the running Python's standard library).
 
-    The hash of its content decides whether a file is held out, so equal files are in the same split. The cap takes
-    files in the order of that hash: a small corpus is a mixture, not the first letters of the alphabet.
+    The hash of its content determines whether a file is held out, so equal files are in the same split. The cap takes
+    files in the order of that hash, so a small corpus is a mixture and not the first letters of the alphabet.
     Raises BrokenInput if a split has no complete window.
     """
     root = root or Path(sysconfig.get_paths()["stdlib"])
@@ -57,13 +57,13 @@ def open_source(config: StdlibBytesConfig, context: int, root: Path | None = Non
         if config.max_bytes is not None and total >= config.max_bytes:
             break
         total += len(text) + len(SEPARATOR)
-        # the last 8 bytes: independent of the first ones, which define the order
+        # the last 8 bytes, independent of the first ones, which define the order
         held_out = int.from_bytes(digest[-8:], "big") < config.val_fraction * 2**64
         chosen[held_out].append((path, text))
 
     streams = {held_out: SEPARATOR.join(text for _, text in sorted(pairs)) for held_out, pairs in chosen.items()}
     if config.max_bytes is not None and total > config.max_bytes:
-        # the last file exceeds the cap: cut both splits alike
+        # the last file exceeds the cap: cut both splits equally
         streams = {held_out: text[: len(text) * config.max_bytes // total] for held_out, text in streams.items()}
     train, validation = (_windows(streams[held_out], context) for held_out in (False, True))
     if not len(train) or not len(validation):

@@ -1,4 +1,4 @@
-"""The environment contract: every variable that a rank may read, who sets it, what it means.
+"""The environment contract: every variable that a rank may read, who sets it, and what it means.
 
 In   a mapping of environment variables
 Out  Env, or one BrokenInput that lists every missing or invalid variable
@@ -27,7 +27,7 @@ class Variable:
     """One variable of the environment contract. `kind`: index is an int >= 0, count an int >= 1, flag is True or False,
     launcher one of launchers.WORDS.
 
-    like: torchrun's variable with the same value; this one is read only if that is not set
+    like: torchrun's variable with the same value; this variable is read only if that one is not set
     """
 
     name: str

@@ -1,7 +1,8 @@
-"""NCCL's flight recorder for ranks that no launch.sh has started: when a collective hangs, each writes its last ones.
+"""NCCL's flight recorder, for ranks not started by launch.sh: when a collective hangs, each rank writes its last ones.
 
-launch.sh sets the same variables in jobs with GPUs; variables that are already set are not changed. Names as of torch 2.9 to 2.13, which
-reads them when a process group is made; torchtitan sets them in the same place (distributed/utils.py, init_distributed).
+launch.sh sets the same variables in jobs with GPUs; variables that are already set are left unchanged. The names are
+those of torch 2.9 to 2.13, which reads them when it creates a process group; torchtitan sets them in the same place
+(distributed/utils.py, init_distributed).
 """
 
 from collections.abc import MutableMapping

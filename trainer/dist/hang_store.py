@@ -17,7 +17,7 @@ from datetime import timedelta
 from torch.distributed import Store  # type: ignore[attr-defined]
 
 MOST_NAMED = 8
-LOOK_TICKS, ANSWER_TICKS = 3, 9  # between two polls of a rank; until all (at most three) polls are done
+LOOK_TICKS, ANSWER_TICKS = 3, 9  # between polls of a rank; until all (at most three) polls are done
 SILENT = "not responding: frozen, or its machine or network link is down"
 
 
@@ -67,13 +67,13 @@ class StatusBoard:
         self._asked.set()
 
     def answer(self, timeout_s: float) -> str:
-        """Return the answer to the last ask(), or "" after timeout_s; a later call may still return it."""
+        """Return the answer to the last ask(), or "" after timeout_s; a later call may still return the answer."""
         self._answered.wait(timeout_s)
         return self._answer
 
     @property
     def nobody(self) -> str:
-        """Verdict if no answer arrives: rank 0, which serves the store, does not respond."""
+        """Verdict if no answer arrives: rank 0, which serves the store, is not responding."""
         return f"{self._names[0]} is {SILENT}"
 
     def _serve(self) -> None:
@@ -92,7 +92,7 @@ class StatusBoard:
             self._asked.wait(self.tick_s)
 
     def _say(self, store: Store) -> None:
-        """Write the position as a heartbeat; its seconds make each text differ from the one before."""
+        """Write the position as a heartbeat; its seconds make each text differ from the previous one."""
         position = self._where()
         store.set(f"at/{self._rank}", json.dumps([position.place, position.phase, position.seconds]))
 
@@ -111,7 +111,7 @@ class StatusBoard:
         return self._compare(store, [0, self._rank])
 
     def _compare(self, store: Store, ranks: Sequence[int]) -> str:
-        """Poll up to three times, since a busy rank is slow. Without a new heartbeat the rank or its machine is frozen."""
+        """Poll up to three times, because a busy rank is slow. Without a new heartbeat, it or its machine is frozen."""
         before = self._texts(store, ranks)
         for _ in range(2):
             time.sleep(LOOK_TICKS * self.tick_s)
@@ -134,7 +134,7 @@ class StatusBoard:
 
 
 def describe_culprit(statuses: Sequence[RankStatus | None], names: Sequence[str]) -> str:
-    """Describe which rank holds up the others. statuses: status of each rank; None = not responding"""
+    """Describe which rank is holding up the others. statuses: status of each rank; None = not responding"""
     failed = [name for name, status in zip(names, statuses, strict=True) if status and status.phase == "failed"]
     if failed:
         return f"{_listed(failed)} failed; see logs/rank_NN.log"
@@ -149,15 +149,16 @@ def describe_culprit(statuses: Sequence[RankStatus | None], names: Sequence[str]
     if len(behind) == len(names) or phases == {"data"}:
         return f"all ranks have been {description}: {_why_all(last)}"
     also = ", or for their held-out data as well" if phases == {"validation"} else ""
-    return f"{_listed(behind)} {'has' if len(behind) == 1 else 'have'} been {description}; the others wait for it{also}"
+    has = "has" if len(behind) == 1 else "have"
+    return f"{_listed(behind)} {has} been {description}; the others are waiting for it{also}"
 
 
 def _why_all(last: RankStatus) -> str:
     """Describe why all ranks are stuck in the same phase."""
     if last.phase == "validation":
-        return "each waits for its held-out data or is in measure()"
+        return "each is waiting for its held-out data or is in measure()"
     if last.phase == "data":
-        return "each waits for its own data"
+        return "each is waiting for its own data"
     return f"{'' if last.place[0] else 'slow work, '}a network link, or a collective that not all ranks call"
 
 

@@ -1,4 +1,4 @@
-"""Watchdog thread in each rank: detects when the rank makes no progress and reports which rank holds up the others.
+"""Watchdog thread in each rank: detects that the rank makes no progress and reports which rank holds up the others.
 
 No messages are sent while training makes progress. A rank whose step, validation, save or part of the build exceeds
 half of the timeout reports its position (hang_store.py). Shortly before the timeout would end the waiting ranks, each
@@ -40,7 +40,7 @@ TIMED_OUT = re.compile("timed out|timeout caused", re.IGNORECASE)
 STDERR = 2  # faulthandler takes a descriptor, because it writes without the GIL
 READING = ("data", "validation")  # phases in which a rank may wait for its data workers
 AT_DISK = {"write": "writing since the end", "read": "reading"}  # phases without a time limit
-MOST_TICK_S = 1.0  # between two polls
+MOST_TICK_S = 1.0  # between polls
 MOST_MARGIN_S = 8.0  # the search for the culprit starts this long before the timeout
 LAST_S = 4.0  # for a search that starts only after the timeout
 ALONE = 6.0  # limit, in timeouts, for work that no other rank waits for: only time distinguishes slow from hung
@@ -52,7 +52,7 @@ class HangWatchdog:
     names         display name of each rank, by rank: rank 3 on node7
     timeout_s     initial timeout of one message between ranks
     store         for StatusBoard; None if world_size is 1
-    on_tick       called at each poll in a separate thread, because it may write to the disk that hangs
+    on_tick       called at each poll in a separate thread, because it may write to a hung disk
     at_end        called before a hung rank exits, to write its remaining data; may be set later
     """
 
@@ -116,7 +116,7 @@ class HangWatchdog:
         if error is not None and not isinstance(lost, PeerLost):
             self.phases.enter("failed")
             if self._board:
-                self._board.report(True)  # until this process exits, which may take time if it waits for a disk
+                self._board.report(True)  # until this process exits, which may take a while if it is waiting for a disk
         if self._board and isinstance(lost, PeerLost) and TIMED_OUT.search(str(error)):
             raise PeerLost(lost.title, [self._culprit(self._board), "stacks of each rank: logs/rank_NN.log"]) from error
 

@@ -3,7 +3,7 @@
 In   torchrun's variables, and the variables of other launchers under torchrun's names
 Out  torchrun's variables as far as they are known, and every contradiction, naming both sides
 
-Launchers can be nested: srun starts torchrun once on each node, a batch job starts mpirun. Then the outer launcher
+Launchers can be nested: srun starts torchrun once on each node, a batch job starts mpirun. The outer launcher then
 counts agents, and its numbers must match the agents of the inner one. Two launchers that both count ranks must agree.
 Sources: srun(1) 22.05 to 25.05, OUTPUT ENVIRONMENT VARIABLES; mpirun(1) of Open MPI 4.1; Hydra, MPICH 4; SkyPilot 0.14.
 Cray's PALS: ALCF User Guides, "PyTorch on Polaris" and "Using GPUs on Polaris" (argonne-lcf/user-guides 40eaa57).
@@ -55,7 +55,7 @@ class LauncherVariables:
 def reconcile_variables(
     environment: Mapping[str, Any], claims: Sequence[LauncherVariables], trusted: str | None, is_under_agent: bool
 ) -> tuple[dict[str, Any], list[str], str]:
-    """Return torchrun's variables, the contradictions, and the names of the source variables for a message.
+    """Return torchrun's variables, the contradictions, and the source variables' names for a message.
 
     environment:    variables that are set under torchrun's names
     trusted:        JOBC_LAUNCHER, one of WORDS: other launchers are ignored; jobc and torchrun set torchrun's names
@@ -93,7 +93,7 @@ def reconcile_variables(
 
 
 def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> str:
-    """Return which counters the trusted launcher did not set, or "". Without this check every rank would train alone.
+    """Return which counters the trusted launcher did not set, or "". Without this check, every rank would train alone.
 
     A shell in a jobc job has no launcher and is one process, unless another launcher counts several.
     """
@@ -111,7 +111,7 @@ def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[Laun
 
 
 def _same(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
-    """Return whether both number the same ranks. LOCAL_WORLD_SIZE distinguishes two agents from two ranks of one node."""
+    """Return whether both number the same ranks. LOCAL_WORLD_SIZE tells apart two agents and two ranks on one node."""
     sizes = [mapping.get("LOCAL_WORLD_SIZE") for mapping in (values, claim.values)]
     alike = sizes[0] == sizes[1] or None in sizes
     return alike and all(values[name] == claim.values[name] for name in COUNTERS)

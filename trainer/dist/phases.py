@@ -1,16 +1,16 @@
 """Track the current phase of this rank and its duration. Standard library only.
 
-The training loop calls it at each change, which costs under a microsecond; the hang watchdog and metrics read it.
+The training loop calls it at each change, which costs less than a microsecond; the hang watchdog and metrics read it.
 """
 
 import time
 from typing import Literal
 
 # Build: data, model, restore, and the forward and backward of its warm-up. Step: data, forward to update, metrics.
-# exchange: messages between ranks in a build, validation or save; in a step only with some kinds of parallelism.
+# exchange: messages between ranks in a build, validation or save; in a step, only with some kinds of parallelism.
 # write, read: disk I/O of one rank, without a limit. The others wait in save or exchange, and receive a message from
 # it every second.
-# failed: the rank has printed its error and writes its remaining data.
+# failed: the rank has printed its error and is writing its remaining data.
 Phase = Literal[
     "start", "data", "model", "restore", "forward", "exchange", "backward", "update", "validation", "save", "write",
     "read", "metrics", "failed",
@@ -51,7 +51,7 @@ class Phases:
         self.place = (self.place[0], self.place[1] + 1)
 
     def begin_part(self, phase: Phase) -> None:
-        """Begin a part outside the steps: a validation, a save, or a part of the build."""
+        """Begin a part outside the steps: a validation, a save, or part of the build."""
         self.enter(phase)
         self.known |= self._seen
         self._seen.clear()

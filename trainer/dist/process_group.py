@@ -29,11 +29,11 @@ from .phases import Phases
 from .process_group_end import keep_groups
 from .wait_for_master import wait_for_master
 
-BEAT_S = 1.0  # between two heartbeats of a rank whose disk the others wait for
+BEAT_S = 1.0  # between heartbeats of a rank whose disk the others are waiting for
 BOARD_TIMEOUT_S = 1.5  # for store operations of the hang watchdog
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25  # between two polls during the rendezvous
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25  # between polls during the rendezvous
 STOP_S = 1.0  # time for a stop signal to reach all ranks of a node
-BROADCAST_BYTES = 64 * 1024 * 1024  # per message, which has to arrive within the step timeout
+BROADCAST_BYTES = 64 * 1024 * 1024  # per message, which must arrive within the step timeout
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ T = TypeVar("T")
 class Group:
     """The ranks of the job, as seen by this rank.
 
-    device  of the model
+    device  the model's device
     board   separate connection to the rendezvous store; None if world_size is 1 or it cannot be opened
     phases  current phase of this rank
     """
@@ -90,11 +90,11 @@ class Group:
         return values
 
     def from_first(self, number: int) -> int:
-        """Return rank 0's number on every rank."""
+        """Return rank 0's number, on every rank."""
         return self.from_rank(0, number)
 
     def from_rank(self, rank: int, number: int) -> int:
-        """Return the number of rank `rank` on every rank."""
+        """Return rank `rank`'s number, on every rank."""
         holder = torch.tensor([number], dtype=torch.int64)
         if self.world_size > 1:
             dist.broadcast(holder, src=rank)
@@ -241,7 +241,7 @@ def _libraries(device: torch.device) -> str:
 def _open_store(env: Env, timeout: timedelta) -> Store:
     """Open the key-value store in which ranks exchange addresses, with a key prefix for this attempt.
 
-    torchrun keeps its store across restarts; without the prefix a new rank may read the address of a dead one.
+    torchrun keeps its store across restarts; without the prefix, a new rank could read a dead rank's address.
     """
     try:
         store = TCPStore(
@@ -261,7 +261,7 @@ def _open_store(env: Env, timeout: timedelta) -> Store:
 
 
 def _open_board(env: Env, timeout: timedelta) -> Store | None:
-    """Open a separate connection to the store, so that its operations do not queue behind those of the training."""
+    """Open a separate connection to the store, so that its operations do not queue behind those of training."""
     try:
         store = TCPStore(env.master_addr, env.master_port, env.world_size, timeout=timeout, wait_for_workers=False)
     except RuntimeError as error:
@@ -277,7 +277,7 @@ def _prefix(env: Env) -> str:
 
 
 def _wait_for_all(store: Store, env: Env, timeout_s: float, stopped: Callable[[], bool]) -> None:
-    """Wait for every rank. torch would wait as well, but ignore signals meanwhile.
+    """Wait for every rank. torch would also wait, but would ignore signals meanwhile.
 
     Raises StoppedEarly, and RuntimeError after timeout_s.
     """

@@ -1,6 +1,6 @@
-"""Safe shutdown of process groups: Gloo's threads need the GIL to release a message, and may do so late (torch 2.13).
+"""Shut down process groups safely: Gloo's threads need the GIL to release a message, and may do so late (torch 2.13).
 
-Then two things can go wrong. DDP's destructor holds the GIL while Gloo's destructor waits for its threads: a deadlock.
+Two things can then go wrong. DDP's destructor holds the GIL while Gloo's destructor waits for its threads: a deadlock.
 And a finalizing interpreter ends any thread that requests the GIL (CPython 3.11, PyThread_exit_thread); in a thread of
 Gloo this aborts the rank: "terminate called without an active exception".
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from torch.distributed.distributed_c10d import _world
 
-POLL_S, POLLS = 0.005, 3  # interval; number of polls in a row in which no thread works
-LONGEST_S = 5.0  # the threads have microseconds of work left, but the machine may be busy
+POLL_S, POLLS = 0.005, 3  # interval; number of consecutive polls in which no thread works
+LONGEST_S = 5.0  # the threads have only microseconds of work left, but the machine may be busy
 
 
 def keep_groups() -> None:

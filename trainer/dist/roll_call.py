@@ -1,6 +1,6 @@
 """Collect the host, versions and hardware of each rank, once, after the rendezvous.
 
-Later messages name ranks by their hosts. Differing versions and hardware cause a warning, because different kernels
+Later messages name ranks by their hosts. Differing versions and hardware trigger a warning, because different kernels
 round differently, and a slow node slows down all ranks.
 """
 
@@ -43,7 +43,7 @@ def gather_rank_facts(group: Group) -> list[dict[str, str]]:
 
 
 def fact_differences(facts_by_rank: Sequence[dict[str, str]]) -> list[str]:
-    """Return a line per fact in which ranks differ: `torch: 2.13.0 on ranks 0-3; 2.12.1 on ranks 4-7`."""
+    """Return a line for each fact in which ranks differ: `torch: 2.13.0 on ranks 0-3; 2.12.1 on ranks 4-7`."""
     lines = []
     for name in dict.fromkeys(name for facts in facts_by_rank for name in facts if name != "host"):
         values = [facts.get(name, "none") for facts in facts_by_rank]

@@ -1,13 +1,13 @@
 """Measure how long a rank has made no progress, polled by a thread. Standard library only.
 
-The timeout of messages does not cover a rank that waits for no other, because it is the only rank or because every
-rank hangs separately. Time in which the process was suspended or the thread did not run does not count: a suspended job is not
-hung.
+The message timeout does not cover a rank that waits for no other, because it is the only rank or because every rank
+hangs separately. Time during which the process was suspended or the thread did not run does not count: a suspended job
+is not hung.
 """
 
 from .phases import Phases
 
-MOST_TICKS = 3  # upper limit of the time that counts between two polls
+MOST_TICKS = 3  # upper limit on the time that counts between polls
 # Phases without a limit. save: its messages have a timeout, and gathering and copying a large state takes long
 ENDLESS = ("start", "save", "write", "read", "failed")
 
@@ -23,7 +23,7 @@ class NoProgress:
         self.spent_s = 0.0
 
     def look(self, now: float, tick_s: float) -> float:
-        """Update and return spent_s. now: result of time.perf_counter(); tick_s: intended interval between two polls"""
+        """Update and return spent_s. now: result of time.perf_counter(); tick_s: intended interval between polls"""
         moved = self._phases.moved
         self.spent_s = self.spent_s + min(now - self._looked, MOST_TICKS * tick_s) if moved == self._moved else 0.0
         self._moved, self._looked = moved, now

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-# Content of a file: bytes, or a function that writes them, so that a large state is never in memory twice.
+# File content: bytes, or a function that writes them, so that a large state is never in memory twice.
 Content = bytes | Callable[[BinaryIO], object]
 
 

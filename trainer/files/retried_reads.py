@@ -23,7 +23,7 @@ class Unreadable(OSError):
 
 
 def read_with_retries(read: Callable[[Path], T], path: Path) -> T:
-    """Return `read(path)`, with retries. Raises one of NOT_THERE at once, and Unreadable after the last retry."""
+    """Return `read(path)`, with retries. Raises one of NOT_THERE immediately, and Unreadable after the last retry."""
     pauses_s = list(PAUSES_S)
     while True:
         try:

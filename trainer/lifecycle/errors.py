@@ -10,7 +10,7 @@ from ...runtime import exit_codes
 
 
 class TrainerError(Exception):
-    """Error with a message for the user. `details` are further lines, `hint` is the next step."""
+    """Error with a message for the user. `details` are additional lines; `hint` is the next step."""
 
     code = exit_codes.CRASHED
 
@@ -28,7 +28,7 @@ class TrainerError(Exception):
 
 
 class BrokenInput(TrainerError):
-    """Invalid configuration, environment or data: another attempt would fail as well."""
+    """Invalid configuration, environment or data: another attempt would also fail."""
 
     code = exit_codes.DATA_BROKEN
 

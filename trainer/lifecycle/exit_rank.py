@@ -1,6 +1,6 @@
 """Exit a failed rank with a message and an exit code. Standard library only.
 
-A known cause is printed as one short message. For a lost peer it points to the other rank's log. Any other exception
+A known cause is printed as one short message, which for a lost peer points to the other rank's log. Any other exception
 keeps its full traceback.
 """
 
@@ -72,7 +72,7 @@ def _print(error: BaseException) -> int:
 
 
 def _print_exit(error: SystemExit) -> int:
-    """Return the exit code after sys.exit() in user code. 0 becomes 1, because training is not finished."""
+    """Return the exit code after sys.exit() in user code. 0 becomes 1, because training has not finished."""
     code = error.code & 0xFF if isinstance(error.code, int) else 0
     if isinstance(error.code, str):
         print(error.code, file=sys.stderr)
@@ -111,7 +111,7 @@ def _rank() -> str:
 
 
 def is_lost_peer(error: BaseException) -> bool:
-    """Return whether torch.distributed raised it; a data set can lose a connection too. False if world_size is 1."""
+    """Return whether torch.distributed raised it: a data set can also lose a connection. False if world_size is 1."""
     if not isinstance(error, RuntimeError) or os.environ.get("WORLD_SIZE") == "1":
         return False
     kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__ == OF_TORCH}

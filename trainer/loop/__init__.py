@@ -1,1 +1,1 @@
-"""The training loop (loop.py), its hooks (hooks.py), and what these use."""
+"""The training loop (loop.py), its hooks (hooks.py), and the modules that they use."""

@@ -1,6 +1,6 @@
 """Detect crash loops: count the consecutive starts that completed no new step, in the run folder.
 
-Without it a crash at the same step would be requeued forever. Standard library only.
+Without it, a crash at the same step would be requeued forever. Standard library only.
 """
 
 from contextlib import suppress
@@ -59,6 +59,6 @@ def _read(path: Path, *names: str) -> list[int] | None:
 
 
 def _write(run_dir: Path, step: int, fruitless: int) -> None:
-    """step: furthest step of all starts; fruitless: number of consecutive starts before this one without progress"""
+    """step: furthest step of all starts; fruitless: number of consecutive earlier starts without progress"""
     with suppress(OSError):  # the first save reports a read-only folder
         write_small(run_dir / PROGRESS, keys={"step": step, "fruitless": fruitless})

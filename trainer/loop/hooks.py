@@ -1,6 +1,6 @@
 """Hooks of the training loop, in the order in which they run: metrics, checks, validation, checkpoint, stop.
 
-All ranks call each hook together. `done` is the number of finished steps.
+All ranks call each hook together. `done` is the number of completed steps.
 """
 
 import time
@@ -157,7 +157,7 @@ class Hooks:
         return self.validator.num_samples > 0 and (is_last or done % self.training.config.validation.every_steps == 0)
 
     def owes_validation(self) -> bool:
-        """Return whether the validation of the resumed checkpoint was interrupted or failed."""
+        """Return whether the resumed checkpoint's validation was interrupted or failed."""
         step, last = self.training.start.step, self.training.start.parts.get(VALIDATION)
         return step > 0 and self.is_validation_due(step) and (last is None or last.get("step") != step)
 

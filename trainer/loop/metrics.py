@@ -1,6 +1,6 @@
 """Write and read metrics/rank_NN.jsonl: one JSON object per line, appended by all attempts. Standard library only.
 
-Lines are buffered, and written every few seconds and before every checkpoint. So a killed rank loses only lines of
+Lines are buffered, and written every few seconds and before every checkpoint, so a killed rank loses only lines of
 steps after its newest checkpoint, which a resumed run repeats. A power failure may lose the last 30 s or so, which the
 kernel had not yet written to disk. A repeated step has a line per attempt; the last one counts. A killed process may
 leave a torn line; readers skip it. A full file is rotated to rank_NN.jsonl.1, .2, … (.1 is the oldest); read() reads
@@ -27,7 +27,7 @@ WRITES_PER_S = 2  # upper limit for all ranks of a node together
 class MetricsFile:
     """Buffer of metrics lines, which are appended in a single write so that writers do not interleave.
 
-    flush_s    seconds between two writes; 0 = write every line immediately
+    flush_s    seconds between writes; 0 = write every line immediately
     max_bytes  file size at which the file is rotated
     """
 
@@ -140,7 +140,7 @@ def _open(path: Path) -> int:
 
 
 def flush_interval(flush_s: float, ranks_of_node: int) -> float:
-    """Return the seconds between two writes of one rank that keep its node within WRITES_PER_S; 0 for 0."""
+    """Return the seconds between one rank's writes that keep its node within WRITES_PER_S; 0 for 0."""
     return max(flush_s, ranks_of_node / WRITES_PER_S) if flush_s else 0.0
 
 

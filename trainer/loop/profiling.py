@@ -13,7 +13,7 @@ NO_PROFILE = "warning: no profile"
 
 
 class Profiling:
-    """Profiler hooks before and after each step; other ranks and steps do nothing. Never raises.
+    """Profiler hooks before and after each step; they do nothing on other ranks and steps. Never raises.
 
     A process has one profiler, and the recipe may use it too. torch 2.13 lets a second one start, but stopping either
     stops both, and exporting the other one then crashes with a segmentation fault.
@@ -50,7 +50,7 @@ class Profiling:
         try:
             if _profiler_enabled():
                 raise RuntimeError("another profiler is running in this process")
-            profile = torch.profiler.profile(record_shapes=True)  # CPU, and the GPU where there is one
+            profile = torch.profiler.profile(record_shapes=True)  # CPU, and the GPU if there is one
             profile.start()
         except TROUBLE as error:
             self.steps = None

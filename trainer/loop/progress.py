@@ -23,7 +23,7 @@ from .step_result import StepResult
 from .stragglers import OwnWork, Stragglers
 from .validation import Validation, readable_score
 
-STEPS_KEPT = 10_000  # newest steps, for percentiles
+STEPS_KEPT = 10_000  # most recent steps, for percentiles
 PERCENTILES_EVERY_LINES = 10
 GIB, MIB = 2**30, 2**20
 SLOW_SAVE_TIMES, SLOW_SAVE_S = 3.0, 2.0  # report a save that exceeds both: multiple of the median, seconds
@@ -173,7 +173,7 @@ class Progress:
         """Record a save for which all ranks waited `seconds` for rank 0; report it if it is unusually slow."""
         median_s = median(self._save_times) if len(self._save_times) >= 3 else seconds
         if self._training.group.is_first and seconds > SLOW_SAVE_TIMES * median_s and seconds > SLOW_SAVE_S:
-            print(f"straggler: {self._names[0]}: save takes {seconds:.1f} s, the median {median_s:.1f} s", flush=True)
+            print(f"straggler: {self._names[0]}: save takes {seconds:.1f} s, median {median_s:.1f} s", flush=True)
         self._save_times.append(seconds)
 
     def close(self, is_complete: bool) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 TIMES = 1.3  # minimum multiple of the median; torchtitan and MegaScale use 1.1 to 1.5
 SHARE = 0.05  # minimum delay as a fraction of the step
-LEAST_S = 0.005  # minimum delay per step: less is noise
+LEAST_S = 0.005  # minimum delay per step; anything less is noise
 STEPS = 20  # averaged
 QUIET_S = 300.0  # before the same rank and phase is reported again
 
@@ -49,7 +49,7 @@ class Stragglers:
         if now - self._reported.get((rank, phase), -QUIET_S) < QUIET_S:
             return ""
         self._reported[rank, phase] = now
-        times = f"{rank_s / num:.3f} s a step, the median {median_s / num:.3f} s, over {num} steps"
+        times = f"{rank_s / num:.3f} s per step, median {median_s / num:.3f} s, over {num} steps"
         return f"straggler: {self._names[rank]}: {phase} takes {times}"
 
 

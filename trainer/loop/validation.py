@@ -1,6 +1,6 @@
-"""Compute the exact loss on held-out data: every chosen sample counts once, for any number of ranks.
+"""Compute the exact loss on held-out data: every chosen sample counts once, with any number of ranks.
 
-About once a second the ranks exchange stop requests, because a validation may take longer than the time left to save.
+About once a second, the ranks exchange stop requests, because a validation may take longer than the time left to save.
 """
 
 import math
@@ -18,7 +18,7 @@ from ..dist.process_group import Group
 from ..lifecycle.errors import BrokenInput
 from ..recipe.eval_mode import evaluating
 
-POLL_S = 1.0  # between two polls for stop requests
+POLL_S = 1.0  # between polls for stop requests
 
 
 class Failed(Exception):
@@ -47,7 +47,7 @@ class Validator:
         self._training = training
         shares = my_batches(training)
         self._counts = [counts for _, counts in shares]
-        # the number of batches of the busiest rank; all ranks take that many turns, so the watchdog can compare them
+        # the busiest rank's number of batches; all ranks take that many turns, so that the watchdog can compare them
         self._num_turns = -(
             -len(validation_indices(training)[:: training.group.world_size]) // training.config.batch.micro
         )
@@ -59,8 +59,8 @@ class Validator:
     def validate(self, stop_requested: Callable[[], bool] = lambda: False) -> Validation | None:
         """Run the validation; all ranks call it. Return None on all ranks if one of them has a stop request.
 
-        Raises Failed on all ranks if one of them fails. With equal_passes, a failed rank raises its own error at once,
-        because the others wait for it in the same pass and no further exchange is possible.
+        Raises Failed on all ranks if one of them fails. With equal_passes, a failed rank raises its error immediately,
+        because the others are waiting for it in the same pass and no further exchange is possible.
         """
         started = time.perf_counter()
         training, model, phases = self._training, self._training.parallel.evaluated, self._training.phases
@@ -146,7 +146,7 @@ def validation_indices(training: Training) -> Tensor:
 
 
 def my_batches(training: Training) -> Sequence[tuple[Tensor, bool]]:
-    """Return this rank's batches of the training batch size, the last one smaller, and whether each counts. With
+    """Return this rank's batches of the training batch size (the last may be smaller), and whether each counts. With
     equal_passes, ranks with fewer batches run extra passes that do not count.
     """
     indices_N, micro = validation_indices(training), training.config.batch.micro

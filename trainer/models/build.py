@@ -13,7 +13,7 @@ from .mlp import Mlp
 
 
 class DataSizes(Protocol):
-    """Sizes of the data that a model needs; data.source.DataSource has them."""
+    """The data sizes that a model needs; data.source.DataSource provides them."""
 
     @property
     def num_inputs(self) -> int: ...
@@ -23,7 +23,7 @@ class DataSizes(Protocol):
 
 
 def build_model(config: GptConfig | MlpConfig | Target, sizes: DataSizes) -> nn.Module:
-    """Return a newly initialised model on the CPU. Uses torch's global random generator.
+    """Return a newly initialized model on the CPU. Uses torch's global random generator.
 
     Raises BrokenInput if config._target_ does not return a torch.nn.Module.
     """

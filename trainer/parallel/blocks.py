@@ -1,7 +1,7 @@
-"""The blocks of a model: the units of activation checkpointing, compilation and sharding.
+"""A model's blocks: the units of activation checkpointing, compilation and sharding.
 
 The model lists them in its attribute `blocks`, in order, or, as in transformers 5.23, their class names in
-`_no_split_modules`. With fsdp and hsdp the job can name the classes: parallel.transformer_layer_cls_to_wrap.
+`_no_split_modules`. With fsdp and hsdp, the job can name the classes: parallel.transformer_layer_cls_to_wrap.
 Checkpointing is applied first, then compilation, then sharding. All work in place, so that parameters keep their names.
 """
 
@@ -80,7 +80,7 @@ def recomputed(forward: Forward) -> Forward:
 def compiled(forward: Forward) -> Forward:
     """Wrap `forward` in torch.compile: it compiles once for the first shape, and again for all other shapes.
 
-    With dynamic=False torch 2.13 would compile eight shapes and run all others uncompiled.
+    With dynamic=False, torch 2.13 would compile eight shapes and run all others uncompiled.
     """
     compiled_forward: Forward = torch.compile(forward)
     return compiled_forward

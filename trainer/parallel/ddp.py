@@ -1,4 +1,4 @@
-"""DistributedDataParallel: every rank holds the whole model. With world_size 1 the model is not wrapped."""
+"""DistributedDataParallel: every rank holds the whole model. With world_size 1, the model is not wrapped."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -50,7 +50,7 @@ class Ddp(Stepped):
         self.names = names_of(self.stepper.optimizer, model)
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """Raise BrokenInput if a parameter gets no gradient, because DDP's next step would raise an error."""
+        """Raise BrokenInput if a parameter gets no gradient, because DDP would raise an error in the next step."""
         torch.autograd.backward(loss)
         unused = [name for name, p in self.model.named_parameters() if p.requires_grad and p.grad is None]
         if unused and self.waits_for_all:

@@ -1,8 +1,8 @@
 """FSDP2: each rank holds a shard of every weight, gradient and moment, and gathers the weights of a block to run it.
 
 fsdp  all ranks share one copy of the model
-hsdp  a 2-D mesh: `shards` consecutive ranks share a copy, and the copies exchange gradients like DDP. With one shard
-      per rank of a node, weights are gathered within the node, and only gradients travel between nodes.
+hsdp  a 2-D mesh: `shards` consecutive ranks share a copy, and the copies exchange gradients as in DDP. With one shard
+      per rank on a node, weights are gathered within the node, and only gradients are sent between nodes.
 
 Checkpoints are unsharded, as with DDP, so a run can resume with a different number of ranks or kind of parallelism.
 The cost is CPU memory for all weights and moments (12 bytes per parameter): on rank 0 during a save, and on every rank

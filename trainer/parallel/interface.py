@@ -28,7 +28,7 @@ class Parallel(Protocol):
     module         the model with its loss (loss.WithLoss), for training steps
     evaluated      the model with its loss, for validation
     num_parameters of the whole model
-    equal_passes   all ranks must call `evaluated` equally often
+    equal_passes   all ranks must call `evaluated` the same number of times
     names          of the optimizer's parameters, in the order of its state
     counts_ahead   each step waits for the item count of all ranks before its first backward pass, for one of three
                    reasons: gradients cannot be scaled afterwards; fp16 gradients could overflow; on a GPU the wait
@@ -80,7 +80,7 @@ class Parallel(Protocol):
 
 
 def give_from_first(model: nn.Module, group: Group) -> None:
-    """Broadcast rank 0's parameters and buffers, because initialisation may differ between ranks.
+    """Broadcast rank 0's parameters and buffers, because initialization may differ between ranks.
 
     DDP does this itself; fully_shard of torch 2.13 does not, and DeepSpeed 0.19.8 only broadcasts parameters.
     """

@@ -1,7 +1,7 @@
-"""Remove stale lock files of C++ extension builds: after a killed build the next one would wait forever.
+"""Remove stale lock files of C++ extension builds: after a killed build, the next one would wait forever.
 
 torch.utils.cpp_extension (torch 2.13, file_baton.py) marks a build with an empty file `lock`, which only the process
-that created it removes. jobc holds a kernel lock (flock) in addition, which ends with its process.
+that created it removes. jobc also holds a kernel lock (flock), which ends with its process.
 """
 
 import contextlib

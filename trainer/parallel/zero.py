@@ -35,7 +35,7 @@ MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW
 
 
 def settings(config: TrainConfig, env: Env) -> dict[str, Any]:
-    """Return DeepSpeed's settings: train.json, then extra keys of deepspeed.json. BrokenInput if they contradict."""
+    """Return DeepSpeed's settings: train.json, then extra keys from deepspeed.json. BrokenInput if they contradict."""
     train: Any = strict.plain(config)
     path = env.accelerate_deepspeed_config_file or env.deepspeed_json
     if path is None:
@@ -111,7 +111,7 @@ class Zero:
         self.gathers = self.stage > 0
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """Skip the warm-up pass, which is for DDP's buckets; DeepSpeed's follow from the parameter order."""
+        """Skip the warm-up pass, which is for DDP's buckets; DeepSpeed's buckets follow from the parameter order."""
         if not counted:
             raise item_count_error()
 
@@ -199,7 +199,7 @@ class Zero:
         """Copy the unsharded values into the optimizer's copy of a parameter, or into its moment.
 
         ZeRO 3 pads the last shard of a parameter that does not divide evenly, but safe_set_full_fp32_param of DeepSpeed
-        0.19.8 splits the tensor without padding. So each rank sets its own shard here.
+        0.19.8 splits the tensor without padding, so each rank sets its own shard here.
         """
         utils = self.deepspeed.utils
         if self.stage < 3:

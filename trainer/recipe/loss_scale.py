@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-PART = "loss_scale"  # key in a checkpoint, beside the optimizer's keys
+PART = "loss_scale"  # key in a checkpoint, next to the optimizer's keys
 FIRST, SMALLEST, GOOD_STEPS = 2.0**16, 1.0, 2000  # doubled after GOOD_STEPS, as in torch.amp.GradScaler
 
 
 class LossScale:
-    """Factor of the loss before the backward pass. Without fp16 it is always 1. Its state is part of a checkpoint.
+    """Factor applied to the loss before the backward pass; always 1 without fp16. Its state is part of a checkpoint.
 
     torch.amp.GradScaler checks on each rank whether its gradients are finite. Here the global gradient norm decides, so
     all ranks agree without another message.

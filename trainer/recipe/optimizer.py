@@ -19,7 +19,7 @@ from .loss_scale import PART, LossScale
 
 OWN_SCHEDULE = "optim.schedule, optim.warmup_steps and optim.min_lr_ratio set the rate; or your own script after ` -- `"
 CLIP_EPS = 1e-6  # added to the norm before the division, as in torch 2.13
-NAMES = "parameter_names"  # key in a checkpoint, beside `state` and `param_groups`
+NAMES = "parameter_names"  # key in a checkpoint, next to `state` and `param_groups`
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Update:
 
 
 class Rates:
-    """Learning rates of an optimizer's groups. The group with the largest rate gets the rate of the schedule; the other
+    """Learning rates of an optimizer's groups. The group with the largest rate follows the schedule; the other
     groups keep their initial ratio to it, so that layers can have different rates."""
 
     def __init__(self, optimizer: Optimizer) -> None:
@@ -189,7 +189,7 @@ def build_optimizer(model: nn.Module, config: OptimConfig | Target) -> Optimizer
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]
-    fused = all(parameter.is_floating_point() for parameter in parameters)  # not supported for complex, torch 2.13
+    fused = all(parameter.is_floating_point() for parameter in parameters)  # not for complex tensors in torch 2.13
     return AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=fused)
 
 

@@ -4,7 +4,7 @@ A custom recipe overrides what it needs: `recipe: my_pkg.MyRecipe`, with `from j
 Sample order, sharding, gradient exchange, checkpoints and resume are outside the recipe, so their guarantees hold for
 every recipe.
 
-Shapes: B samples of one batch, K classes; `…` zero or more dimensions.
+Shapes: B samples per batch, K classes; `…` zero or more dimensions.
 """
 
 import inspect
@@ -34,7 +34,7 @@ Count: TypeAlias = Tensor | float | None  # a sum of weights is allowed; None: u
 class Recipe:
     """Default recipe: builds model, data, loss and optimizer from train.json.
 
-    score  name of the mean of the second value of measure(). None = that of the data source, or "loss" if you override
+    score  name of the mean of measure()'s second value. None = the data source's name, or "loss" if you override
            the loss but not measure()
     """
 
@@ -57,7 +57,7 @@ class Recipe:
         return build_model(self.config.model, source)
 
     def build_optimizer(self, model: nn.Module) -> Optimizer:
-        """Return the optimizer. The largest learning rate of its groups must be optim.lr. Before each step the trainer
+        """Return the optimizer. The largest learning rate of its groups must be optim.lr. Before each step, the trainer
         sets that rate from the schedule, and scales the rates of other groups in proportion.
         """
         return build_optimizer(model, self.config.optim)
@@ -95,7 +95,7 @@ class Recipe:
 
         num_parameters: number of parameters of the whole model
         """
-        if type(self).build_model is not Recipe.build_model:  # config.model does not describe the model then
+        if type(self).build_model is not Recipe.build_model:  # in that case, config.model does not describe the model
             return None
         return flops_per_sample(self.config.model, num_parameters)
 

@@ -1,4 +1,4 @@
-"""Save and restore a model's buffers, such as BatchNorm's running means, which even a skipped step changes."""
+"""Save and restore a model's buffers, such as BatchNorm's running means, which change even in a skipped step."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ class SavedBuffers:
             self._copies = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
 
     def restore(self) -> None:
-        """Undo changes by forward passes since the copies were made."""
+        """Undo the changes that forward passes made since the copies were taken."""
         for buffer, copy in self._copies:
             buffer.copy_(copy)
         self._copies = []

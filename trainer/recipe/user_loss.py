@@ -13,7 +13,7 @@ INTO_THE_MODEL = "make it part of the model in build_model() of a recipe, and ca
 
 
 def place_loss(recipe: Recipe, device: torch.device) -> None:
-    """Move a loss that is a module to the device of the model.
+    """Move a loss that is a module to the model's device.
 
     Raises BrokenInput if it has trainable parameters, because they are in neither the optimizer nor a checkpoint.
     """
@@ -31,7 +31,7 @@ def buffers_of_loss(recipe: Recipe) -> dict[str, Tensor]:
 
 
 def refuse_other_buffers(recipe: Recipe, before: Mapping[str, Tensor]) -> None:
-    """Raise BrokenInput if a pass changed the loss's buffers, because a resume would start with the initial ones."""
+    """Raise BrokenInput if a pass changed the loss's buffers: a resume would start with their initial values."""
     after = buffers_of_loss(recipe)
     if changed := [name for name, buffer in before.items() if not torch.equal(buffer, after[name])]:
         raise BrokenInput(

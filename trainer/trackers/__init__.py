@@ -2,8 +2,8 @@
 
     metrics.trackers: [tensorboard, mlflow, wandb, my.module:Tracker]
 
-Each tracker is one file here, or a class of the user's, called with a TrackedRun. A run has one entry in a tracker for
-all its attempts, found by the run's id. All trackers run in one separate thread. A tracker that raises is disabled with
+Each tracker is one file here, or a user's class, called with a TrackedRun. A run has one entry in a tracker for
+all its attempts, found by the run's ID. All trackers run in one separate thread. A tracker that raises is disabled with
 one warning; the end of training waits at most CLOSE_S for one that blocks, for example without network. For offline
 use, set WANDB_MODE=offline, or MLFLOW_TRACKING_URI to a folder.
 """
@@ -46,7 +46,7 @@ class Tracker(Protocol):
         """Log the metrics after optimizer step `step`, by name: train/loss, val/loss, speed/tokens_per_s, …"""
 
     def close(self, done: bool) -> None:
-        """Close the tracker. done: training finished; otherwise a later attempt may continue this run"""
+        """Close the tracker. done: training has finished; otherwise, a later attempt may continue this run"""
 
 
 class Trackers:

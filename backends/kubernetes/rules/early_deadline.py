@@ -12,7 +12,7 @@ from ..options import KubernetesOptions
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     limit = plan.lifecycle.time_limit_s + plan.lifecycle.kill_after_s
     if options.deadline == 0:
-        title, because = "backend.deadline is 0", "Kubernetes would end the pods at once; the minimum is 1s"
+        title, because = "backend.deadline is 0", "Kubernetes would end the pods immediately; the minimum is 1s"
         hint = "backend.deadline=null, for no deadline"
         yield Diagnostic("JC4511", title, because, hint, key="backend.deadline")
         return

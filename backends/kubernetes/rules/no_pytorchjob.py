@@ -11,6 +11,6 @@ from ..options import KubernetesOptions
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     if options.flavor == "pytorchjob":
-        because = "it restarts pods one by one, while the other pods hang in their old process group"
+        because = "it restarts pods one at a time, while the other pods hang in their old process group"
         hint = "backend.flavor=trainjob with Kubeflow Trainer 2, or backend.flavor=jobset"
         yield Diagnostic("JC4509", "backend.flavor=pytorchjob is not supported", because, hint, key="backend.flavor")

@@ -36,7 +36,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
                 because = "a resource is cpu, memory, ephemeral-storage, hugepages-SIZE or VENDOR/DEVICE"
                 yield Diagnostic("JC4524", f"{name!r} is not a resource", because, f"remove {at}", key=at)
             elif size(text) is None:
-                because = "it must be a number with a unit of Kubernetes: 500m, 16, 64Gi or 64G"
+                because = "it must be a number with a Kubernetes unit: 500m, 16, 64Gi or 64G"
                 yield Diagnostic(
                     "JC4524",
                     f"{at}: {text!r} is not a quantity",
@@ -60,11 +60,11 @@ def _above_limits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diag
             continue
         if is_device and asked != most:
             because, hint = (
-                "a device is given whole: its request must equal its limit",
+                "a device is allocated whole: its request must equal its limit",
                 _with("limits", options.limits, name, text),
             )
         elif most is not None and asked > most:
-            because, hint = "a request must not be above the limit", f"remove backend.requests.{name}"
+            because, hint = "a request must not exceed its limit", f"remove backend.requests.{name}"
         else:
             continue
         key = f"backend.requests.{name}"

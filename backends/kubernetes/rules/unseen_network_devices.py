@@ -13,13 +13,13 @@ from ..options import KubernetesOptions
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     resource, key = options.network_resource, "backend.network_resource"
     if resource is not None and not is_resource(resource):
-        because = "it must be a resource of a device plugin and a number per pod"
+        because = "it must be a device plugin's resource and a number per pod"
         yield Diagnostic("JC4510", f"{key}: {resource!r} is not NAME:COUNT", because, f"{key}=rdma/hca:1", key=key)
     fabric = plan.network.profile
     if network_resource(plan, options) is None and fabric in RDMA_PROFILES and not options.host_network:
         because = f"a pod gets network={fabric} devices only by requesting a resource; otherwise NCCL uses TCP"
         example = f"{EFA}:32" if fabric == "efa" else "rdma/hca_shared_devices_a:1"
-        hint = f"{key}={example}; `kubectl describe node` shows name and number"
+        hint = f"{key}={example}; `kubectl describe node` shows the name and number"
         if fabric == "efa" and plan.topology.gpus == EFA_GPUS and plan.resources.gpu_type is None:
             hint = f"gpu_type=H100, whose machines have {EFA_CARDS['H100']} EFA cards, or {hint}"
         yield Diagnostic(

@@ -30,11 +30,11 @@ def _not_sold(each: RequestedGpu, count: int) -> Iterator[Diagnostic]:
     if numbers is None or count in numbers:
         return
     if numbers:
-        because = f"machines have {alternatives(map(str, numbers))} of them, {LATE}"
+        because = f"machines are offered with {alternatives(map(str, numbers))} of them, {LATE}"
         near = [*[n for n in numbers if n < count][-1:], *[n for n in numbers if n > count][:1]]
         hints = [f"gpus={number}" for number in near]
     else:
-        because = f"it has other types, {LATE}"
+        because = f"it offers other types, {LATE}"
         hints = [f"backend.infra={name}" for name in clouds_offering(each.type)] or ["gpu_type=H100"]
     title = f"no known {each.cloud} machine has {count} {each.type}"
     yield Diagnostic("JC4705", title, because, alternatives(hints), key="gpus", severity=Severity.WARNING)

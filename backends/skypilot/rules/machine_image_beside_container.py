@@ -26,7 +26,7 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         elif plan.container.image is not None:
             title, because = (
                 f"{key} is set together with image",
-                "SkyPilot has one image_id: the machine's, or the container's",
+                "SkyPilot has only one image_id: the machine's or the container's",
             )
             hint = f"remove {key}; or image=null container=none for the machine's"
         elif cloud in SITES:

@@ -25,6 +25,6 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     for key, value in wishes.items():
         if value and (not is_slurm or key == "queue.name"):
             infra = options.infra or cloud(plan, options) or "any"
-            because = f"infra {infra} does not support it; the job computes the same without it"
+            because = f"infra {infra} does not support it; the job computes the same results without it"
             hint = f"remove {key}, or backend.infra=slurm/CLUSTER"
             yield Diagnostic("JC4712", f"{key} is ignored", because, hint, key=key, severity=Severity.NOTE)

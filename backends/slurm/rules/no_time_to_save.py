@@ -15,7 +15,8 @@ def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     if 0 < limit <= notice:
         title = f"time={limit}s leaves no time to save"
         because = (
-            f"Slurm sends its signal up to {notice} s before the limit: grace, 10 s to exit, and {EARLY_S} s of Slurm's"
+            f"Slurm can send its signal up to {notice} s before the limit: the grace period, 10 s to exit,"
+            f" and {EARLY_S} s by which Slurm may signal early"
         )
         hint = f"time={notice // 60 + 1}m" + (", or a shorter lifecycle.grace" if plan.lifecycle.grace_s > 5 else "")
         yield Diagnostic("JC4305", title, because, hint, key="time")

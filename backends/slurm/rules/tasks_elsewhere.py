@@ -13,7 +13,7 @@ def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     nodes, _, rest = (options.distribution or "").partition(":")
     if plan.launcher == "srun" and plan.topology.nodes > 1 and nodes.lower() not in ("", "*", "block"):
         title = f"backend.distribution={options.distribution} numbers the tasks across the nodes"
-        because = "ranks are numbered node by node, and each task must be the rank of its number"
+        because = "ranks are numbered node by node, so each task's number must be its rank"
         hint = f"backend.distribution=block{rest and ':'}{rest}"
         yield Diagnostic("JC4309", title, because, hint, key="backend.distribution")
     binding = options.gpu_bind
@@ -22,7 +22,7 @@ def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     title = f"backend.gpu_bind={binding} hides GPUs from the ranks"
     hint = "backend.gpu_bind=null"
     if plan.launcher != "srun":
-        because = f"with launcher={plan.launcher} one task of srun starts all ranks of a node, which need all its GPUs"
+        because = f"with launcher={plan.launcher}, one srun task starts all ranks of a node, which need all its GPUs"
         yield Diagnostic("JC4309", title, because, hint, key="backend.gpu_bind")
     elif plan.uses_trainer and plan.topology.procs > 1:
         because = "the trainer uses the GPU with the number LOCAL_RANK, and each rank would see its own as number 0"

@@ -18,7 +18,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     grace, step_s = spec.lifecycle.grace, figures.step_s or 0
     size = figures.memory.checkpoint if figures.memory else None
     if size is not None and figures.write_s is not None and (needed_s := figures.write_s + step_s) > grace:
-        title = f"saving a checkpoint takes longer than the grace of {show_duration(grace)}"
+        title = f"saving a checkpoint takes longer than the grace period of {show_duration(grace)}"
         after = f", after a step of {step_s:.3g} s" if step_s else ""
         because = f"writing {readable_bytes(size)} takes about {figures.write_s:.0f} s{after}"
         longer, limit = 2 * math.ceil(needed_s) + 10, plan.lifecycle.time_limit_s

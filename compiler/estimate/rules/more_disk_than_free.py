@@ -15,7 +15,7 @@ from ..limits import Finding, warning
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
     needed, has, size = on_disk(figures), spec.estimate.disk, figures.memory.checkpoint if figures.memory else None
     if has and needed and size and needed > has:
-        title = f"checkpoints need more than the {show_bytes(has)} that are free in the run root"
+        title = f"checkpoints need more than the {show_bytes(has)} free in the run root"
         readable = readable_bytes(size)
         because = (
             f"up to {figures.checkpoints} checkpoints of {readable} exist at once, {readable_bytes(needed)} in total"

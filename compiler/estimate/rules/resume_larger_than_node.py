@@ -17,9 +17,9 @@ _GIB = 1 << 30
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
     needs, has = figures.resuming, figures.mem
     if needs and has and needs > has:
-        title = f"resuming takes about {readable_bytes(needs)} of a node's memory, and mem is {show_bytes(has)}"
+        title = f"resuming takes about {readable_bytes(needs)} of a node's memory, but mem is {show_bytes(has)}"
         procs = plan.topology.procs
-        because = f"a checkpoint holds the whole model, and each of the {procs} ranks of a node reads all of it"
+        because = f"a checkpoint holds the whole model, and each of a node's {procs} ranks reads all of it"
         yield warning(
             "JC2133", title, because, f"mem={show_bytes(math.ceil(1.1 * needs / _GIB) * _GIB)}", "mem", needs / has
         )

@@ -34,7 +34,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     if not too_long and total > MOST_OF_ALL:
         largest = max(words, key=words.__getitem__)
         because = f"Linux limits the total to 2 MiB, which leaves {MOST_OF_ALL:,} bytes for the job"
-        yield _diagnostic(f"command and env have {total:,} bytes in all", because, _spec_key(largest))
+        yield _diagnostic(f"command and env have {total:,} bytes in total", because, _spec_key(largest))
     elif not too_long and plan.launcher == "mpirun":
         yield from _of_mpirun(plan, command)
 

@@ -20,7 +20,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         return
     because = "Linux uses ports 32768 to 60999 for outgoing connections, so some starts would fail with EADDRINUSE"
     if port in _X11:
-        because = "X11 forwarding listens at 6000 and above"
+        because = "X11 forwarding listens on ports 6000 and above"
     title = f"port {port} may be taken when the job starts"
     hint = "rendezvous.port=0, which picks a free port; or rendezvous.port=29500"
     yield Diagnostic("JC3011", title, because, hint, key="rendezvous.port", severity=Severity.WARNING)

@@ -34,7 +34,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     visible, hidden = _left(first.value)
     if visible < procs and first.is_known:
         title = f"{first.title} leaves {visible} GPU{'s' * (visible != 1)} to {procs} rank{'s' * (procs != 1)}"
-        because = "the other ranks fail at once with `invalid device ordinal`" if visible else "no rank finds a GPU"
+        because = "the other ranks fail immediately with `invalid device ordinal`" if visible else "no rank finds a GPU"
         alternative = f"procs={visible}" if visible else "gpus=0"
         hint = f"{first.without()}, so that the engine allocates the GPUs; or {alternative}"
         yield _error(title, "; ".join(filter(None, (hidden, because))), hint, first.key)

@@ -16,7 +16,7 @@ def exceeds_site(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterato
     if requested is None or limit is None or requested <= limit:
         return
     unit = {"nodes": " nodes", "gpus": " GPUs on each node", "cpus": " cores on each node"}.get(key, "")
-    because = f"{site_description(spec)} has {show(limit)}" + {"time": " as its longest time"}.get(key, unit)
+    because = f"{site_description(spec)} has {show(limit)}" + {"time": " as its maximum time"}.get(key, unit)
     others = [partition for partition in spec.site.partitions if (fact(spec, key, partition) or 0) >= requested]
     hint = alternatives([f"{key}={show(limit)}", *(f"queue.name={name}" for name in others[:2])])
     yield Diagnostic(code, f"{key}={show(requested)} exceeds the site's limit", because, hint, key=key)

@@ -18,5 +18,5 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     sizes = [size for size in divisors(world) if not (of_a_node % size and size % of_a_node)]
     title = f"parallel.shards={shard_count} with {spec.nodes} nodes of {of_a_node} ranks"
     because = "the mesh is (ranks / shards) x shards, and each copy of the model must fill whole nodes"
-    hint = f"parallel.shards={of_a_node}, the ranks of a node; or {', '.join(map(str, sizes))}"
+    hint = f"parallel.shards={of_a_node}, the number of ranks per node; or {', '.join(map(str, sizes))}"
     yield Diagnostic("JC2074", title, because, hint, key="parallel.shards")

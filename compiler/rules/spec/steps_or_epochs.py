@@ -12,7 +12,7 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     loop, saves = spec.loop, spec.checkpoint
     yield from _check("loop.steps", loop.steps, "loop.epochs", loop.epochs, "training would never end")
     keys = "checkpoint.every_steps", "checkpoint.every_epochs"
-    yield from _check(keys[0], saves.every_steps, keys[1], saves.every_epochs, "only the end would be saved")
+    yield from _check(keys[0], saves.every_steps, keys[1], saves.every_epochs, "only the final state would be saved")
 
 
 def _check(

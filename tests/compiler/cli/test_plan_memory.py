@@ -24,7 +24,7 @@ OWN_DATA = (
 
 def test_shared_memory_is_shown_beside_the_memory(plan: Plan) -> None:
     shown = plan("backend=slurm", "mem=16GiB", "shm=8GiB")[1]
-    assert re.search(r"asked for +16.0 GiB\n +of it shared +8.0 GiB\n", shown)
+    assert re.search(r"requested +16.0 GiB\n +of which shared +8.0 GiB\n", shown)
 
 
 def test_without_activations_the_sum_has_no_bound(plan: Plan) -> None:

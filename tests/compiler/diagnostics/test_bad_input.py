@@ -460,12 +460,12 @@ FILES = [  # text below `# @package _global_`, code, place, what the message say
     ("defaults: [true]", "JC1105", "2:12", "true is not text"),
     ("defaults: ['']", "JC1105", "2:12", "this is empty"),
     ("defaults: [[a]]", "JC1105", "2:12", "this is a list"),
-    ("defaults: [{}]", "JC1105", "2:12", "this names no group"),
+    ("defaults: [{}]", "JC1105", "2:12", "this does not name a group"),
     ("defaults:\n  - override /cluster: 7", "JC1105", "3:24", "7 is not text"),
     ("defaults: [{override /backend: {a: b}}]", "JC1105", "2:32", "this is a mapping"),
     ("defaults: [{override /model: [null]}]", "JC1105", "2:31", "this is empty"),
-    ("defaults: [{5: 6}]", "JC1105", "2:13", "this names no group"),
-    ('defaults: [{"": x}]', "JC1105", "2:13", "this names no group"),
+    ("defaults: [{5: 6}]", "JC1105", "2:13", "this does not name a group"),
+    ('defaults: [{"": x}]', "JC1105", "2:13", "this does not name a group"),
     ("defaults: [2020-13-45]", "JC1002", "2:11", "month must be in 1..12"),
     ("defaults: [override /parallel: deepspeed/zero2]", "JC1109", "2:22", "hint: - override /parallel: deepspeed\n"),
     ("defaults: [/parallel: deepspeed/zero2]", "JC1109", "2:13", "hint: - override /parallel: deepspeed\n"),
@@ -588,7 +588,7 @@ def test_a_preset_without_its_first_line_is_told_of_it(jobc: Jobc) -> None:
     write("jobc/cluster/mine.yaml", "nodes: 1\n")
     status, printed = jobc("cluster=mine")
     assert (status, codes(printed)) == (1, ["JC1201"])
-    assert "cluster/mine.yaml sets keys below cluster" in printed and "`# @package _global_`" in printed
+    assert "cluster/mine.yaml sets keys under cluster" in printed and "`# @package _global_`" in printed
 
 
 @pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n"])

@@ -49,7 +49,7 @@ def test_each_rank_of_a_node_reads_a_whole_checkpoint(plan: Plan) -> None:
     assert host_memory(train(kind="fsdp"), sharded, procs=8, uses_trainer=True) == 8 * 20 * SEVEN_B.parameters
     assert host_memory(train(kind="fsdp"), sharded, procs=8, uses_trainer=False) is None
     assert host_memory(train(kind="ddp"), sharded, procs=8, uses_trainer=True) is None
-    assert "resuming takes" in plan("gpus=2", "parallel=fsdp", "estimate.parameters=1e9")[1]
+    assert "resuming needs" in plan("gpus=2", "parallel=fsdp", "estimate.parameters=1e9")[1]
 
 
 def test_each_stage_divides_one_part_more() -> None:

@@ -111,7 +111,7 @@ REFUSED = [
     (["queue.name=cpu", "gpu_type=H100"], "JC2061 gpu_type: its machines have no GPUs | gpu_type=null gpus=0"),
     (["cpus=128"], "JC2062 cpus: partition main has 96 cores on each node | cpus=96"),
     (["queue.name=cpu", "mem=512GiB"], "JC2062 mem: partition cpu has 256GiB | mem=256GiB, queue.name=debug or"),
-    (["time=3d"], "JC2063 time: partition main has 2d as its longest time | time=2d"),
+    (["time=3d"], "JC2063 time: partition main has 2d as its maximum time | time=2d"),
     (["queue.name=man"], "JC2064 queue.name: partitions of this site: cpu, debug, main | queue.name=main"),
     (["site.partition=x"], "JC2064 site.partition: partitions of this site: cpu, debug, main |"),
     (["nodes=17"], "JC2065 nodes: partition main has 16 nodes | nodes=16 or queue.name=cpu"),

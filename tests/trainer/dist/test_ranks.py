@@ -210,7 +210,7 @@ def test_a_living_rank_that_hangs_is_told_with_its_phase(
     step = 8 if where == "validation" else 5
     told = rf"rank 1 on {socket.gethostname()} has been in {where} of step {step} for \d+ s"
     for rank in range(2):
-        assert re.search(f"warning: {told}; the others wait for it", run.output(rank)), run.output(rank)
+        assert re.search(f"warning: {told}; the others are waiting for it", run.output(rank)), run.output(rank)
     assert "in slow" in run.output(1)  # of its stacks
     assert re.search(told, run.output(0)[run.output(0).index("error: ") :])
 
@@ -251,7 +251,7 @@ def test_ranks_of_which_none_waits_for_another_end_by_themselves(
         assert f"the limit is 6 times process_group.step_timeout_s={timeout_s}" in last
     if world_size == 2:
         assert "all ranks have been in data of step 5" in run.output(0)
-        assert "each waits for its own data" in run.output(0)
+        assert "each is waiting for its own data" in run.output(0)
     assert (run.folder / "checkpoints" / "step_00000004").exists()
 
 
@@ -300,7 +300,7 @@ def test_a_rank_that_hangs_before_the_first_step_is_told_with_its_phase(
     run.end()
     told = rf"rank 1 on {socket.gethostname()} has been in {where} before the first step for \d+ s"
     for rank in range(2):
-        assert re.search(f"warning: {told}; the others wait for it", run.output(rank)), run.output(rank)
+        assert re.search(f"warning: {told}; the others are waiting for it", run.output(rank)), run.output(rank)
     assert "in hangs" in run.output(1)  # of its stacks
     assert "in build" in run.output(0)
     assert re.search(told, run.output(0)[run.output(0).index("error: ") :])
@@ -645,7 +645,7 @@ def test_a_rank_that_reads_slowly_is_named_as_a_straggler(digits: Tree, new_run:
     assert run.wait() == [DONE] * 2, run.output(0)
     (line,) = (line for line in run.output(0).splitlines() if line.startswith("straggler: "))
     named = re.fullmatch(
-        rf"straggler: rank 1 on {socket.gethostname()}: data takes (\S+) s a step, the median (\S+) s, over 20 steps",
+        rf"straggler: rank 1 on {socket.gethostname()}: data takes (\S+) s per step, median (\S+) s, over 20 steps",
         line,
     )
     assert named and float(named[1]) > 0.19 > float(named[2])

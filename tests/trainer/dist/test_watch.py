@@ -38,7 +38,7 @@ def test_the_rank_that_does_not_reach_the_step_is_named_by_all(late: int, capfd:
         ended.append(second.value)
         raise RuntimeError(GLOO)
     ended.append(first.value)
-    named = re.compile(f"{NAMES[late]} has been in data of step 18 for [23] s; the others wait for it")
+    named = re.compile(f"{NAMES[late]} has been in data of step 18 for [23] s; the others are waiting for it")
     for error in ended:
         assert error.code == PEER_LOST
         assert named.fullmatch(error.details[0])
@@ -121,7 +121,7 @@ def test_a_verdict_is_about_the_silent_then_about_those_behind() -> None:
     names = ["r0", "r1", "r2"]
     assert describe_culprit([waiting, None, RankStatus((7, 1), "data", 95.0)], names).startswith("r1 is not responding")
     assert describe_culprit([waiting, RankStatus((6, 9), "save", 97.0), waiting], names) == (
-        "r1 has been in save of step 6 for 97 s; the others wait for it"
+        "r1 has been in save of step 6 for 97 s; the others are waiting for it"
     )
     assert describe_culprit([waiting] * 3, names).startswith("all ranks have been in exchange of step 7 for 95 s: a network link")
 
@@ -129,12 +129,12 @@ def test_a_verdict_is_about_the_silent_then_about_those_behind() -> None:
 def test_ranks_that_all_read_do_not_wait_for_a_link() -> None:
     names = ["r0", "r1"]
     data, held_out = (RankStatus((7, 0), "data", 95.2), RankStatus((7, 4), "validation", 95.2))
-    of_data = "all ranks have been in data of step 7 for 95 s: each waits for its own data"
+    of_data = "all ranks have been in data of step 7 for 95 s: each is waiting for its own data"
     assert describe_culprit([data, data], names) == describe_culprit([data, RankStatus((7, 5), "data", 91.0)], names) == of_data
     in_it = "in validation of step 7 for 95 s"
-    all_are = f"all ranks have been {in_it}: each waits for its held-out data or is in measure()"
+    all_are = f"all ranks have been {in_it}: each is waiting for its held-out data or is in measure()"
     assert describe_culprit([held_out] * 2, names) == all_are
-    one_is_behind = f"r0 has been {in_it}; the others wait for it, or for their held-out data as well"
+    one_is_behind = f"r0 has been {in_it}; the others are waiting for it, or for their held-out data as well"
     assert describe_culprit([held_out, RankStatus((7, 7), "validation", 91.0)], names) == one_is_behind
 
 
@@ -143,7 +143,7 @@ def test_a_straggler_is_named_with_its_phase_once_in_a_while() -> None:
     stragglers = Stragglers([*NAMES, "rank 2 on c"])
     assert stragglers.after(10, [fast, slow_data, fast]) == ""  # not long enough yet
     assert stragglers.after(10, [fast, slow_data, fast]) == (
-        "straggler: rank 1 on b: data takes 0.150 s a step, the median 0.010 s, over 20 steps"
+        "straggler: rank 1 on b: data takes 0.150 s per step, median 0.010 s, over 20 steps"
     )
     assert stragglers.after(20, [fast, slow_data, fast]) == ""  # said
     slow_gpu = OwnWork(0.1, 2.0, 3.0)
@@ -164,5 +164,5 @@ def test_a_rank_that_is_busy_has_time_for_two_looks_to_show_that_it_lives(looks:
     board.ask()
     answer = board.answer(30)
     speaks.cancel()
-    expected = "is not responding" if is_frozen else "has been in data of step 18 for 4 s; the others wait for it"
+    expected = "is not responding" if is_frozen else "has been in data of step 18 for 4 s; the others are waiting for it"
     assert answer.startswith(f"{NAMES[1]} {expected}")

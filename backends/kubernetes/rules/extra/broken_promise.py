@@ -59,12 +59,12 @@ PROMISES = (
     Promise(
         (("Pod", "spec", "hostPID"),),
         "jobctl stop and the kubelet signal PID 1 of the pod, which would be PID 1 of the machine",
-        "`kubectl debug node/NODE -it --image=IMAGE` shows the processes of a node",
+        "`kubectl debug node/NODE -it --image=IMAGE` shows a node's processes",
     ),
     Promise(
         (("Pod", "spec", "shareProcessNamespace"),),
         "jobctl stop signals PID 1 of the pod, which would be the pause container, so the ranks would not save",
-        "`kubectl debug POD -it --target=node --image=IMAGE` shows the processes of the job",
+        "`kubectl debug POD -it --target=node --image=IMAGE` shows the job's processes",
     ),
     Promise(
         (("Pod", "spec", "nodeName"),),
@@ -73,18 +73,18 @@ PROMISES = (
     ),
     Promise(
         (("Pod", "spec", "activeDeadlineSeconds"),),
-        "it kills a pod without letting the ranks save, and counts from the start of the pod, not of the ranks",
+        "it kills a pod without letting the ranks save, and counts from the pod's start, not the ranks'",
         "time=2h for each attempt; backend.deadline=1d for the whole job",
     ),
     Promise(
         child_paths(_STARTED, "suspend"),
         "jobctl submit would wait for pods that never start; Kueue suspends and resumes jobs itself",
-        "queue.name=team, a LocalQueue of Kueue",
+        "queue.name=team, a Kueue LocalQueue",
     ),
     Promise(
         (("Pod", "spec", "schedulingGates"),),
         "no pod would start until the gate is removed; Kueue gates pods itself",
-        "queue.name=team, a LocalQueue of Kueue",
+        "queue.name=team, a Kueue LocalQueue",
         _is_given,
     ),
     Promise(
@@ -95,7 +95,7 @@ PROMISES = (
     ),
     Promise(
         child_paths(JOBS, "manualSelector"),
-        "it requires a selector of your own, and this Job uses the generated one",
+        "it requires a selector of your own, but this Job uses the generated one",
         "remove it: the generated selector is unique to this Job",
     ),
     Promise(
@@ -107,8 +107,8 @@ PROMISES = (
     ),
     Promise(
         (*child_paths((_NODE,), "lifecycle"),),
-        "preStop uses up the grace period that the ranks need for saving, and SIGTERM only comes after it; SIGTERM is"
-        " how the supervisor is told to stop",
+        "preStop uses up the grace period that the ranks need for saving, and SIGTERM, which tells the supervisor"
+        " to stop, is only sent after it",
         "lifecycle.grace=2m, if the ranks need longer; lifecycle: {postStart: …} is supported",
         lambda value: isinstance(value, Mapping) and bool({"preStop", "stopSignal"} & {*value}),
     ),
@@ -126,7 +126,7 @@ PROMISES = (
     ),
     Promise(
         (("Pod", "spec", "priority"),),
-        "Kubernetes takes the number from the class, and rejects pods with a different one",
+        "Kubernetes takes the number from the class, and rejects pods with a different number",
         "queue.priority=high, a PriorityClass",
         lambda value: value is not None,
     ),
@@ -154,14 +154,14 @@ PROMISES = (
     ),
     Promise(
         (("Pod", "spec", "hostIPC"),),
-        "the ranks would share System V memory, semaphores and queues with all processes of the node",
+        "the ranks would share System V memory, semaphores and queues with all processes on the node",
         "shm=16GiB, which is the pod's own /dev/shm",
         severity=Severity.WARNING,
         verb=OPENS,
     ),
     Promise(
         ((*_NODE, "securityContext", "privileged"), (*_POD, "initContainers", "*", "securityContext", "privileged")),
-        "it would see every device of its node, including GPUs of other pods; and a namespace with a Pod Security"
+        "it would see every device on its node, including other pods' GPUs; and a namespace with a Pod Security"
         " Standard rejects such pods",
         "network=infiniband, which adds IPC_LOCK; backend.network_resource=NAME:COUNT for its devices",
         severity=Severity.WARNING,

@@ -19,4 +19,4 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         if name not in VARIABLES and is_derived(name):
             key = f"{KEY}.{POD}.spec.containers.node.env.{name}"
             because = "a value set here would contradict the launcher's"
-            yield Diagnostic("JC2006", f"{key} is derived, never typed", because, f"remove {key}", key=key)
+            yield Diagnostic("JC2006", f"{key} is derived and cannot be set", because, f"remove {key}", key=key)

@@ -24,15 +24,15 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     policy, config = spec["dnsPolicy"] or "ClusterFirst", spec.get("dnsConfig")
     dns_config = config if isinstance(config, Mapping) else {}
     key = f"{_SPEC}.dnsPolicy"
-    hint = f"{_SPEC}.dnsConfig.searches=[example.org], beside the cluster's names"
+    hint = f"{_SPEC}.dnsConfig.searches=[example.org], in addition to the cluster's names"
     if policy == "Default":
         because = "the pods find node 0 through the cluster's DNS, which the node's own resolver does not use"
     elif policy == "ClusterFirst" and options.host_network:
-        because = "on the host network this selects the node's own resolver, which cannot resolve the name of node 0"
+        because = "on the host network, this selects the node's own resolver, which cannot resolve node 0's name"
         hint = f"{key}=ClusterFirstWithHostNet, the default"
     elif policy == "None" and not (dns_config.get("nameservers") and dns_config.get("searches")):
-        because = "then dnsConfig must set the nameservers and searches that resolve node 0"
-        hint = f"remove it, or beside it dnsConfig.{EXAMPLE}"
+        because = "in that case, dnsConfig must set the nameservers and searches that resolve node 0"
+        hint = f"remove it, or also set dnsConfig.{EXAMPLE}"
     else:
         return
     yield Diagnostic("JC4522", f"{key} would break the job", because, hint, key=key)

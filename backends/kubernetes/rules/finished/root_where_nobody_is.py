@@ -24,4 +24,4 @@ def check(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
                 field = f"{key}.securityContext.runAsUser"
             else:
                 field = "backend.run_as_user" if options.run_as_user == 0 else f"{SPEC}.securityContext.runAsUser"
-            yield Diagnostic("JC4550", f"{field}=0 beside runAsNonRoot", because, f"{field}=1000", key=field)
+            yield Diagnostic("JC4550", f"{field}=0 together with runAsNonRoot", because, f"{field}=1000", key=field)

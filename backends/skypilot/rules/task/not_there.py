@@ -32,7 +32,7 @@ LACKS = (
         "ports",
         bool,
         "cannot open ports",
-        "SkyPilot cannot open ports of Slurm's nodes",
+        "SkyPilot cannot open ports on Slurm nodes",
         "backend.ports=[]",
     ),
     Lack(("slurm", *PODS), "local_disk", bool, "has no local_disk", "only cloud machines have one", ""),

@@ -15,7 +15,7 @@ def check(task: FinishedTask) -> Iterator[Diagnostic]:
     if not isinstance(name, str):
         return
     if re.fullmatch(r"[-+]?[0-9]*\.?[0-9]+", name):  # such as 0.5 and 010, names of a-z, 0-9, dash and dot
-        because = "a number must be an integer without leading 0; SkyPilot would read this one as a class name"
+        because = "a number must be an integer without a leading 0; SkyPilot would read this one as a class name"
         hint = f"{key}={max(-1000, min(1000, round(float(name))))}"
         yield Diagnostic("JC4714", f"priority {name} is not valid", because, hint, key=key)
     elif not re.fullmatch(DNS_NAME, name):
