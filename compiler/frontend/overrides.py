@@ -213,10 +213,8 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
             because = "in a sweep, commas separate values unless they are in quotes"
             raise _Unreadable(because, " or ".join([*_each_quoted(key, right), f"{as_text}, if it is a single text"]))
         if opens in _OPENING:
-            raise _Unreadable(
-                f"{opens} starts {_OPENING[opens]}, and Hydra cannot parse the rest",
-                f"{as_text}, if it is text",
-            )
+            because = f"{opens} starts {_OPENING[opens]}, and Hydra cannot parse the rest"
+            raise _Unreadable(because, " or ".join([*_quoted_items(key, right), f"{as_text}, if it is text"]))
         return [_text(right)]
     if parsed.is_sweep_override():
         key = word.partition("=")[0]
@@ -232,6 +230,14 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
 def _outside_quotes(right: str) -> str:
     """Return the value with `_` for each quoted character. Quoted text can start only where a value starts."""
     return _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), right)
+
+
+def _quoted_items(key: str, right: str) -> list[str]:
+    """Return the word with each of a list's items in quotes; [] if it is not a plain list."""
+    if not re.fullmatch(r"""\[[^\[\]{}"']+\]""", right):
+        return []
+    items = (item.strip(" \t") for item in right[1:-1].split(","))
+    return [shlex.quote(f"{key}=[{','.join(quote(item, double=True) for item in items)}]")]
 
 
 def _each_quoted(key: str, right: str) -> list[str]:

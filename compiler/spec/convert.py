@@ -288,7 +288,7 @@ class _Conversion:
             because = "launch.sh has these lines as typed, and bash reads variables"
             self.refuse("JC1205", key, f"{key} contains {match[0]}", because, f"write $JOBC_{name.upper()}")
         elif not may_refer(key):
-            because = "its value is known when the job runs, and this key is needed before"
+            because = "its value is known only when the job runs, but jobc needs this key earlier"
             self.refuse("JC1205", key, f"{key} contains {match[0]}", because, "use it in the command or in env")
         else:
             return False

@@ -240,7 +240,8 @@ def _refuse_script(root: Path, script: str) -> NoReturn:
 def _describe_plain_copy(root: Path, files: CodeFiles, size: int) -> None:
     """Print what is copied from a folder outside git, and which files are not copied because of their names."""
     why = f"because {shell_word(str(root))} is not in a git repository"
-    print(f"code: copying {len(files.paths)} files ({size_text(size)}), {why}", file=sys.stderr)
+    count = f"{len(files.paths)} file{'' if len(files.paths) == 1 else 's'}"
+    print(f"code: copying {count} ({size_text(size)}), {why}", file=sys.stderr)
     if files.secrets:
         names = " ".join(shell_word(name) for name in files.secrets[:MOST_SECRETS])
         why = "not copied, because the names look like secrets"

@@ -101,6 +101,7 @@ LINES = [  # words, code, what the message says besides
     (["env.1X=3"], "JC1101", "labels={"),
     (["env.A-B=3"], "JC1202", "env.A_B=VALUE"),
     (["env.X=[a"], "JC1101", "'env.X=\"[a\"'"),
+    (["setup=[echo $(id -u),ls]"], "JC1101", """'setup=["echo $(id -u)","ls"]'"""),
     (["env.X=" + "[" * 2000], "JC1101", "a list"),
     (["seed=" + "9" * 5000], "JC1202", "64-bit"),
     (["time=" + "9" * 5000 + "d"], "JC1202", "365d"),

@@ -52,7 +52,7 @@ IFS= read -rd '' JOBC_PER_NODE <<'END_OF_LINES' || export JOBC_PER_NODE
 mkdir -p "$JOBC_RUN_DIR/staged/$JOBC_NODE_RANK"
 END_OF_LINES
 
-# ---- after: your lines, which jobctl runs on node 0 when the ranks of all nodes have ended. JOBC_EXIT_CODE: how
+# ---- after: your lines, which jobctl runs on node 0 when the ranks of all nodes have ended, with JOBC_EXIT_CODE
 
 IFS= read -rd '' JOBC_AFTER <<'END_OF_LINES' || export JOBC_AFTER
 echo "$JOBC_RUN_ID: $JOBC_EXIT_CODE"
