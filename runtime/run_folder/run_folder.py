@@ -19,7 +19,7 @@ from ..system.untrusted_files import MIB, Unreadable, parsed, read_bytes
 LARGEST = MIB  # size limit of a small file
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 RESERVED_BYTES = 4096  # one block on most file systems
-PROGRESS = "state/progress"  # attempts.py counts in it the starts that completed no new step
+PROGRESS = "state/progress"  # attempt_counter.py counts in it the starts that completed no new step
 REACHED = "state/reached"  # the last step of earlier attempts, if their metrics are not in this folder
 
 

@@ -80,7 +80,7 @@ class Mirror:
         return newest
 
     def bring_progress(self) -> None:
-        """Download the state that attempts.py counts and the metrics' last step, on node 0 before restore()."""
+        """Download the state that attempt_counter.py counts and the metrics' last step, on node 0 before restore()."""
         if (content := self.run.get(PROGRESS)) is not None:
             path = self.folder.path / PROGRESS
             path.parent.mkdir(parents=True, exist_ok=True)
