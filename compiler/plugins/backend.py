@@ -97,7 +97,7 @@ class SweepingBackend(Backend, Protocol):
 
 @runtime_checkable
 class EngineBackend(Backend, Protocol):
-    """A backend whose engine.py, packed into jobctl, needs more settings than the job's name."""
+    """A backend whose engine.py (packed into jobctl) needs settings besides the job's name."""
 
     def engine_settings(self, plan: LaunchPlan, options: Any) -> Mapping[str, Any]:
         """Return JSON values for .jobc/job.json; they override common ones, such as `runs`, the run root.

@@ -111,7 +111,8 @@ def run_variables(artifact: Path) -> dict[str, str]:
 
 
 def host_variables(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return a node's variables from the list of hosts. rank: a host's number or name. Raises NodeFailure."""
+    """Return the environment variables of one node, using hosts.txt. rank: the node's number or host name. Raises
+    NodeFailure."""
     hosts = (artifact / "hosts.txt").read_text(errors="replace").splitlines()
     rank = rank or environ.get("JOBC_NODE_RANK", "")
     node = number(rank)

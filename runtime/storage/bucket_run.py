@@ -66,7 +66,7 @@ class BucketRun:
     def put_if_absent(self, name: str, content: bytes) -> bool:
         """Put an object unless it exists. Return whether the stored content is ours.
 
-        Contents are unique, so a put repeated after a lost answer still counts as ours.
+        Contents are unique, so a put retried after a lost response still counts as ours.
         """
         if self.get(name) is None:
             self.bucket.put(self.key(name), content, only_new=True)

@@ -155,7 +155,7 @@ def unplanned(run: RunFolder, node: int, planned: Sequence[int]) -> list[int]:
     """Return `node`'s ranks in this attempt beyond the planned world size, if a launcher file (such as accelerate.yaml)
     was edited.
 
-    Lists two folders, and reads only such ranks' files.
+    Lists two folders, and reads only the files of those ranks.
     """
     world = len(planned) * int(os.environ.get("JOBC_NODES") or node + 1)
     names = {name for folder in (run.rank_exit(0).parent, run.rank_state(0).parent) for name in _names(folder)}

@@ -143,7 +143,7 @@ def _why_it_stays(engine: Engine, run: Run) -> str:
 
 
 def _without_origins(engine: Engine, finished: list[Run], spared: list[str]) -> OldRuns:
-    """Return the finished runs, except those from whose checkpoint a kept run began."""
+    """Return the finished runs, except those whose checkpoint a kept run started from."""
     going = {run.path for run in finished}
     origins: dict[Path, set[bytes]] = {}  # folder of runs -> origins of those runs in it that stay
     removable = []

@@ -130,7 +130,8 @@ class Cluster:
         return pods_of(self.k("get", "pods", f"--selector=jobc/job={self.target.object}", "--output=json").text)
 
     def delete(self, suffix: str) -> None:
-        """Delete the object and its companions, and wait until the pods are gone: no name may lead to an old pod.
+        """Delete the object and its companions, and wait until the pods are gone, so that no name still resolves to an
+        old pod.
 
         Raises Failure.
         """

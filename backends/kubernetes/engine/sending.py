@@ -227,7 +227,7 @@ def _reference(owner: Identity) -> dict[str, str]:
 
 
 def _with_owner(manifests: str, owner: Identity) -> str:
-    """Return the manifests of objects that are deleted with their owner."""
+    """Return the manifests with an owner reference, so that the objects are deleted with their owner."""
     line = f"metadata:\n  ownerReferences: [{json.dumps(_reference(owner))}]\n"
     return re.sub(r"^metadata:\n", line, manifests, flags=re.MULTILINE)
 

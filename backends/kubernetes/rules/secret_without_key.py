@@ -16,7 +16,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         object_, _, key = secret.ref.partition("/")
         if secret.kind == "k8s" and not (is_name(object_) and re.fullmatch(r"[-\w.]+", key)):
             title = f"secrets.{name} does not name a key in a Secret"
-            because = "it must be k8s:SECRET/KEY, and a Secret's name is a-z, 0-9, dash and dot"
+            because = "it must be k8s:SECRET/KEY; a Secret's name may contain only a-z, 0-9, '-' and '.'"
             hint = (
                 f"secrets.{name}=k8s:my-secret/token, from `kubectl create secret generic my-secret --from-file=token`"
             )

@@ -156,7 +156,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         self.require_client()
         if self.job.settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"
-            raise Failure(title, "use backend.managed=false for a cluster that can be reached")
+            raise Failure(title, "set backend.managed=false to run on a cluster that you can reach from here")
         run = place.choose_run(named)
         record = newest_record(run)
         cluster = "" if record is None else cluster_of(record)

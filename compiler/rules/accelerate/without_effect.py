@@ -38,7 +38,7 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
         if section not in extra:
             continue
         if plan.parallel not in parallel:
-            because = f"parallel={plan.parallel}, and accelerate only reads that section with {' or '.join(parallel)}"
+            because = f"parallel={plan.parallel}, but accelerate reads that section only with {' or '.join(parallel)}"
             yield _without_effect((*at, section), because, f"parallel={parallel[0]}")
         elif plan.uses_trainer and parallel == SHARDED:
             because = "jobc's own trainer shards its model itself"
