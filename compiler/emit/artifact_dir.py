@@ -102,8 +102,8 @@ def _write_alone(target: Path, artifacts: Sequence[Artifact], force: bool) -> No
 
 
 def read_job(directory: Path) -> dict[str, Any]:
-    """Return job.json with its seal. Raises CompileError JC5004 if the directory has no readable one, or one of an
-    earlier jobc; JC5011 if it is damaged.
+    """Return job.json with its seal. Raises CompileError: JC5004 if job.json is missing, unreadable or from an earlier
+    jobc; JC5011 if it is damaged.
     """
     try:
         content = read_bytes(directory / JOB, LARGEST)

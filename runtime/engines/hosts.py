@@ -149,8 +149,8 @@ class Pdsh(Client):
 
 
 class Clush(Pdsh):
-    """clush also reads the hosts from its input, and with -n does not pass this input on. Its worker exec runs a shell
-    command here, and replaces %host in the command, so any other % is doubled.
+    """clush also reads the hosts from its input, and with -n does not pass this input on. Its `exec` worker runs a
+    shell command on this machine and replaces %host in it, so every other % must be doubled.
     """
 
     def run(

@@ -71,7 +71,7 @@ class Place:
             return self.artifact.parents[2]
         self.is_moved = True
         if Path.cwd() == Path("/"):
-            raise Failure("this artifact was moved, and / is not a project folder", "cd to the folder of your project")
+            raise Failure("this artifact was moved, and / is not a project folder", "cd to your project folder")
         return Path.cwd()
 
     def engine(self) -> Engine:

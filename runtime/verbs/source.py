@@ -36,7 +36,7 @@ def source(argv: list[str]) -> int:
 
 
 def parser(engine: Engine) -> Parser:
-    options = Parser("source", "Unpack the modules of jobctl, to read them.")
+    options = Parser("source", "Unpack jobctl's modules so that you can read them.")
     text = "folder to create; default: %(default)s"
     options.add_argument("folder", metavar="DIR", nargs="?", default="jobctl_source", help=text)
     return options

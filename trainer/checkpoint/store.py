@@ -191,7 +191,8 @@ def _point_to(folder: Path | None, link: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a checkpoint. It is hidden first, so that a kill leaves no partial checkpoint under its name."""
+    """Remove a checkpoint. It is first renamed to a hidden name, so that a kill leaves no partial checkpoint under the
+    original name."""
     hidden = folder.with_name(f".{folder.name}.old")
     folder.rename(hidden)
     shutil.rmtree(hidden, ignore_errors=True)

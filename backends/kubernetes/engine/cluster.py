@@ -175,7 +175,7 @@ class Cluster:
 
         policy: Foreground: it exists until its pods are gone
 
-        kubectl delete has no option for the uid, and waits by watching, which a user may not be allowed to.
+        kubectl delete cannot match a uid, and it waits by watching, which the user may not be permitted to do.
         """
         options = {
             "kind": "DeleteOptions",
