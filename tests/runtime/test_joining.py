@@ -112,7 +112,7 @@ def test_an_attempt_that_failed_for_good_is_not_followed_by_another(
 ) -> None:
     join(tmp_path)
     end(tmp_path, 0, node_00=codes[0], node_01=codes[1])
-    with pytest.raises(Leave, match="attempt 0 failed so") as leave:
+    with pytest.raises(Leave, match="attempt 0 failed with this exit code") as leave:
         join(tmp_path)
     assert leave.value.code == code
 
