@@ -145,7 +145,8 @@ class RecordEngine(Engine):
         state = engine.state(run)
         print(f"run {run.id}: {one_line(state.text)}", flush=True)
         if reason := engine.reason_line(run, state):
-            print("\n".join(map(one_line, (f"  reason: {reason}", *engine.failure_lines(run)))), flush=True)
+            for line in (f"reason: {reason}", *engine.failure_lines(run)):
+                print(f"  {one_line(line)}", flush=True)
         return CRASHED if state.exit_code is None else state.exit_code
 
     def engine_word(self, run: Run) -> str:

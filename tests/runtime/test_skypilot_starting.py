@@ -152,10 +152,13 @@ def test_with_wait_the_exit_code_is_the_jobs(
     monkeypatch.setattr(SkypilotEngine, "ask_engine", lambda *_: "ended")
     monkeypatch.setattr(SkypilotEngine, "sky", lambda *_: printed)
     assert demo.start(demo.create(), wait=True) == 65
-    assert capsys.readouterr().out.endswith("jobctl stop\n0: jobc: node 0 exits with 65: invalid\n" + ENDED_LINE)
+    assert capsys.readouterr().out.endswith("jobctl stop\n0: jobc: node 0 exits with 65: invalid\n" + ENDED_LINES)
 
 
-ENDED_LINE = "run a: failed (exit 65: invalid data or configuration: a restart will not help)\n"
+ENDED_LINES = """\
+run a: failed (exit 65: invalid data or configuration: a restart will not help)
+  reason: SkyPilot reports
+"""
 
 
 def test_a_managed_job_has_a_name_and_its_checks_a_cluster_that_ends(tmp_path: Path) -> None:
