@@ -14,7 +14,7 @@ import tarfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from ..exit_codes import DATA_BROKEN
 from ..run_folder.artifact_copies import copy_of
@@ -23,7 +23,11 @@ from ..run_folder.run_secrets import forget_secrets, secrets_of
 from ..system.failure import Failure
 from ..system.values import read_text
 from . import host_commands
-from .hosts import BEGINS, Client, Host, Say, hosts_of, quoted, to_stderr
+from .hosts import BEGINS, Client, Host, hosts_of, quoted, to_stderr
+
+if TYPE_CHECKING:
+    from .hosts import Say
+
 
 _MOST_BYTES = 1 << 16  # in an answer
 _MARK = "state/mirror"

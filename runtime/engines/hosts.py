@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from ..run_folder.run import Run
 from ..system.text import printable
@@ -32,8 +32,9 @@ _AFTER_BEGINS = ("sh", "-c", 'echo "$0" && exec "$@"', BEGINS)
 # some clients pass a host's name to a shell
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._@:-]*[A-Za-z0-9])?")
 
-Say = Callable[[str], None]  # prints one line
-Feed = Callable[[BinaryIO], None]  # writes a command's input
+if TYPE_CHECKING:
+    Say = Callable[[str], None]  # prints one line
+    Feed = Callable[[BinaryIO], None]  # writes a command's input
 
 
 class Host(NamedTuple):

@@ -31,13 +31,14 @@ from .checking import CheckingEngine
 from .engine import Job
 from .host_copies import HostCopies, require_checkpoints
 from .host_news import HostNews
-from .hosts import HOST, HOST_S, Here, Host, Say, client_of, hosts_of, read_hosts, to_stderr, to_stdout
+from .hosts import HOST, HOST_S, Here, Host, client_of, hosts_of, read_hosts, to_stderr, to_stdout
 from .log_files import LogRequest
 from .new_run import NewRun, temporary_run
 from .print_logs import print_logs
 from .table import Table
 
 if TYPE_CHECKING:
+    from .hosts import Say
     from .jobs import Place
 
 LOOK_S = 0.3  # pause between checks of whether node 0 has reported its rendezvous

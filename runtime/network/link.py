@@ -9,11 +9,12 @@ import secrets
 import socket
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 MOST_BYTES = 65536  # in one line; jobc sends no longer lines
 
-Message = dict[str, Any]
+if TYPE_CHECKING:
+    Message = dict[str, Any]
 
 
 class Link:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..network import interfaces
 from ..network.reach import why_unreachable
@@ -26,7 +26,8 @@ MEET_S = 20.0  # a file written on another node is visible within this time
 QUIET_S = 15.0  # how long node 0 waits for one more node; ssh gives up on a dead host after 10 s
 CONNECT_S = 5.0
 POLL_S = 0.2
-Clock = Callable[[], float]  # seconds since 1970
+if TYPE_CHECKING:
+    Clock = Callable[[], float]  # seconds since 1970
 
 
 class Seen(NamedTuple):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 
@@ -36,7 +36,8 @@ TRIES, FIRST_PAUSE_S = 7, 0.4  # the pause doubles each time: about half a minut
 BUSY = (429, 500, 502, 503, 504)
 RENEWABLE = ("ExpiredToken", "TokenRefreshRequired", "ExpiredTokenException")
 
-Pause = Callable[[float], None]
+if TYPE_CHECKING:
+    Pause = Callable[[float], None]
 
 
 class BucketError(Exception):

@@ -19,6 +19,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..run_folder.first_failure import keep_earliest
 from ..run_folder.run_folder import PROGRESS, REACHED, RunFolder, last_step, write_small
@@ -33,7 +34,8 @@ METRICS = "metrics/rank_00.jsonl"
 HEAD_FILES = ("state/head", "state/link")  # written by node 0 for the other nodes
 TRAINERS = re.compile(r"checkpoints/step_\d{8,}")  # name of a checkpoint folder in trainer/checkpoint/store.py
 PUT_ASIDE = re.compile(r"(metrics/.*\.jsonl)\.(\d+)")  # rotated by trainer/loop/metrics.py, oldest first; joined here
-Seen = tuple[int, int, int]  # mtime in ns, size, inode
+if TYPE_CHECKING:
+    Seen = tuple[int, int, int]  # mtime in ns, size, inode
 
 
 class Mirror:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 
 from .. import exit_codes
@@ -14,7 +15,7 @@ from ..system.signal_queue import SignalQueue
 from .node_output import NodeOutput
 
 LOOK_S = 1.0
-ENDING = (signal.SIGQUIT, signal.SIGINT)  # SIGTERM has asked for the end of the ranks, which after follows
+ENDING = (signal.SIGQUIT, signal.SIGINT)  # SIGTERM asks for the end of the ranks, which `after` follows
 
 
 def job_code(run: RunFolder, own: int) -> int:
@@ -26,8 +27,13 @@ def job_code(run: RunFolder, own: int) -> int:
     return exit_codes.worst([own, *(code for code in codes if code in exit_codes.PRIORITY)])
 
 
-def run_after(lines: str, code: int, output: NodeOutput, signals: SignalQueue, beat: Callable[[], None]) -> str:
-    """Run the lines with the job's exit code in JOBC_EXIT_CODE. Return why they failed, or ""."""
+def run_after(
+    lines: str, code: int, output: NodeOutput, signals: SignalQueue, beat: Callable[[], None], until: float
+) -> str:
+    """Run the lines with the job's exit code in JOBC_EXIT_CODE, at most until that time of time.monotonic().
+
+    Return why they failed, or "". Lines that jobctl stop or Ctrl-C has ended have not failed.
+    """
     output.say("after")
     read_end, write_end = os.pipe()
     try:
@@ -36,12 +42,14 @@ def run_after(lines: str, code: int, output: NodeOutput, signals: SignalQueue, b
         return f"after: cannot start bash: {error.strerror}"
     finally:
         os.close(write_end)
-    readable, status = [read_end], None
+    readable, status, stopped, is_late = [read_end], None, False, False
     while status is None:
         arrived, ready = signals.wait(LOOK_S, *readable)
         if ready and not output.copy(read_end):
             readable.clear()
-        if any(number in ENDING for number in arrived):
+        stopped = stopped or any(number in ENDING for number in arrived)
+        is_late = time.monotonic() > until
+        if stopped or is_late:
             processes.kill_descendants(os.getpid())
         status = next((ended for pid, ended in processes.reap() if pid == bash.pid), None)
         beat()
@@ -49,4 +57,7 @@ def run_after(lines: str, code: int, output: NodeOutput, signals: SignalQueue, b
     processes.kill_descendants(os.getpid())  # left in the background
     output.drain(read_end)
     os.close(read_end)
-    return bash.failure(status)
+    if stopped:
+        output.say("after: stopped")
+        return ""
+    return "after: ended, because the time limit was reached" if is_late else bash.failure(status)

@@ -19,6 +19,7 @@ from .peers import Peers
 from .restarts import CAN_RESTART, Restarts
 from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge, log_tail, said_in
 
+STOPPED = "the run was stopped immediately"
 WATCHFUL_S = 0.1  # pause between checks while something is about to happen
 CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # can be resumed, as can a crash with a checkpoint
 # A word as printed by bash's printf %q. Nothing else is printed, because people paste the command.
@@ -56,7 +57,7 @@ class Ending:
     """The end of one start of a node's ranks.
 
     state: contents of the node's state file; grace_s: seconds that the peers have to agree on a restart
-    after: lines of `after` on node 0, else ""
+    after: lines of `after` on node 0, else ""; limit_at: when the time limit of the ranks is reached
     """
 
     def __init__(
@@ -71,10 +72,11 @@ class Ending:
         state: Mapping[str, object],
         grace_s: int,
         after: str,
+        limit_at: float,
     ) -> None:
         self.run_folder, self.node, self.ranks = run_folder, node, ranks
         self.peers, self.restarts, self.written, self.output = peers, restarts, written, output
-        self.state, self.grace_s, self.after = state, grace_s, after
+        self.state, self.grace_s, self.after, self.limit_at = state, grace_s, after, limit_at
         self.recorded = dict(state)
 
     def conclude(self, status: int, told: Told, signals: SignalQueue) -> int | None:
@@ -117,11 +119,12 @@ class Ending:
         """Run the lines of `after` once the ranks of all nodes have ended; a success becomes a crash if they fail."""
         from .after import job_code, run_after  # only jobs with `after` have the module
 
-        if told.at_once or not self._wait_for_ranks(signals):
-            self.output.say("after: skipped, because the run was stopped at once")
+        until = max(self.limit_at, time.monotonic()) + self.grace_s
+        if skipped := STOPPED if told.at_once else self._wait_for_ranks(signals, until):
+            self.output.say(f"after: skipped, because {skipped}")
             return verdict
         code = job_code(self.run_folder, _exit_code(verdict, told))
-        why = run_after(self.after, code, self.output, signals, self.peers.beat)
+        why = run_after(self.after, code, self.output, signals, self.peers.beat, until)
         if why:
             self.output.say(why)
         return Verdict(exit_codes.CRASHED, None, why) if why and verdict.code == exit_codes.DONE else verdict
@@ -193,8 +196,8 @@ class Ending:
             if signal.SIGQUIT in arrived:
                 return
 
-    def _wait_for_ranks(self, signals: SignalQueue) -> bool:
-        """Wait until the ranks of all nodes have ended. Return False if SIGQUIT ends the wait."""
+    def _wait_for_ranks(self, signals: SignalQueue, until: float) -> str:
+        """Wait until the ranks of all nodes have ended. Return why not, or ""."""
         began = time.monotonic()
         while self.peers.running(time.monotonic() - began):
             self.peers.beat()
@@ -203,8 +206,10 @@ class Ending:
             if signal.SIGINT in arrived:
                 mark_stopped(self.run_folder, self.output)
             if signal.SIGQUIT in arrived:
-                return False
-        return True
+                return STOPPED
+            if time.monotonic() > until:
+                return "other nodes are still running after the time limit"
+        return ""
 
     def _may_restart(self, verdict: Verdict, stop_state: Told) -> bool:
         """Return whether this node may restart: after a crash, a lost peer, or a stop because a peer failed."""

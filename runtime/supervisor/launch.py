@@ -78,6 +78,7 @@ class _Node:
             return self._preflight(command)
         task = _task(read)
         if task > 0:
+            os.environ.pop("JOBC_AFTER", None)
             timeout_s = "inf" if steps else str(read.rendezvous_timeout_s)  # task 0 ends this one if it fails
             become(
                 launchers.program("spawn", "--task", str(task), timeout_s, "--", *launchers.rank_words(command)),

@@ -20,10 +20,15 @@ import selectors
 import socket
 import threading
 import time
+from typing import TYPE_CHECKING
 
-from ..network.link import Link, Message, proof
+from ..network.link import Link, proof
 from ..run_folder.first_failure import is_earlier, keep_earliest
 from ..run_folder.run_folder import RunFolder, read_small, write_small
+
+if TYPE_CHECKING:
+    from ..network.link import Message
+
 
 BEAT_S = 2.0
 DOUBT_S = 6.0  # reconnect after this silence, because TCP retransmits more and more slowly

@@ -88,7 +88,7 @@ class Peers:
         """
         now = self.run.node_state(self.node).stat().st_mtime
         for node in self.watched:
-            if self.links and node in self.links.met:
+            if self.links and self.links.is_alive() and node in self.links.met:
                 continue  # the link detects it sooner
             state = read_small(self.run.node_state(node))
             if not state or state[1].get("attempt") != str(self.run.attempt) or "ended" in state[1]:

@@ -136,12 +136,14 @@ class Supervisor:
         self.at_once = False  # asked to end by SIGQUIT
         self.stop_signal_at = float("inf")
         self.kill_at = float("inf")
-        self.limit_at = began + self.time_limit_s if self.time_limit_s else float("inf")
+        self.time_is_up_at = began + self.time_limit_s if self.time_limit_s else float("inf")
+        self.limit_at = self.time_is_up_at  # of the ranks; after it has passed, infinity
 
     def run(self, launcher: list[str], signals: SignalQueue) -> int | None:
         """Run the launcher to its end; return the node's exit code, or None to restart the ranks."""
         if self.node == 0:
-            alone = "--tasks" in launcher[: [*launcher, "--"].index("--")]  # srun gives each rank its cores
+            start = launcher[launcher.index("--") + 1 :] if self.steps.start else launcher
+            alone = "--tasks" in start[: [*start, "--"].index("--")]  # srun gives each rank its cores
             warning = few_cores(os.environ, 1 if alone else len(self.ranks), len(os.sched_getaffinity(0)))
             for line in (*header(os.environ), *filter(None, [warning])):
                 self.output.say(line)
@@ -162,7 +164,7 @@ class Supervisor:
         stop_state = Told(bool(self.asked), self.killed, self.interrupted, self.told, self.at_once)
         ending = Ending(
             self.run_folder, self.node, self.ranks, self.peers, self.restarts, self.written, self.output, self.state,
-            self.grace_s, self.steps.after if self.node == 0 else "",
+            self.grace_s, self.steps.after if self.node == 0 else "", self.time_is_up_at,
         )  # fmt: skip
         code = ending.conclude(status, stop_state, signals)
         if code is None:  # the next start opens new links

@@ -9,16 +9,21 @@ import tarfile
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from jobc.runtime.engines import hosts
 from jobc.runtime.engines.host_copies import checksum
 from jobc.runtime.engines.host_news import _unpacked
-from jobc.runtime.engines.hosts import Client, Clush, Here, Host, Pdsh, Say, client_of
+from jobc.runtime.engines.hosts import Client, Clush, Here, Host, Pdsh, client_of
 from jobc.runtime.run_folder.run import Run
 
 from .hosts_bed import Bed
+
+if TYPE_CHECKING:
+    from jobc.runtime.engines.hosts import Say
+
 
 THREE = [Host(node, name) for node, name in enumerate("abc")]
 

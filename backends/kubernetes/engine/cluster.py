@@ -126,8 +126,11 @@ class Cluster:
         return Found(Identity(version, kind, known_name, uid), owner, conditions)
 
     def pods(self) -> list[Pod]:
-        """Return the pods of the object, newest last."""
-        return pods_of(self.k("get", "pods", f"--selector=jobc/job={self.target.object}", "--output=json").text)
+        """Return the pods of the object, newest last. Raises Failure."""
+        answer = self.k("get", "pods", f"--selector=jobc/job={self.target.object}", "--output=json")
+        if answer.code:
+            raise self._no_answer(answer)
+        return pods_of(answer.text)
 
     def delete(self, suffix: str) -> None:
         """Delete the object and its companions, and wait until the pods are gone, so that no name still resolves to an

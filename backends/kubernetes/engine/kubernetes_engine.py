@@ -234,9 +234,11 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
         for pod in running(self.pods(record)):
             folder = self.storage_of(record.run, pod.node)
             answer = cluster.k("exec", pod.name, "--container=node", "--", "bash", "-c", MARK, "-", folder)
-            why = answer.errors.strip() if answer.code else ""
-            if not why and self.job.settings.get("storage") != "node":
+            refusal = answer.errors.strip() if answer.code else ""
+            if not refusal and self.job.settings.get("storage") != "node":
+                why = ""
                 break
+            why = why or refusal
         if why and running(KubernetesEngine(self.job).pods(record)):
             self._unmarked.add(record.run.path)
             what = f"{cluster.target.kind} {cluster.target.object} is deleted instead"
