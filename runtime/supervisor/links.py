@@ -295,7 +295,7 @@ class Hub(Links):
     def _may_leave(self, deadline: float) -> bool:
         if self._news and time.monotonic() < deadline + JOIN_S and self._some_are_to_come():
             return False
-        return not (self._heard.keys() - self.lost.keys())
+        return all(map(self._has_ended, self._heard.keys() - self.lost.keys()))
 
     def _some_are_to_come(self) -> bool:
         """Return whether a node was never heard and has not ended. (A node without a supervisor has already ended.)"""
