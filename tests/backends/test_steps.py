@@ -65,6 +65,21 @@ def test_a_failure_of_after_keeps_the_code_of_a_failed_job(tmp_path: Path) -> No
     assert said(tmp_path) == ["65"]
 
 
+def test_the_time_limit_ends_after(tmp_path: Path) -> None:
+    code, output = submitted(tmp_path, "nodes=1", "time=2s", "lifecycle.grace=1s", "after=sleep 90", command=("true",))
+    assert code == 1 and "jobc: after: ended, because the time limit was reached" in output, output
+
+
+def test_a_stop_at_once_ends_after_and_the_job_has_ended_well(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "nodes=1", "after=echo begun >>../said\nsleep 90", command=("true",))
+    with subprocess.Popen([program, "submit"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as job:
+        while not [*tmp_path.glob("runs/*/*/said")]:
+            time.sleep(0.1)
+        subprocess.run([program, "stop", "--now"], cwd=tmp_path, capture_output=True, check=True)
+        output, _ = job.communicate(timeout=60)
+    assert job.returncode == 0 and b"after: stopped" in output, output
+
+
 def test_a_stop_ends_before_and_the_wait_for_it(tmp_path: Path) -> None:
     program = compiled(tmp_path, "before=echo begun >>../said\nsleep 90", "after=echo $JOBC_EXIT_CODE >>../said")
     with subprocess.Popen([program, "submit"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as job:

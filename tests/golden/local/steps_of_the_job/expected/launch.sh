@@ -41,20 +41,20 @@ export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH} # the module jobc_trainer
 
 # ---- before: your lines, which jobctl runs once per attempt, on node 0 in the code folder, before any rank starts
 
-IFS= read -rd '' JOBC_BEFORE <<'END_OF_LINES' || export JOBC_BEFORE
+IFS= read -rd '' JOBC_BEFORE <<'END_OF_LINES' || export JOBC_BEFORE="$JOBC_BEFORE"
 echo "it's prepared"
 END_OF_LINES
 
 # ---- per_node: your lines, which jobctl runs on each node; the ranks of all nodes start when all nodes have run them
 
-IFS= read -rd '' JOBC_PER_NODE <<'END_OF_LINES' || export JOBC_PER_NODE
+IFS= read -rd '' JOBC_PER_NODE <<'END_OF_LINES' || export JOBC_PER_NODE="$JOBC_PER_NODE"
 # a copy for each node
 mkdir -p "$JOBC_RUN_DIR/staged/$JOBC_NODE_RANK"
 END_OF_LINES
 
 # ---- after: your lines, which jobctl runs on node 0 when the ranks of all nodes have ended, with JOBC_EXIT_CODE
 
-IFS= read -rd '' JOBC_AFTER <<'END_OF_LINES' || export JOBC_AFTER
+IFS= read -rd '' JOBC_AFTER <<'END_OF_LINES' || export JOBC_AFTER="$JOBC_AFTER"
 echo "$JOBC_RUN_ID: $JOBC_EXIT_CODE"
 END_OF_LINES
 
