@@ -5,7 +5,7 @@
 Floor F: a Python process that composes and resolves the very same config files through Hydra's own file source.
 cold:    `python -m jobc`-equivalent of `jobc name=bench procs=2`, the whole process, a new directory written; from the
          wheel, whose templates are precompiled.
-repeat:  the same command when the directory is there and up to date.
+repeat:  the same command again: nothing has changed since, which compiler/cli/repeat.py recognizes.
 --sweep:  points per second of CPU time of `jobc -m backend=slurm env.SEED=range(0,N) -- train.py`, files written: what
           200 points take beyond 2 points, so without the start of the process.
 --torchx: a cold and a repeated `jobc backend=slurm nodes=2 -- train.py` beside `torchx run --dryrun` of the same
@@ -38,7 +38,7 @@ with initialize_config_dir(sys.argv[1], version_base="1.3"):
     config = compose("config", sys.argv[2:])
 OmegaConf.to_container(config, resolve=True)
 """
-JOBC = "import sys; from jobc.compiler.cli import main; sys.exit(main(sys.argv[1:]))"
+JOBC = "import sys; from jobc.compiler.cli import main; sys.exit(main())"
 OVERRIDES = ["name=bench", "procs=2"]
 OWN_SCRIPT = ["backend=slurm", "nodes=2", "--", "train.py"]
 TORCHX = ["run", "--dryrun", "-s", "slurm", "dist.ddp", "-j", "2x1", "--script", "train.py"]
@@ -53,7 +53,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
         wheel, conf = install_wheel(work), merge_conf(work)
-        environment = {**os.environ, "PYTHONPATH": str(wheel), "PYTHONDONTWRITEBYTECODE": ""}
+        own_cache = {"PYTHONDONTWRITEBYTECODE": "", "XDG_CACHE_HOME": str(work / "cache")}
+        environment = {**os.environ, "PYTHONPATH": str(wheel), **own_cache}
         floor = Command([sys.executable, "-c", FLOOR, str(conf), *OVERRIDES], work, environment)
         jobc = Command([sys.executable, "-c", JOBC, *OVERRIDES], work, environment)
         report(interleaved(floor, jobc, wanted.pairs), "Hydra composes the same config", " ".join(["jobc", *OVERRIDES]))

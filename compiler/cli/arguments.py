@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ..diagnostics.origin import COMMAND_LINE, Origin
+from ..frontend.observed_files import ask
 
 COMMANDS = {
     "compile": "write the artifact directory (the default command)",
@@ -98,9 +99,11 @@ class Arguments:
         home = user_config()
         project = Path("jobc")
         folders = [("input", self.config_dir)] if self.config_dir else []
-        if project.is_dir() and not (project / "__init__.py").exists():  # a checkout of jobc is not a config folder
+        if ask("folder", project) and not ask(
+            "exists", project / "__init__.py"
+        ):  # a checkout of jobc is not a config folder
             folders.append(("project", project))
-        if home.is_dir():
+        if ask("folder", home):
             folders.append(("user", home))
         return tuple((root, path.absolute()) for root, path in folders)
 

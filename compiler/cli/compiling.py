@@ -11,6 +11,7 @@ from typing import Any
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity, has_errors
 from ..frontend.compose import compose_config, hydra_ready
+from ..frontend.observed_files import ask
 from ..frontend.overrides import read_overrides
 from ..pipeline.compile import compile_job, known_keys, search_path, write_job
 from ..pipeline.library import PROGRAM
@@ -19,6 +20,7 @@ from ..pipeline.types import Compiled, Request, SweepFolder
 from ..plugins.backend import SendingBackend
 from ..spec.job_spec import open_keys
 from .arguments import Arguments
+from .repeat import record_written
 from .reporting import DIAGNOSTICS, OK, report, tell_progress
 from .request import request
 from .terminal import put, put_text
@@ -36,6 +38,8 @@ def compile_command(arguments: Arguments) -> int:
     if not arguments.for_machines:  # text is printed before writing may fail; a document is printed once
         report(diagnostics)
     written = [(folder, write_job(folder, arguments.out, arguments.force)) for folder in folders]
+    for folder, target in written:
+        record_written(folder.artifacts, target)
     if arguments.for_machines:
         report(diagnostics, arguments)
     else:  # printed last, because the reader of a pipe may leave
@@ -81,7 +85,7 @@ def check_output_folder(compiled: Compiled, out: Path) -> list[Diagnostic]:
 
     Raises CompileError if a default of the job refers to a file in the current directory. Values that are set are kept.
     """
-    out, current = out.resolve(), Path.cwd()
+    out, current = Path(ask("real path", out)), Path.cwd()
     project = out.parent
     if project == current:
         return []
@@ -109,11 +113,11 @@ def missing_inputs(compiled: Compiled, out: Path) -> list[Diagnostic]:
     plan, backend, values = compiled.plan, compiled.backend, compiled.source_map.spec
     sent = dict(backend.sends(plan, compiled.options)) if isinstance(backend, SendingBackend) else {}
     if plan.code.kind in ("snapshot", "rsync"):
-        root = out.resolve().parent / Path(plan.code.root).expanduser()
+        root = Path(ask("real path", out)).parent / Path(plan.code.root).expanduser()
         sent["code.root"] = os.path.normpath(root)  # the folder of `out` may not exist yet
     diagnostics = []
     for key, path in sent.items():
-        if not Path(path).expanduser().exists():
+        if not ask("exists", Path(path).expanduser()):
             because = "jobctl submit sends it from the machine on which you call it, and fails without it"
             origin = values[key].origin if key in values else None
             hint = f"set {key} to an existing path, or submit on the machine that has it"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..frontend.observed_files import ask
 from ..pipeline.types import Request
 from .arguments import Arguments
 
 
 def request(arguments: Arguments) -> Request:
     """Return the compile request. CompileError JC1108 if --config-dir is not a directory, JC1101 for non-UTF-8."""
-    if arguments.config_dir is not None and not arguments.config_dir.is_dir():
+    if arguments.config_dir is not None and not ask("folder", arguments.config_dir):
         because = "it is not a directory" if arguments.config_dir.exists() else "no such folder"
         raise CompileError(
             [Diagnostic("JC1108", f"--config-dir {arguments.config_dir}", because, "give a folder of YAML files")]

@@ -15,7 +15,6 @@ import os
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hydra import compose
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -24,8 +23,9 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
+from .observed_files import Answers, record, recorded, unchanged
 from .overrides import Override
-from .yaml_source import asked, files_unchanged, read_files
+from .yaml_source import read_files
 
 COMPOSE_ERRORS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError)
 _MOST = 64  # entries, 35 kB each
@@ -33,13 +33,11 @@ _MOST = 64  # entries, 35 kB each
 
 @dataclass(frozen=True)
 class _Merged:
-    """A cached config. config: pickled, because unpickling is faster than copying; files: read_files and
-    answers: asked, both of yaml_source.py.
-    """
+    """A cached config. config: pickled, because unpickling is faster than copying; files: see read_files."""
 
     config: bytes
     files: dict[str, str]
-    answers: dict[tuple[str, str], Any]
+    answers: Answers
 
 
 _kept: dict[tuple[object, ...], _Merged] = {}
@@ -66,10 +64,11 @@ def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Ov
     values = OverridesParser.create().parse_overrides([o.canonical for o in overrides if o not in chosen])
     choice = _choice(folders, config_name, chosen)
     merged = _kept.pop(choice, None)
-    if merged is None or not files_unchanged(merged.answers):
-        asked.clear()
-        tree = compose(config_name, [o.canonical for o in chosen], return_hydra_config=True)
-        merged = _Merged(pickle.dumps(tree), dict(read_files), dict(asked))
+    if merged is None or not unchanged(merged.answers):
+        with recorded() as answers:
+            tree = compose(config_name, [o.canonical for o in chosen], return_hydra_config=True)
+        merged = _Merged(pickle.dumps(tree), dict(read_files), answers)
+    record(merged.answers)
     read_files.update(merged.files)
     _kept[choice] = merged
     if len(_kept) > _MOST:

@@ -26,7 +26,8 @@ from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import spec_keys, type_at
 from ..spec.value_types import Refused, expand_hostlist, fold_hostlist, machine_of
-from ..untrusted_files import MIB, Unreadable, read_text
+from ..untrusted_files import MIB, Unreadable
+from .observed_files import read_text
 from .project_files import OutsideProject, require_inside, working_folder
 
 Folders = Mapping[str, Path]  # an origin's root -> its folder
@@ -125,7 +126,7 @@ def _read(
     try:
         if allowed is not None:
             require_inside(path, allowed)
-        text = read_text(path, MOST_BYTES).removeprefix("\ufeff")
+        text = read_text(path, MOST_BYTES)
     except OutsideProject as error:
         because = f"{error}; a config file can name host files in its own folder and in the current directory"
         hint = f"{key}=@{shlex.quote(typed)} on the command line, or copy the file next to the config file"

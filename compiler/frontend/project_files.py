@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from .observed_files import ask
+
 
 class OutsideProject(Exception):
     """Raised for a path outside the folders. Its text completes "because" and does not reveal what is there."""
@@ -18,8 +20,8 @@ class OutsideProject(Exception):
 
 def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
     """Raise OutsideProject unless the file (symlinks resolved) is in one of the folders and is not hidden."""
-    real = os.path.realpath(path)
-    below = [os.path.relpath(real, root) for folder in folders if is_inside(real, root := os.path.realpath(folder))]
+    real: str = ask("real path", path)
+    below = [os.path.relpath(real, root) for folder in folders if is_inside(real, root := ask("real path", folder))]
     if not below:
         raise OutsideProject("it is outside the project and its config folders")
     if not any(all(not part.startswith(".") or part == "." for part in relative.split(os.sep)) for relative in below):
@@ -28,7 +30,7 @@ def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
 
 def working_folder() -> list[Path]:
     """Return [current directory] as the project; [] for / and for parents of the home, which hold everyone's files."""
-    current, home = os.path.realpath(os.getcwd()), os.path.realpath(Path.home())
+    current, home = (str(ask("real path", path)) for path in (os.getcwd(), Path.home()))
     return [] if current == os.sep or (current != home and is_inside(home, current)) else [Path(current)]
 
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
 from omegaconf import OmegaConf
 
-from .. import untrusted_files
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import Origin
 from ..untrusted_files import Unreadable
+from . import observed_files
 from .interpolation import spend_text
+from .observed_files import ask
 from .project_files import OutsideProject, require_inside, working_folder
 from .yaml_reader import MOST_BYTES, read_tree
 
@@ -32,7 +32,6 @@ _OURS = "jobc_config"  # name of jobc's conf/config.yaml that a user's config.ya
 # Hydra instantiates the sources, so they can report only through globals.
 read_files: dict[str, str] = {}  # `root:path` -> text
 config_folders: list[str] = []  # for the current compose, absolute paths
-asked: dict[tuple[str, str], Any] = {}  # (question, absolute path) -> the file system's answer
 
 
 class JobcSource(ConfigSource):
@@ -50,9 +49,9 @@ class JobcSource(ConfigSource):
         """Return the absolute path. Raises CompileError JC1115 for a path that leads out of the folder."""
         _require_relative(config_path)
         file = os.path.join(self.path, config_path)
-        if self.provider in FOREIGN_ROOTS and os.path.lexists(file):
+        if self.provider in FOREIGN_ROOTS and ask("kind", file):
             try:
-                folders = [folder for folder in (self.path, *config_folders) if not os.path.islink(folder)]
+                folders = [folder for folder in (self.path, *config_folders) if not ask("link", folder)]
                 require_inside(file, (*folders, *working_folder()))
             except OutsideProject as error:
                 raise _outside(f"{self.provider}:{config_path}", str(error)) from None
@@ -63,29 +62,29 @@ class JobcSource(ConfigSource):
         return str(self._normalize_file_name("config" if ours else config_path))
 
     def available(self) -> bool:
-        return bool(_ask("a folder", self.path))
+        return bool(ask("folder", self.path))
 
     def is_group(self, config_path: str) -> bool:
-        return bool(_ask("a folder", self._file(config_path)))
+        return bool(ask("folder", self._file(config_path)))
 
     def is_config(self, config_path: str) -> bool:
-        return bool(_ask("its kind", self._file(self._name(config_path))))
+        return bool(ask("kind", self._file(self._name(config_path))))
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         names: list[str] = []
-        for name in _ask("its names", self._file(config_path)):
+        for name in ask("names", self._file(config_path)):
             if not name.startswith("."):
                 self._list_add_result(names, os.path.join(config_path, name), name, results_filter)
         return sorted(set(names))
 
     def load_config(self, config_path: str) -> ConfigResult:
         file = self._name(config_path)
-        if not _kind(self._file(file)):
+        if not ask("kind", self._file(file)):
             raise ConfigLoadError(f"Config not found : {file}")
         root, path = origin_root(self.provider, file)
         text = read_text(self._file(file), Origin(root, path))
         spend_text(len(text), Origin(root, path))
-        read_files[f"{root}:{path}"] = asked["its text", self._file(file)] = text
+        read_files[f"{root}:{path}"] = text
         tree = read_tree(text, root, path)
         if file == "config.yaml" and self.provider in USER_ROOTS:
             _lay_over_ours(tree)
@@ -121,48 +120,9 @@ def _outside(path: str, because: str) -> CompileError:
     return CompileError([Diagnostic("JC1115", f"cannot read the config {path}", because, hint)])
 
 
-_FILE = "a file"
-
-
-def _kind(path: str) -> str:
-    """Return what exists at a config file's path, "" for nothing. It hides files with that name in later folders."""
-    if not os.path.lexists(path):
-        return ""
-    if os.path.isfile(path):
-        return _FILE
-    if os.path.isdir(path):
-        return "a folder"
-    return "not a regular file" if os.path.exists(path) else "a broken symlink"
-
-
-def _text(path: str) -> str:
-    return untrusted_files.read_text(path, MOST_BYTES).removeprefix("\ufeff")
-
-
 def _words(line: str) -> list[str]:
     """Split a header line at spaces, as Hydra does."""
     return [word for word in line.strip().lstrip("#").strip().split(" ") if word]
-
-
-_QUESTIONS: dict[str, Callable[[str], Any]] = {
-    "a folder": os.path.isdir,
-    "its kind": _kind,
-    "its names": os.listdir,
-    "its text": _text,
-}
-
-
-def _ask(question: str, path: str) -> Any:
-    answer = asked[question, path] = _QUESTIONS[question](path)
-    return answer
-
-
-def files_unchanged(before: Mapping[tuple[str, str], Any]) -> bool:
-    """Return whether the file system still gives the recorded answers."""
-    try:
-        return all(_QUESTIONS[question](path) == answer for (question, path), answer in before.items())
-    except (OSError, Unreadable):
-        return False
 
 
 class NoHydraJob(ConfigSource):
@@ -217,10 +177,10 @@ def origin_root(provider: str, file: str) -> tuple[str, str]:
 
 def read_text(file: str, origin: Origin) -> str:
     """Return the file's text. Raises CompileError JC1001 if it cannot be read as UTF-8."""
-    kind, hint = _kind(file), "save the file as UTF-8 and make it readable"
+    kind, hint = ask("kind", file), "save the file as UTF-8 and make it readable"
     try:
-        if kind in (_FILE, ""):  # "": deleted in the meantime
-            return _text(file)
+        if kind in (observed_files.FILE, ""):  # "": deleted in the meantime
+            return observed_files.read_text(file, MOST_BYTES)
         because, hint = f"it is {kind}", "replace it with a regular file"
     except Unreadable as error:
         because = f"it {error.reason}"

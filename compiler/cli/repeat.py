@@ -1,0 +1,199 @@
+"""Recognize a compile that would change nothing, without composing it.
+
+After a compile, a file in the user's cache records its output and everything it depended on: the file system's answers
+(frontend/observed_files.py), the state of jobc's own files, and the installed packages. When the same words are typed
+again in the same directory, and all of this is unchanged, including the artifact's files, the recorded output is
+printed again and nothing else happens. That takes a fifth of the time, because neither Hydra nor most of the compiler
+is imported.
+
+Not recorded: failed compiles, sweeps, and compiles in an environment where another package provides a backend or a
+policy, whose code could read anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+from ..frontend.observed_files import Answers, ask, record, recorded, unchanged, written
+from ..untrusted_files import MIB, Unreadable, open_regular, parsed
+
+if TYPE_CHECKING:
+    from ..emit.artifact import Artifact
+
+FORMAT = 1  # of the record
+MOST_RECORDS = 500
+SETTLED_S = 2  # age from which a file's time stamp tells a later change, on file systems that count seconds
+_LARGEST = 4 * MIB
+_PACKAGE = Path(__file__).parents[2]
+_OWN_FOLDERS = ("backends", "compiler", "conf", "runtime", "trainer")
+_VARIABLES = ("HOME", "XDG_CONFIG_HOME", "NO_COLOR", "GITHUB_WORKSPACE")  # all that a compile reads
+
+
+def repeated(words: Sequence[str]) -> bool:
+    """Print again what the same compile printed, if it would change nothing. Returns whether that was so."""
+    file = _record_of(words)
+    if file is None or (known := _read(file)) is None:
+        return False
+    try:
+        if known["code"] != code_state() or not unchanged({(q, path): answer for q, path, answer in known["answers"]}):
+            return False
+        out, err = str(known["stdout"]), str(known["stderr"])
+    except (KeyError, TypeError, ValueError):
+        return False
+    sys.stderr.write(err)
+    sys.stdout.write(out)
+    sys.stdout.flush()
+    return True
+
+
+def remember(words: Sequence[str], compile_job: Callable[[], int]) -> int:
+    """Compile, record the compile if it succeeds, and return its exit code."""
+    file, code, started = _record_of(words), code_state(), time.time()
+    streams = sys.stdout, sys.stderr
+    out, err = _Copy(sys.stdout), _Copy(sys.stderr)
+    sys.stdout, sys.stderr = cast(TextIO, out), cast(TextIO, err)
+    try:
+        with recorded() as answers:
+            status = compile_job()
+    finally:
+        sys.stdout, sys.stderr = streams
+    if status == 0 and file is not None and not _has_foreign_plugins() and _newest(code) < started - SETTLED_S:
+        _write(file, {"code": code, "answers": _listed(answers), "stdout": out.text, "stderr": err.text})
+    return status
+
+
+def record_written(files: Iterable[Artifact], target: Path) -> None:
+    """Record the files of an artifact directory that was just written."""
+    folder = target.absolute()
+    record({("our file", str(folder / file.path)): written(file.content, file.executable) for file in files})
+    for part in (folder, folder / ".jobc"):
+        ask("real path", part)
+
+
+class _Copy:
+    """A text stream that also keeps what was written to it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._kept = stream, StringIO()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._kept.write(text)
+        return self._stream.write(text)
+
+    @property
+    def text(self) -> str:
+        return self._kept.getvalue()
+
+
+def code_state() -> list[Any]:
+    """Return what identifies the code of a compile: the state of jobc's files, and of this Python's packages."""
+    own = [_PACKAGE / name for name in _OWN_FOLDERS]
+    files = [*_states_of(_PACKAGE, False), *(state for folder in own for state in _states_of(folder, True))]
+    digest, newest = hashlib.sha256(), 0
+    for state in files:
+        digest.update(repr(state).encode("utf-8", "surrogateescape"))
+        newest = max(newest, state[2])
+    for folder in dict.fromkeys(sys.path):
+        digest.update(repr((folder, *_packages_in(folder))).encode("utf-8", "surrogateescape"))
+    return [digest.hexdigest(), newest]
+
+
+def _newest(code: Sequence[Any]) -> float:
+    """Return when jobc's files were last changed, in seconds since 1970."""
+    return float(code[1]) / 1e9
+
+
+def _states_of(folder: Path | str, below: bool) -> Iterator[tuple[str, int, int, int, int]]:
+    """Yield (path, size, time of change, time of modification, inode) of the files in a folder, sorted by name."""
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.is_dir():
+                if below and entry.name != "__pycache__":
+                    yield from _states_of(entry.path, True)
+            else:
+                state = entry.stat()
+                yield entry.path, state.st_size, state.st_ctime_ns, state.st_mtime_ns, state.st_ino
+
+
+def _packages_in(folder: str) -> Iterator[tuple[str, int]]:
+    """Yield the distributions in a folder of sys.path; each with the time of its entry points, 0 for none."""
+    try:
+        names = sorted(name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info")))
+    except OSError:  # a zip file, or nothing
+        names = [""] if os.path.isfile(folder) else []
+    for name in names:
+        file = os.path.join(folder, name, "entry_points.txt") if name else folder
+        try:
+            yield name, os.stat(file).st_mtime_ns
+        except OSError:
+            yield name, 0
+
+
+def _has_foreign_plugins() -> bool:
+    from ..plugins.registry import find_plugins, find_policies
+
+    return bool(find_policies()) or any(plugin.root != "jobc" for plugin in find_plugins().values())
+
+
+def _record_of(words: Sequence[str]) -> Path | None:
+    """Return the file for the record of a command line typed here, None if there cannot be one."""
+    try:
+        here = os.getcwd()
+    except OSError:
+        return None
+    caches = os.environ.get("XDG_CACHE_HOME", "")  # XDG Base Directory Specification 0.8: relative paths are ignored
+    folder = Path(caches if os.path.isabs(caches) else os.path.expanduser("~/.cache"))
+    if not folder.is_absolute():
+        return None
+    variables = {name: os.environ.get(name) for name in _VARIABLES}
+    place = [FORMAT, list(words), here, variables, sys.path, sys.version, sys.stderr.isatty()]
+    return folder / "jobc" / "compiles" / f"{hashlib.sha256(json.dumps(place).encode()).hexdigest()}.json"
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    """Return a record that this user wrote, None if there is none."""
+    try:
+        with open_regular(file, follow=False) as stream:
+            if os.fstat(stream.fileno()).st_uid != os.geteuid():
+                return None
+            tree = parsed(file, stream.read(_LARGEST))
+    except (OSError, Unreadable):
+        return None
+    return tree if isinstance(tree, dict) else None
+
+
+def _write(file: Path, tree: dict[str, Any]) -> None:
+    """Write a record, or nothing if the cache cannot be written."""
+    new = file.with_suffix(f".{os.getpid()}")
+    with suppress(OSError):
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as stream:
+            json.dump(tree, stream)
+        os.replace(new, file)
+        _limit_count(file.parent)
+
+
+def _limit_count(folder: Path) -> None:
+    """Remove the oldest tenth of the records if there are too many."""
+    names = os.listdir(folder)
+    if len(names) > MOST_RECORDS:
+        by_age = sorted((folder / name for name in names), key=lambda file: file.stat().st_mtime)
+        for file in by_age[: MOST_RECORDS // 10]:
+            file.unlink(missing_ok=True)
+
+
+def _listed(answers: Answers) -> list[list[Any]]:
+    return [[question, path, answer] for (question, path), answer in answers.items()]

@@ -1,0 +1,108 @@
+"""Ask the file system for what a compile depends on, and record the answers.
+
+A compile is a function of its command line and of these answers, so the same command line gives the same files as long
+as the file system gives the same answers: compose_cache.py uses this within a process, cli/repeat.py between processes.
+Answers are JSON values. Files of jobc itself and of its Python environment are not recorded here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ..untrusted_files import Unreadable, decoded, read_bytes
+
+FILE, FOLDER = "a file", "a folder"
+Answers = dict[tuple[str, str], Any]  # (question, path) -> answer
+
+_TWO_ANSWERS = "it changed during the compile"
+_recorders: list[Answers] = []  # global because Hydra instantiates the config sources
+
+
+@contextmanager
+def recorded() -> Iterator[Answers]:
+    """Yield a dict that receives every answer until the block ends. Blocks may be nested."""
+    answers: Answers = {}
+    _recorders.append(answers)
+    try:
+        yield answers
+    finally:
+        _recorders[:] = [recorder for recorder in _recorders if recorder is not answers]
+
+
+def record(answers: Mapping[tuple[str, str], Any]) -> None:
+    """Record answers. A compile that got two answers to one question saw a change, and nothing equals it later."""
+    for recorder in _recorders:
+        for key, answer in answers.items():
+            recorder[key] = answer if recorder.get(key, answer) == answer else _TWO_ANSWERS
+
+
+def ask(question: str, path: str | os.PathLike[str]) -> Any:
+    """Return the answer to one of QUESTIONS. Raises OSError for the names in a folder that cannot be read."""
+    path = os.fspath(path)
+    answer = QUESTIONS[question](path)
+    record({(question, path): answer})
+    return answer
+
+
+def read_text(path: str | os.PathLike[str], limit: int) -> str:
+    """Return the UTF-8 text of a file of at most `limit` bytes, without a byte order mark. Raises Unreadable."""
+    path = os.fspath(path)
+    try:
+        content = read_bytes(path, limit)
+    except Unreadable:
+        record({("content", path): ""})
+        raise
+    record({("content", path): _digest(content)})
+    return decoded(path, content).removeprefix("\ufeff")
+
+
+def unchanged(answers: Mapping[tuple[str, str], Any]) -> bool:
+    """Return whether the file system still gives these answers."""
+    try:
+        return all(QUESTIONS[question](path) == answer for (question, path), answer in answers.items())
+    except (OSError, Unreadable, KeyError, ValueError):
+        return False
+
+
+def kind(path: str) -> str:
+    """Return what exists at a path, "" for nothing."""
+    if not os.path.lexists(path):
+        return ""
+    if os.path.isfile(path):
+        return FILE
+    if os.path.isdir(path):
+        return FOLDER
+    return "not a regular file" if os.path.exists(path) else "a broken symlink"
+
+
+def written(content: bytes, executable: bool) -> list[Any]:
+    """Return the answer to "our file" for a file that jobc has just written."""
+    return [0o755 if executable else 0o644, _digest(content)]
+
+
+_LARGEST = 16 << 20  # bytes of a file; the callers' own limits are lower
+
+
+def _our_file(path: str) -> list[Any]:
+    content = read_bytes(path, _LARGEST, follow=False)
+    return [os.lstat(path).st_mode & 0o7777, _digest(content)]
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+QUESTIONS: dict[str, Callable[[str], Any]] = {
+    "exists": os.path.exists,
+    "folder": os.path.isdir,
+    "kind": kind,
+    "link": os.path.islink,
+    "names": lambda path: sorted(os.listdir(path)),
+    "content": lambda path: _digest(read_bytes(path, _LARGEST)),
+    "real path": os.path.realpath,
+    "our file": _our_file,
+}
