@@ -11,8 +11,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..compiler.cli import main
-from ..compiler.cli.repeat import remember, repeated
+from jobc.compiler.cli import main
+from jobc.compiler.cli.repeat import remember, repeated
+
 from .campaign import Campaign, Line, expect
 
 CHANGES = 100
