@@ -17,9 +17,13 @@ def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnosti
     if not plan.uses_trainer:
         return
     for problem in _refused(plan.train):
-        keys = re.findall(r"[a-z_]+\.[a-z_]+", problem)
+        keys = re.findall(r"^[a-z_]+(?=:)|[a-z_]+\.[a-z_]+", problem)
         key = next(filter(is_set, keys), keys[0] if keys else "")
-        hint = _mended(plan.train, key) or f"change {key or 'the value'}"
+        hint = _mended(plan.train, key) or (f"change {key}" if key else "change the value")
+        if example := re.search(r"such as ([\w.]*\w)", problem):
+            hint = f"{key}={example[1]}"
+        elif f"{key}: missing" in problem:
+            hint = f"+{key}=128, for example"
         if key.endswith(".kind"):
             hint = "task=digits or task=gpt_tiny, which set a model and its data"
         yield Diagnostic("JC2020", problem, "the trainer would exit with this error at startup", hint, key=key)
@@ -38,7 +42,7 @@ def _mended(train: Any, key: str) -> str:
     """Return `key=value` with a nearby number, null or list of two that fixes an error; "" if none is found."""
     tree = thaw(train)
     section, _, name = key.partition(".")
-    value = (tree.get(section) or {}).get(name)
+    value = (tree.get(section) or {}).get(name) if name else None
     near: list[Any] = [0.1, 1, 0.0]
     if isinstance(value, list) and not all(isinstance(item, float) for item in value):
         near = [[0], []] if sorted(value) == value else [sorted(value)]

@@ -113,8 +113,9 @@ def _pace(step_s: float | None, run: str | None, samples: int) -> Pace | None:
     except Unreadable as error:
         measurement, because = None, f"{error.path} {error.reason}"
     if measurement is None:
-        hint = "estimate.run=runs/NAME/RUN_ID of a run of the trainer, or estimate.step_s=0.5"
-        raise CompileError([Diagnostic("JC2124", f"cannot read the step time from {run}", because, hint)])
+        hint = "estimate.run=null, or the folder of a run of the trainer: estimate.run=runs/NAME/RUN_ID"
+        title = f"cannot read the step time from {run}"
+        raise CompileError([Diagnostic("JC2124", title, because, hint, key="estimate.run")])
     return Pace(measurement.step_s, measurement.samples_of_rank or samples)
 
 

@@ -21,11 +21,16 @@ def diagnostics(refused: Iterable[Refused], source_map: SourceMap, backend: str)
         key = _key(refusal, source_map)
         if key and key not in reported:
             title = f"{key}: {refusal.text!r} is not valid in its {refusal.place}"
-            yield Diagnostic("JC4303", title, refusal.because, f"change {key}", key=key)
+            hint = f"{key}={_writable(str(source_map.spec[key].value))}, for example"
+            yield Diagnostic("JC4303", title, refusal.because, hint, key=key)
         elif not key:
             title = f"{refusal.text!r} is not valid in its {refusal.place}, and no key of the job contains it"
             yield Diagnostic("JC9002", title, refusal.because, f"this is a bug in backend {backend}: report it")
         reported.add(key)
+
+
+def _writable(text: str) -> str:
+    return re.sub(r"[^\w.:@%+,/-]+", "_", text) or "NAME"
 
 
 def _key(refusal: Refused, source_map: SourceMap) -> str:

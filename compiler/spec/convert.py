@@ -58,6 +58,7 @@ def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix:
     return Converted(None if run.diagnostics else value, run.leaves, tuple(run.diagnostics))
 
 
+_OPTION_OF_KIND = {"gpt": "gpt_tiny"}  # kind -> option of its group, where they differ
 MOST_DIAGNOSTICS = 100  # per tree: finding similar keys takes 5 ms for each
 
 
@@ -183,7 +184,10 @@ class _Conversion:
             return None
         kind = "null" if is_null(raw.get("kind")) else _flow(raw["kind"])
         if kind in kinds:
-            return self.dataclass(raw, kinds[kind], key)
+            before = len(self.diagnostics)
+            value = self.dataclass(raw, kinds[kind], key)
+            self.blame_kind(key, str(kind), before)
+            return value
         fits = [name for name in sorted(kinds) if not {*raw} - {*hints(kinds[name])}] or sorted(kinds)
         close, one_of = nearest(str(kind), fits) or fits, ", ".join(sorted(kinds))
         self.refuse(
@@ -194,6 +198,21 @@ class _Conversion:
             sweep_hint(str(kind), join(key, "kind"), kinds.__contains__) or f"{key}.kind={close[0]}",
         )
         return None
+
+    def blame_kind(self, key: str, kind: str, before: int) -> None:
+        """Replace a section's missing and unknown keys by one diagnostic if `KEY.kind=` on the command line is the
+        cause. before: number of diagnostics that are not about the section
+        """
+        kind_key = join(key, "kind")
+        origin = self.origin_of(kind_key)
+        wrong = [d.key for d in self.diagnostics[before:] if d.code in ("JC1201", "JC1203")]
+        if not wrong or origin is None or not origin.path.lstrip("+").startswith(f"{kind_key}="):
+            return
+        self.diagnostics[before:] = [d for d in self.diagnostics[before:] if d.code not in ("JC1201", "JC1203")]
+        shown = f"{', '.join(wrong[:3])}{' …' * (len(wrong) > 3)}"
+        because = f"{kind_key} alone keeps the keys of the option chosen before, and these do not fit {kind}: {shown}"
+        hint = f"{key}={_OPTION_OF_KIND.get(kind, kind)}"
+        self.refuse("JC1203", kind_key, f"{kind_key}={kind} needs other keys in {key}", because, hint)
 
     def target(self, raw: Mapping[str, Any], key: str) -> Any:
         """Return `_target_` and its arguments, whose types are defined by the user's code."""

@@ -15,6 +15,7 @@ from jobc.prove import (
     kill_and_resume,
     learns,
     other_ranks,
+    random_specs,
     same_seed,
     text,
 )
@@ -62,6 +63,10 @@ def test_exit_codes(trial: int, tmp_path: Path) -> None:
 
 def test_text(tmp_path: Path) -> None:
     assert text.run(10**6, tmp_path / "trial")["arrived"] == text.BATCH
+
+
+def test_random_specs(tmp_path: Path) -> None:
+    assert random_specs.run(1, tmp_path / "trial")["hints"]
 
 
 @pytest.mark.slow

@@ -12,5 +12,5 @@ from ...spec.job_spec import JobSpec
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if spec.image is None and spec.container.kind != "none":
         because = f"{spec.container.kind} runs the container image that `image` sets"
-        hint = f"image={IMAGE}" if spec.container.kind == "pod" else "container=none"
+        hint = f"image={IMAGE}" + (", or container=none" if spec.container.kind != "pod" else "")
         yield Diagnostic("JC2009", f"container={spec.container.kind} needs an image", because, hint, key="image")
