@@ -21,7 +21,8 @@ def diagnostics(refused: Iterable[Refused], source_map: SourceMap, backend: str)
         key = _key(refusal, source_map)
         if key and key not in reported:
             title = f"{key}: {refusal.text!r} is not valid in its {refusal.place}"
-            hint = f"{key}={_writable(str(source_map.spec[key].value))}, for example"
+            value = str(source_map.spec[key].value)
+            hint = f"change {key}" if value.startswith(("[", "{")) else f"{key}={_writable(value)}, for example"
             yield Diagnostic("JC4303", title, refusal.because, hint, key=key)
         elif not key:
             title = f"{refusal.text!r} is not valid in its {refusal.place}, and no key of the job contains it"
@@ -30,6 +31,7 @@ def diagnostics(refused: Iterable[Refused], source_map: SourceMap, backend: str)
 
 
 def _writable(text: str) -> str:
+    """Return the text with every character replaced that some file cannot contain."""
     return re.sub(r"[^\w.:@%+,/-]+", "_", text) or "NAME"
 
 
