@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from ..diagnostics.diagnostic import Diagnostic, format_text
-from ..plugins.registry import code_name
 from ..untrusted_files import Unreadable
 from .arguments import Arguments
 from .terminal import put_progress, put_styled, put_text
@@ -56,6 +55,10 @@ def report(diagnostics: Sequence[Diagnostic], arguments: Arguments | None = None
 
         put_text(FORMATS[arguments.format or ""](diagnostics, dict(arguments.config_dirs)))
         return
+    if not diagnostics:
+        return
+    from ..plugins.registry import code_name  # it imports every backend's base classes, which most commands never need
+
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     if shown := format_text(diagnostics, colour, _texts(diagnostics), code_name):
         put_styled(shown, sys.stderr)
