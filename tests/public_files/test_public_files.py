@@ -58,3 +58,9 @@ def test_the_files_are_of_all_engines() -> None:
     least = {"slurm": 9, "hosts": 3, "kubernetes": 5, "skypilot": 4, "accelerate": 3}
     assert all(counts[engine] >= number for engine, number in least.items()), counts
     assert [file.name for file in FILES] == sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def test_nine_facts_in_ten_are_exact_and_few_cannot_be_said() -> None:
+    counts = Counter(verdict(fact) for file in FILES for fact in file.facts)
+    assert counts["exact"] >= 0.9 * counts.total()
+    assert counts["not"] <= 0.03 * counts.total()
