@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".dev"))  # this checkout's jobc, whichever one is installed
 
-from pages import codes, engines, environment, figures, glossary, keys, ls, pains, placement  # noqa: E402  # beside this file
+from pages import codes, coverage, engines, environment, figures, glossary, keys, ls, pains, placement  # noqa: E402  # beside this file
 
 
 def main(arguments: list[str]) -> int:
@@ -28,6 +28,7 @@ def main(arguments: list[str]) -> int:
         "reference/ls.md": ls.page,
         "placement.md": placement.page,
         "pains.md": pains.page,
+        "coverage.md": coverage.page,
         "reference/glossary.md": glossary.page,
         "figures/pipeline.svg": figures.pipeline,
         "figures/artifact.svg": figures.artifact,

@@ -51,6 +51,9 @@ PYXIS = frozenset(
         "writable", "readonly", "env", "unshare",
     )
 ) | {"no-container-mount-home", "no-container-remap-root", "no-container-entrypoint"}  # fmt: skip
+# Options of other SPANK plugins that public job scripts use: Shifter (github.com/NERSC/shifter, wlm_integration/slurm;
+# docs.nersc.gov for --module) and SageMaker HyperPod (--auto-resume).
+PLUGINS = frozenset(("auto-resume", "ccm", "image", "module", "volume"))
 CONTAINER = PYXIS | {"container", "container-id"}  # options for containers; the last two are Slurm's own (OCI)
 LETTERS: Mapping[str, str] = {
     "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus", "H": "hold",
@@ -73,8 +76,8 @@ def dependency_value(after: Sequence[str]) -> str:
 
 
 def is_known(option: str) -> bool:
-    """Return whether sbatch or Pyxis has the option. option: long name without dashes"""
-    return option in OPTIONS or option in PYXIS
+    """Return whether sbatch or a widely used plugin has the option. option: long name without dashes"""
+    return option in OPTIONS or option in PYXIS or option in PLUGINS
 
 
 def options_with_prefix(option: str, known: Collection[str] = OPTIONS | PYXIS) -> list[str]:

@@ -27,7 +27,7 @@ class SkypilotOptions:
     managed: whether to use `sky jobs launch`, which recovers the job, instead of `sky launch`
     cluster: cluster name for `sky launch`; records: folder on the submitting machine for the run records
     setup: bash lines that run once on each node, and again when they or the code change
-    file_mounts: path on the nodes -> local file or bucket
+    file_mounts: path on the nodes -> local file, bucket, or SkyPilot's mapping of a bucket
     config: ~/.sky/config.yaml keys for this task; extra: tree merged last into the task
     clusters, partitions, qos, most_nodes, most_gpus, pyxis, tracks_memory: facts about a site, for checks;
     null = unknown
@@ -53,7 +53,7 @@ class SkypilotOptions:
     start_timeout: Duration
     usage_collection: bool
     setup: tuple[str, ...]
-    file_mounts: Mapping[str, str]
+    file_mounts: Mapping[str, Any]
     config: Mapping[str, Any]
     clusters: tuple[str, ...] | None
     partitions: tuple[str, ...]

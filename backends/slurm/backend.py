@@ -105,6 +105,7 @@ class SlurmBackend:
             "cluster": of.options.cluster,
             "saved_secrets": saved_secrets,
             "after": lambda v: dependency(v.plan),
+            "output": of.options.output,
             "array_limit": of.options.array_limit,
             "cpus": of.plan.resources.cpus,
             "pyxis": lambda v: v.plan.container.kind == "pyxis",

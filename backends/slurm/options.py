@@ -13,9 +13,9 @@ from ...compiler.spec.value_types import Count
 class SlurmOptions:
     """Options of backend slurm. version: MAJOR.MINOR of the site's Slurm; gpus_as, mem_policy: options the site expects
     for GPUs and memory; cluster: cluster that queues the job; gres: devices besides GPUs; constraint: node features;
-    array_limit: sweep points that run at a time; mpi, cpu_bind, gpu_bind, distribution, label: srun options;
-    srun_extra, extra: further options of srun and sbatch, merged last: name without dashes -> value, true for an
-    option without a value, null to omit it."""
+    output: file name pattern of the log; array_limit: sweep points that run at a time; mpi, cpu_bind, gpu_bind,
+    distribution, label: srun options; srun_extra, extra: further options of srun and sbatch, merged last: name without
+    dashes -> value, true for an option without a value, null to omit it."""
 
     version: str
     gpus_as: Literal["gpus-per-node", "gres"]
@@ -23,6 +23,7 @@ class SlurmOptions:
     gres: tuple[str, ...]
     mem_policy: Literal["given", "all", "none"]
     constraint: str | None
+    output: str | None
     array_limit: Count | None
     mpi: str
     cpu_bind: str | None

@@ -137,13 +137,16 @@ def test_the_cores_per_task_of_an_allocation_cut_no_rank(cluster: Cluster, tmp_p
 def test_srun_makes_one_mpi_job_of_the_ranks(cluster: Cluster, tmp_path: Path) -> None:
     words = ("nodes=2", "procs=2", "cpus=4", "backend.mpi=pmi2", "backend.cpu_bind=none", "backend.label=true")
     command = ("bash", "-c", "echo mpi $PMI_RANK of $PMI_SIZE")
-    job = make(cluster, tmp_path / "job", SRUN, *words, "backend.srun_extra.unbuffered=true", command=command)
+    words += ("backend.srun_extra.unbuffered=true", "backend.output=logs/%x-%j.out")
+    job = make(cluster, tmp_path / "job", SRUN, *words, command=command)
     code, said = job("submit", "--wait")
     assert code == 0, said
     logs = [read(job.run / "logs" / f"rank_0{rank}.log") for rank in range(4)]
     assert all(f"mpi {rank} of 4\n" in log for rank, log in enumerate(logs)), logs
     (log,) = job.run.glob("logs/slurm-*.log")
     assert re.search("^0: .*mpi 0 of 4$", read(log), re.MULTILINE), read(log)
+    number = log.stem.removeprefix("slurm-")
+    assert read(job.project / f"logs/job-{number}.out") == read(log), "backend.output names it too"
 
 
 NUMBERS = {

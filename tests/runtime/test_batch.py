@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from jobc.backends.slurm.engine.batch import blind_nodes, task_environment
+from jobc.backends.slurm.engine.named_log import expanded
 from jobc.backends.slurm.engine.requeue import (
     excluded_nodes,
     lost_nodes,
@@ -315,3 +316,53 @@ def test_a_lost_node_leaves_the_job_before_its_requeue(tmp_path: Path, monkeypat
 
 def test_without_the_port_of_slurmd_no_node_counts_as_lost() -> None:
     assert lost_nodes(Clients({"show node": NODES}), "n[7-8]") == []
+
+
+NAMES = {"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "train", "SLURM_ARRAY_JOB_ID": "11", "SLURM_ARRAY_TASK_ID": "3"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("logs/%x-%j.out", "logs/train-12.out"),
+        ("%A_%a.log", "11_3.log"),
+        ("%4j%%", "0012%"),
+        ("%s%t", "batch0"),
+        ("/dev/null", "/dev/null"),
+        ("%z", "%z"),
+    ],
+)
+def test_the_name_of_a_log_is_expanded_as_sbatch_does(pattern: str, name: str) -> None:
+    assert expanded(pattern, NAMES) == name
+
+
+def test_the_log_has_the_name_in_the_settings_too(tmp_path: Path) -> None:
+    bed = Bed(tmp_path, output="logs/%x-%j.out")
+    (bed.run / "logs").mkdir()
+    (bed.run / "logs/slurm-7.log").write_text("the log\n")
+    assert bed(SLURM_JOB_NAME="train") == (0, "")
+    assert (tmp_path / "logs/train-7.out").read_text() == "the log\n"
+    assert bed(SLURM_JOB_NAME="train")[0] == 0, "a requeue links the same name again"
+
+
+def test_a_file_with_the_name_of_the_log_stays(tmp_path: Path) -> None:
+    bed = Bed(tmp_path, output="train.out")
+    (bed.run / "logs").mkdir()
+    (bed.run / "logs/slurm-7.log").write_text("the log\n")
+    (tmp_path / "train.out").write_text("by hand\n")
+    assert bed()[0] == 0
+    assert (tmp_path / "train.out").read_text() == "by hand\n"
+
+
+def test_a_name_that_cannot_be_created_is_a_warning(tmp_path: Path) -> None:
+    bed = Bed(tmp_path, output="file/train.out")
+    (bed.run / "logs").mkdir()
+    (bed.run / "logs/slurm-7.log").write_text("the log\n")
+    (tmp_path / "file").write_text("")
+    code, printed = bed()
+    assert code == 0 and printed.startswith("warning: cannot create ")
+
+
+def test_without_a_log_in_the_run_folder_there_is_no_link(tmp_path: Path) -> None:
+    assert Bed(tmp_path, output="train.out")()[0] == 0
+    assert not (tmp_path / "train.out").is_symlink()

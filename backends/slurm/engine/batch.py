@@ -30,6 +30,7 @@ from ....runtime.system.failure import Failure
 from ....runtime.system.signal_queue import SignalQueue
 from ....runtime.system.values import number, read_keys
 from .job_records import full_job_id, record_job, step_id
+from .named_log import link_log
 from .pyxis import container_options, secrets_root
 from .requeue import lost_nodes, next_start, requeue
 
@@ -88,6 +89,7 @@ class Batch:
         if why := self._why_not():
             return self._leave(*why)
         self._record()
+        self._name_log()
         try:
             words = self._task_words(srun)
         except Failure as failure:
@@ -104,6 +106,13 @@ class Batch:
             if start == "queued" or self._requeue(code):
                 return code
         return self._leave(code, MEANING[code])
+
+    def _name_log(self) -> None:
+        """Link the log under the name in backend.output. With --here there is none: the output is on the terminal."""
+        pattern = self.place.settings.get("output")
+        log = self.run.path / f"logs/slurm-{self.job_id}.log"
+        if pattern and not self.is_here and (why := link_log(log, pattern, self.place.project, os.environ)):
+            print(f"warning: {why}", file=sys.stderr)
 
     def _why_not(self) -> tuple[int, str] | None:
         """Return exit code and reason if the job must not run. Slurm restarts a job after a preemption or a lost node

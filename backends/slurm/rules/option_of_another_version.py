@@ -30,11 +30,11 @@ class Program:
 
 
 SBATCH = Program(
-    "sbatch", "Slurm", "backend.extra", sbatch_options.OPTIONS | sbatch_options.PYXIS,
+    "sbatch", "Slurm", "backend.extra", sbatch_options.OPTIONS | sbatch_options.PYXIS | sbatch_options.PLUGINS,
     sbatch_options.SINCE, sbatch_options.GONE, OURS,
 )  # fmt: skip
 STEP = Program(
-    "srun", "srun of Slurm", "backend.srun_extra", srun_options.OPTIONS | sbatch_options.PYXIS,
+    "srun", "srun of Slurm", "backend.srun_extra", srun_options.OPTIONS | sbatch_options.PYXIS | sbatch_options.PLUGINS,
     srun_options.SINCE, srun_options.GONE, SRUN,
 )  # fmt: skip
 

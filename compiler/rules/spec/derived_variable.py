@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic
+from ...plan.launch_plan import PATH_VARIABLES
 from ...spec.derived_variables import is_derived
 from ...spec.job_spec import JobSpec
 from ..plan._programs import launcher
 from ..plan._shell import simple_commands
 from ..plan._variables import variables
 
-_OF_ITS_OWN = ("OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED")  # a shell may change these
+_OF_ITS_OWN = ("OMP_NUM_THREADS", "PYTHONUNBUFFERED")  # a shell may change these
 
 _KEYS = {"OMP_NUM_THREADS": ("threads", 1, 1024), "MASTER_PORT": ("rendezvous.port", 1024, 65535)}  # key, valid range
 
@@ -20,8 +21,10 @@ _KEYS = {"OMP_NUM_THREADS": ("threads", 1, 1024), "MASTER_PORT": ("rendezvous.po
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     has_launcher = any(map(launcher, simple_commands(spec.command or ())))  # it sets them for its own ranks
     for variable in variables(spec):
-        if is_derived(variable.name) and not (
-            variable.is_of_command and (has_launcher or variable.name in _OF_ITS_OWN)
+        if (
+            variable.name not in PATH_VARIABLES
+            and is_derived(variable.name)
+            and not (variable.is_of_command and (has_launcher or variable.name in _OF_ITS_OWN))
         ):
             title, because = (
                 f"{variable.title} is derived and cannot be set",

@@ -1,0 +1,55 @@
+"""Link a job's log under the name that `backend.output` asks for. Packed into jobctl; Python 3.8.
+
+In   a file name pattern of sbatch; the job's environment
+Out  a symlink to RUN/logs/slurm-JOB.log, where jobctl reads the log
+Source sbatch manual, filename pattern, 25.11
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+_VARIABLES: Mapping[str, tuple[str, ...]] = {  # replacement symbol -> variables of the batch script, the first set one
+    "A": ("SLURM_ARRAY_JOB_ID", "SLURM_JOB_ID"),
+    "J": ("SLURM_JOB_ID",),
+    "N": ("SLURMD_NODENAME",),
+    "a": ("SLURM_ARRAY_TASK_ID",),
+    "j": ("SLURM_JOB_ID",),
+    "u": ("SLURM_JOB_USER", "USER"),
+    "x": ("SLURM_JOB_NAME",),
+}
+_OF_A_BATCH_SCRIPT = {"%": "%", "n": "0", "s": "batch", "t": "0"}
+
+
+def expanded(pattern: str, environ: Mapping[str, str]) -> str:
+    """Return the file name: `logs/%x-%4j.out` becomes logs/train-0012.out for job 12 with the name train."""
+
+    def value(found: re.Match[str]) -> str:
+        symbol = found["symbol"]
+        if symbol not in _VARIABLES:
+            return _OF_A_BATCH_SCRIPT.get(symbol, found[0])
+        names = _VARIABLES[symbol]
+        text = next((environ[name] for name in names if environ.get(name)), "")
+        return text.zfill(min(int(found["width"] or 0), 10)) if text.isdigit() else text
+
+    return re.sub(r"%(?P<width>[0-9]*)(?P<symbol>[A-Za-z%])", value, pattern)
+
+
+def link_log(log: Path, pattern: str, project: Path, environ: Mapping[str, str]) -> str:
+    """Make the name a symlink to the log, and return "" or why that failed. A file of this name stays as it is, and
+    without a log there is no link: a job that was queued with `sbatch job.sbatch` writes its log under the name itself.
+    """
+    link = project / expanded(pattern, environ)
+    if not log.exists() or (link.exists() and not link.is_symlink()):
+        return ""
+    unfinished = link.with_name(f".{link.name}.{os.getpid()}")
+    try:
+        link.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.symlink_to(log)
+        unfinished.replace(link)
+    except OSError as error:
+        return f"cannot create {link}: {error.strerror}"
+    return ""
