@@ -76,7 +76,9 @@ STYLES = {
         ("detectron.py", "--config-file", "configs/base.yaml", "TRAIN.LR", "0.02"), ("lr 0.02 steps 10",),
         ("output/config.yaml",),
     ),
-    "click": Style(("click_app.py", "--verbose", "fit", "--epochs", "3"), ("trained 3 epochs",), ("model.bin",), at_start=True),
+    "click": Style(
+        ("click_app.py", "--verbose", "fit", "--epochs", "3"), ("trained 3 epochs",), ("model.bin",), at_start=True
+    ),
     "tqdm": Style(("bars.py",), ("epoch 1: 100%|", "30/30", "loss=0.033", "all epochs are done")),
     "rich": Style(("rich_bars.py",), ("Training...", "100%", "0.91 ✓")),
     "a log file of each rank": Style(
@@ -89,7 +91,9 @@ STYLES = {
     "subprocesses": Style(
         ("cross_validate.py",), ("fold 1 is done", "mean of 2 folds: 0.62"), ("results/fold_0.json",)
     ),
-    "an exit code of its own": Style(("early_stop.py",), ("no improvement for", "(exit 1: exit status 3)"), code=1, at_start=True),
+    "an exit code of its own": Style(
+        ("early_stop.py",), ("no improvement for", "(exit 1: exit status 3)"), code=1, at_start=True
+    ),
     "print of rank 0, git commit": Style(
         ("detr.py",), ("| distributed init (rank 0): env://", "  sha: ", "Training time 0:00:01 of rank 0"),
         ("exps/detr/log.txt",), 2,
