@@ -41,16 +41,9 @@ def test_a_script_runs_as_it_is_on_slurm(name: str, person: Person) -> None:
     finishes(person, "slurm", STYLES[name], SPAWN)
 
 
-@pytest.mark.parametrize(
-    ("backend", "name"),
-    [
-        ("local", "hydra"),
-        ("slurm", "a log file of each rank"),
-        ("slurm", "shell wrapper, python -m, subcommands, worker processes"),
-    ],
-)
-def test_a_mistake_is_mended_and_the_run_stopped_and_resumed(backend: str, name: str, person: Person) -> None:
-    is_mended_stopped_and_resumed(person, backend, STYLES[name], SPAWN)
+def test_a_mistake_is_mended_and_the_run_stopped_and_resumed(person: Person) -> None:
+    wrapper = STYLES["shell wrapper, python -m, subcommands, worker processes"]
+    is_mended_stopped_and_resumed(person, "slurm", wrapper, SPAWN)
 
 
 def compile_job(person: Person, backend: str, *command: str) -> list[str]:
