@@ -28,7 +28,7 @@ CAMPAIGN = Campaign(
     name="own_scripts",
     claim="A script in any of the styles that people have runs unchanged, is stopped, mended and resumed.",
     trial=(
-        f"is one of {len(STYLES)} scripts, without a word of jobc in it, on one host of the test bed or with its Slurm,"
+        f"is one of {len(STYLES)} scripts that know nothing of jobc, on one host of the test bed or with its Slurm,"
         " where a script for 2 ranks has 2 nodes; not as root, and with progress bars. With default settings and"
         " torchrun it runs to its end, and the console must show its output and name its files. With `launcher=spawn`"
         " and a mistake at its end, or in its first lines, the run fails, and the status must give the mistake's line."
