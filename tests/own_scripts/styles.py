@@ -1,7 +1,7 @@
 """Scripts in the styles that people have, as data: the command, what it prints, and the files that it leaves.
 
-Each file of project/ is a script as its author would write it, without a word of jobc; ../scripts has those that look
-like four public programs.
+Each file of project/ is a script as its author would write it, who knows nothing of jobc; ../scripts has stand-ins for
+four public programs.
 """
 
 from __future__ import annotations
