@@ -110,10 +110,6 @@ STYLES = {
         ("latest.py",), ("KeyError: 3",), ("checkpoints/epoch_3.json",), code=1, at_start=True
     ),
     "wandb offline": Style(("with_wandb.py",), ("20/20", "kept 1 run"), ("wandb/offline-run-*/run-*.wandb",)),
-    "DeepSpeed": Style(
-        ("with_deepspeed.py", "--deepspeed", "--deepspeed_config", "ds_config.json"), ("trained 3 steps on 2 ranks",),
-        ("ds_checkpoints/latest",), 2,
-    ),
     "plain DDP, a snapshot": Style(("ddp_tutorial.py", "2", "1"), ("Epoch 0 |",), ("snapshot.pt",), 2),
     "nanoGPT": Style(("nano.py", "--device=cpu", "--backend=gloo"), ("iter 5: loss",), ("out/ckpt.pt",), 2),
     "accelerate": Style(
