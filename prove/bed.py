@@ -37,7 +37,9 @@ def cluster(shape: Shape, folder: Path) -> Cluster:
         _up[repr(shape)].mend()
     else:
         close()
-        _up[repr(shape)] = Cluster(Path(tempfile.mkdtemp(prefix="jobc-bed-")) / "rack", shape)
+        parent = Path(tempfile.mkdtemp(prefix="jobc-bed-"))
+        parent.chmod(0o711)  # for the test bed's user who is not root
+        _up[repr(shape)] = Cluster(parent / "rack", shape)
     return _up[repr(shape)]
 
 

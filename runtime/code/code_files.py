@@ -24,7 +24,7 @@ _PRUNED = frozenset((b".git", b".venv", b"__pycache__"))
 class CodeFiles(NamedTuple):
     """Paths of the code files, relative to the folder and sorted as bytes.
 
-    ignored:       top-level entries that git ignores but no .jobcignore lists
+    ignored:       files and whole folders that git ignores but no .jobcignore lists
     secrets:       files left out because of their names
     is_repository: whether git decided which files are code
     """
@@ -91,9 +91,8 @@ class _Search:
 
     def _ignored(self, named: set[bytes]) -> list[str]:
         ignored = self.git.paths("ls-files", "--others", "--ignored", "--exclude-standard", "--directory")
-        top_level = {path[:-1] if path.endswith(b"/") else path for path in ignored}
-        of_jobcignore = {path.split(b"/")[0] for path in named}
-        return [os.fsdecode(path) for path in sorted(top_level - of_jobcignore) if b"/" not in path]
+        of_jobcignore = {path[:end] for path in named for end in (*_slashes(path), len(path))}
+        return [os.fsdecode(path) for path in sorted({path.rstrip(b"/") for path in ignored} - of_jobcignore)]
 
     def _plain(self) -> tuple[list[bytes], list[str]]:
         """Return every file, link and empty folder that may be code, and the files left out because of their names."""
@@ -130,3 +129,7 @@ class _Search:
     def _unreadable(self, error: OSError) -> None:
         path = os.fsdecode(error.filename)
         raise Failure(f"cannot list the code in {self.root}: {path}: {error.strerror}")
+
+
+def _slashes(path: bytes) -> list[int]:
+    return [index for index, byte in enumerate(path) if byte == ord("/")]

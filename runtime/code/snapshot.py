@@ -5,7 +5,7 @@ Usage  jobctl snapshot ROOT --run RUN --runs RUNS --project PROJECT --max-bytes 
          --runs       folder of the job's runs; its parent, the run root of all jobs, is not copied
          --project    folder that holds artifacts/
          --script     what the ranks run, relative to ROOT: it must be in the copy
-         --linked     the nodes can access ROOT: link the top-level entries that git ignores
+         --linked     the nodes can access ROOT: link the files and folders that git ignores
 Out    RUN/code, where an earlier copy keeps files that ranks wrote; on stderr, what was copied, linked and left out,
        because jobctl submit's stdout is for programs
 Exit   0; 65 if the user must change the code or its settings; 1 if the code cannot be copied
@@ -33,6 +33,7 @@ from .code_files import CodeFiles, code_files
 MIB = 2**20
 LINE_WIDTH, NAME_WIDTH, MOST_SECRETS = 80, 16, 5
 
+MOST_LINKS = 10_000  # a folder of code that is full of images, say
 _BY_PRODUCT = re.compile(r"\..*|__pycache__|node_modules|.*\.egg-info|.*\.pyc|build|dist", re.DOTALL)
 _SECRET = re.compile(
     r".*\.(pem|key|p12|pfx|env)|id_(rsa|dsa|ecdsa|ed25519).*|.*(secret|credential|password).*",
@@ -79,7 +80,7 @@ def copy_code(
     links.make(files.ignored, is_linked)
     if line := links.line(len(files.paths)):
         print(line, file=sys.stderr)
-    if script and not (copy.folder / script).exists():
+    if script and (script in links.linked or not (copy.folder / script).exists()):
         _refuse_script(folder, script)
 
 
@@ -125,13 +126,12 @@ class _Copy:
                 path = os.path.join(folder, name)
                 if not os.path.islink(path):
                     os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | stat.S_IWUSR)
-        for entry in self.folder.iterdir():
-            if entry.is_symlink() and os.readlink(entry).startswith(f"{self.root}/"):
-                entry.unlink()
+                elif os.readlink(path).startswith(f"{self.root}/"):
+                    os.unlink(path)
 
     def _copy(self, source: bytes, target: bytes) -> None:
         """Copy one file, link or empty folder, with its mode and times. Replaces links where parent folders belong."""
-        self._make_parents(os.path.dirname(target))
+        self.make_parents(os.path.dirname(target))
         status = os.lstat(source)
         if stat.S_ISDIR(status.st_mode):
             os.makedirs(target, exist_ok=True)
@@ -145,10 +145,10 @@ class _Copy:
         os.chmod(target, stat.S_IMODE(status.st_mode) & 0o777 & ~self.umask | stat.S_IWUSR)
         os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    def _make_parents(self, folder: bytes) -> None:
+    def make_parents(self, folder: bytes) -> None:
         if (os.path.isdir(folder) and not os.path.islink(folder)) or folder == os.fsencode(self.folder):
             return
-        self._make_parents(os.path.dirname(folder))
+        self.make_parents(os.path.dirname(folder))
         with suppress(FileNotFoundError):
             if not stat.S_ISDIR(os.lstat(folder).st_mode):
                 os.unlink(folder)
@@ -157,7 +157,7 @@ class _Copy:
 
 
 class _Links:
-    """Links in a copy of the code to the top-level entries that git ignores."""
+    """Links in a copy of the code to the files and folders that git ignores."""
 
     def __init__(self, copy: _Copy, project: Path, runs: Path) -> None:
         self.copy, self.runs, self.artifacts = copy, runs, project / "artifacts"
@@ -172,12 +172,15 @@ class _Links:
         """
         for name in ignored:
             target, link = self.copy.root / name, self.copy.folder / name
-            if _BY_PRODUCT.fullmatch(name) or target in (self.artifacts, self.runs.parent) or os.path.lexists(link):
+            is_of_jobc = not {self.artifacts, self.runs.parent}.isdisjoint((target, *target.parents))
+            if is_of_jobc or any(map(_BY_PRODUCT.fullmatch, name.split("/"))) or os.path.lexists(link):
                 continue
-            if not are_seen or _SECRET.fullmatch(name) or _is_environment(target) or self._holds_runs(target):
+            is_left_out = _SECRET.fullmatch(link.name) or _is_environment(target) or self._holds_runs(target)
+            if not are_seen or is_left_out or len(self.linked) == MOST_LINKS:
                 self.left_out.append(name)
                 continue
             try:
+                self.copy.make_parents(os.fsencode(link.parent))
                 link.symlink_to(target)
             except OSError as error:
                 raise Failure(

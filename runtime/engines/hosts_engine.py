@@ -189,7 +189,7 @@ class HostsEngine(CheckingEngine):
 
         previous = signal.signal(signal.SIGINT, stop)
         try:
-            print_logs(self, run, LogRequest(follow=True))
+            print_logs(self, run, LogRequest(follow=True, new_attempt=True))
         except (Failure, Unreadable) as error:
             print_failure(error if isinstance(error, Failure) else Failure(str(error)))
         finally:

@@ -8,6 +8,7 @@ Logs are streamed: memory holds one piece of a line per log. A log can be a link
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import os
 import re
@@ -31,12 +32,16 @@ _TRACEBACK = b"Traceback (most recent call last)"
 
 
 class LogRequest(NamedTuple):
-    """Which logs to print. node and rank: both None = all nodes; tail: number of existing lines to print, None = all"""
+    """Which logs to print. node and rank: both None = all nodes; tail: number of existing lines to print, None = all
+
+    new_attempt: whether to skip the output of earlier attempts
+    """
 
     node: int | None = None
     rank: int | None = None
     follow: bool = False
     tail: int | None = None
+    new_attempt: bool = False
 
     @property
     def name(self) -> str:
@@ -129,6 +134,16 @@ class Logs:
             total += found
         self._skipped_lines = max(0, total - lines) if self.is_merged else 0
 
+    def skip_to_attempt(self, sizes: dict[str, int], attempt: int) -> None:
+        """Skip the output of earlier attempts, up to these sizes. Each node's output begins with a header."""
+        header = _header(attempt)
+        for name, size in sizes.items():
+            log = self._log(name)
+            start = max(0, size - FAILURE_BYTES)
+            with contextlib.suppress(Unreadable):
+                position = b"".join(_blocks(log.path, start, size)).rfind(header)
+                log.offset = size if position < 0 else start + position
+
     def print(self, sizes: dict[str, int]) -> None:
         """Print what has not been printed yet, up to these sizes."""
         grown = [(self._log(name), size) for name, size in sizes.items() if size > self._log(name).offset]
@@ -199,7 +214,7 @@ def print_first_failure(run: Run, failure: tuple[str, str, str]) -> None:
     """Print which node failed first, and the end of its log, starting at the first traceback."""
     node, reason, name = failure
     out = sys.stdout.buffer
-    lines = _failure_lines(run.path / "logs" / name, f"=== jobc: attempt {run.attempt}, ".encode())
+    lines = _failure_lines(run.path / "logs" / name, _header(run.attempt))
     title = f"jobc: node {node} failed first: {reason}"
     if not lines:  # it had not written to its own log yet
         out.write(f"{title}\n".encode())
@@ -208,6 +223,10 @@ def print_first_failure(run: Run, failure: tuple[str, str, str]) -> None:
         out.write(b"".join(line + b"\n" for line in lines))
         out.write(b"jobc: that failure was first; the lines below are older, or a consequence of it\n")
     out.flush()
+
+
+def _header(attempt: int | None) -> bytes:
+    return f"=== jobc: attempt {attempt}, ".encode()
 
 
 def _failure_lines(path: Path, header: bytes) -> list[bytes]:

@@ -25,21 +25,20 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
     names = files.name or "node_*.log"
     watch = Watch(engine, [run], HINT, is_patient)
     if request.follow and watch.is_live():
-        _follow(watch, files, names, request.tail)
+        _follow(watch, files, names, request)
         return 0
     engine.fetch(names, [run])
     sizes = files.sizes()
     if not sizes:
         raise Failure(f"no {names} in {run.path}/logs", "jobctl status shows whether the run has started")
-    if request.tail is not None:
-        files.skip_to_tail(sizes, request.tail)
+    _skip(files, run, request)
     if files.is_merged:
         _show_first_failure(engine, run)
     files.print(sizes)
     return 0
 
 
-def _follow(watch: Watch, files: Logs, names: str, tail: int | None) -> None:
+def _follow(watch: Watch, files: Logs, names: str, request: LogRequest) -> None:
     """Print the logs as they grow, until the run has ended."""
     engine, run = watch.engine, watch.runs[0]
     seen: list[dict[str, int]] = []  # sizes, oldest first
@@ -47,6 +46,7 @@ def _follow(watch: Watch, files: Logs, names: str, tail: int | None) -> None:
     shown_attempt, failed_ticks = None, 0
     asked_at = time.monotonic()
     engine.fetch(names, [run])
+    _skip(files, run, request)
     while True:
         if time.monotonic() - asked_at >= engine.live_every_s:
             engine.fetch(names, [run])
@@ -54,9 +54,6 @@ def _follow(watch: Watch, files: Logs, names: str, tail: int | None) -> None:
                 break
             asked_at = time.monotonic()
         seen.append(files.sizes())
-        if tail is not None:
-            files.skip_to_tail(seen[0], tail)
-            tail = None
         if files.is_merged and shown_attempt != run.attempt and first_failure(run):
             failed_ticks += 1
             if failed_ticks > FIRST_TICKS:
@@ -69,6 +66,13 @@ def _follow(watch: Watch, files: Logs, names: str, tail: int | None) -> None:
     if files.is_merged and shown_attempt != run.attempt:
         _show_first_failure(engine, run)
     files.print(files.sizes())
+
+
+def _skip(files: Logs, run: Run, request: LogRequest) -> None:
+    if request.tail is not None:
+        files.skip_to_tail(files.sizes(), request.tail)
+    elif request.new_attempt and run.attempt:
+        files.skip_to_attempt(files.sizes(), run.attempt)
 
 
 def _show_first_failure(engine: Engine, run: Run) -> None:

@@ -246,6 +246,20 @@ def test_following_prints_all_and_ends_with_the_run(logs: Path, capfdbinary: Cap
     assert capfdbinary.readouterr().out == b"node 0  | a\nnode 1  | b\n"
 
 
+@pytest.mark.parametrize("lives", [0, 9])
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_resume_is_followed_without_the_output_of_earlier_attempts(
+    logs: Path, nodes: int, lives: int, capfdbinary: CapBytes
+) -> None:
+    (logs.parent / "artifact/1").mkdir(parents=True)
+    say(logs, 0, 100, "=== jobc: attempt 0, node 0", "Traceback", "KeyError", "=== jobc: attempt 1, node 0", "new")
+    say(logs, 1, 100, "=== jobc: attempt 0, node 1", "KeyError")  # it has not started again
+    request = LogRequest(follow=True, new_attempt=True)
+    assert print_logs(scripted(logs, *[LIVE] * lives, nodes=nodes), Run(logs.parent), request) == 0
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert [line.rpartition(" | ")[2] for line in lines] == ["=== jobc: attempt 1, node 0", "new"]
+
+
 @pytest.mark.parametrize("lives", [1, 3, 9, 30])
 def test_following_shows_the_first_failure_once_and_before_the_rest(
     logs: Path, capfdbinary: CapBytes, lives: int

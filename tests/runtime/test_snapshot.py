@@ -111,6 +111,27 @@ def test_a_second_snapshot_writes_through_no_link(project: Path, take: Take) -> 
     assert (copy_of(project) / "out").read_text() == "of a rank"
 
 
+def test_ignored_entries_in_folders_of_code_are_linked(
+    project: Path, take: Take, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in nanoGPT, where data/ holds prepare.py and, ignored by `*.bin`, what that has made."""
+    ignored = "data/mine/train.bin exp/data/x exp/__pycache__/x exp/.cache/x exp/token.key other/data/x runs/job/1/x"
+    for name in ("data/mine/prepare.py", "exp/train.py", "other/train.py", *ignored.split()):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+    (project / ".gitignore").write_text("*.bin\n/exp/data/\n/other/data/\n__pycache__\n.cache\n*.key\nruns\n")
+    (project / ".jobcignore").write_text("/other/data/\n")
+    git(project, "init", "-q")
+    assert take("--linked") == 0
+    links = {str(path.relative_to(copy_of(project))) for path in copy_of(project).rglob("*") if path.is_symlink()}
+    assert links == {"data/mine/train.bin", "exp/data"}
+    assert capsys.readouterr().err.endswith("; left out: exp/token.key\n")
+    (project / ".gitignore").write_text("")
+    (project / "data/mine/train.bin").write_text("code")
+    assert take() == 0
+    assert not (copy_of(project) / "data/mine/train.bin").is_symlink()
+
+
 @pytest.mark.parametrize(
     ("prepare", "words", "code", "why"),
     [

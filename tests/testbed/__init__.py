@@ -7,6 +7,6 @@ on one worker of xdist, and each finds them mended. Other shapes: `make_cluster(
 from .cluster import Cluster
 from .host import Host
 from .process import Failed, Process, Seen, wait_for
-from .settings import Shape
+from .settings import USER, Shape
 
-__all__ = ["Cluster", "Failed", "Host", "Process", "Seen", "Shape", "wait_for"]
+__all__ = ["USER", "Cluster", "Failed", "Host", "Process", "Seen", "Shape", "wait_for"]

@@ -118,8 +118,8 @@ class Cluster:
                 host.restore_link()
             else:
                 host.power_on()
-        if self.jobs():
-            self.login.run("scancel --user=root", check=True)
+        if jobs := self.jobs():
+            self.login.run(["scancel", *jobs])  # one may be over by now
         if self.states() != {node.hostname: "idle" for node in self.nodes}:
             self.login.run(["scontrol", "update", f"nodename=node[1-{len(self.nodes)}]", "state=resume"])
         self.wait_idle()

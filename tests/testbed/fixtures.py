@@ -39,7 +39,10 @@ def make_cluster(testbed: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def start(shape: Shape, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     if shape.shared:
         shape = replace(shape, visible=(*shape.visible, tmp_path_factory.getbasetemp()))
-    return Cluster(tmp_path_factory.mktemp("cluster") / "rack", shape)
+    folder = tmp_path_factory.mktemp("cluster")
+    for parent in (tmp_path_factory.getbasetemp(), folder):
+        parent.chmod(0o711)  # for USER; of this machine's users nobody but root can enter pytest's own folder above it
+    return Cluster(folder / "rack", shape)
 
 
 @pytest.fixture(scope="session")

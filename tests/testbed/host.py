@@ -13,7 +13,7 @@ from typing import Any
 
 from .install import PATH
 from .process import TIMEOUT_S, Failed, Process, Seen, entering, in_namespace, only_child, wait_for
-from .settings import HERE, PRIVATE, Shape, visible
+from .settings import HERE, PRIVATE, USER, Shape, home_of, visible
 
 NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
 
@@ -45,19 +45,26 @@ class Host:
     # ---- commands ---------------------------------------------------------------------------------------------------
 
     def popen(
-        self, command: Command, *, env: Mapping[str, str] | None = None, cwd: str | Path | None = None, **options: Any
+        self,
+        command: Command,
+        *,
+        user: str = "root",
+        env: Mapping[str, str] | None = None,
+        cwd: str | Path | None = None,
+        **options: Any,
     ) -> Process:
-        """Start a command as root at this host's console: nothing of the test's environment, but what env adds.
+        """Start a command as a user at this host's console: nothing of the test's environment, but what env adds.
 
         cwd: home when not given; options: as for subprocess.Popen, but stdin is empty when not given
         It leads a session of its own, so that no `kill 0` on the host reaches this test.
         """
         assert self.is_on, f"{self.hostname} is off"
         words = ["bash", "-c", command] if isinstance(command, str) else [str(word) for word in command]
-        place = str(cwd or self.home)
-        enter = [*entering(self._pid, *NAMESPACES), "setsid", "env", f"--chdir={place}", *words]
+        place = str(cwd or home_of(self._folder, user))
+        become = [] if user == "root" else ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
+        enter = [*entering(self._pid, *NAMESPACES), "setsid", "env", f"--chdir={place}", *become, *words]
         options = {"stdin": subprocess.DEVNULL, **options}
-        return Process(enter, env={**self.environment, **(env or {})}, text=True, **options)
+        return Process(enter, env={**self._environment(user), **(env or {})}, text=True, **options)
 
     def run(
         self, command: Command, *, check: bool = False, timeout_s: float = TIMEOUT_S, stdin: str = "", **options: Any
@@ -80,11 +87,19 @@ class Host:
     @property
     def home(self) -> Path:
         """Root's home on this host; see Cluster.shared."""
-        return self._folder / "shared" / "home"
+        return home_of(self._folder)
+
+    @property
+    def home_of_user(self) -> Path:
+        """The home of USER, who is not root."""
+        return home_of(self._folder, USER)
 
     @property
     def environment(self) -> dict[str, str]:
-        names = {"HOME": str(self.home), "USER": "root", "LOGNAME": "root", "SHELL": "/bin/bash"}
+        return self._environment("root")
+
+    def _environment(self, user: str) -> dict[str, str]:
+        names = {"HOME": str(home_of(self._folder, user)), "USER": user, "LOGNAME": user, "SHELL": "/bin/bash"}
         return {**names, "PATH": PATH, "LANG": "C.UTF-8", "TERM": "dumb"}
 
     def outside(self, path: str | Path) -> Path:

@@ -21,6 +21,7 @@ mkdir -p $run/sshd $run/munge $run/lock $run/log $run/gpus
 mount --bind /run/munge $run/munge
 mount --bind "$folder/log" $run/log
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+mount -t tmpfs -o mode=755 tmpfs /root
 mount --bind "$mine/spool" /var/spool
 for file in "$folder"/etc/*; do
     target=/etc/${file##*/}

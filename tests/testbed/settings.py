@@ -14,7 +14,9 @@ from .install import PATH
 
 NETWORK = "10.77.0"
 HERE = Path(__file__).resolve().parent
-PRIVATE = {"/tmp": "tmp", "/var/spool": "spool", "/dev/shm": ""}  # and where it is kept, in the host's folder
+# and where it is kept, in the host's folder; /root because others may not enter it on many machines
+PRIVATE = {"/tmp": "tmp", "/var/spool": "spool", "/dev/shm": "", "/root": ""}
+USER, UID = "ada", 1815  # somebody who is not root, known to all hosts
 
 # Slurm without slurmdbd: partitions, limits and preemption there are; QOS, accounts and sacct there are not.
 PARTITIONS = (
@@ -54,10 +56,10 @@ class Shape:
 
 def write(folder: Path, shape: Shape) -> None:
     """Everything that host.sh expects in folder."""
-    for name in ("etc/ssh", "etc/slurm", "bin", "log", "munge", "shared/home"):
+    for name in ("etc/ssh", "etc/slurm", "bin", "log", "munge", "shared/home", f"shared/{USER}"):
         (folder / name).mkdir(parents=True)
     for name in shape.names:
-        for kind in ("tmp", "spool", *(() if shape.shared else ("shared/home",))):
+        for kind in ("tmp", "spool", *(() if shape.shared else ("shared/home", f"shared/{USER}"))):
             (folder / "hosts" / name / kind).mkdir(parents=True)
         (folder / "hosts" / name / "tmp").chmod(0o1777)
         (folder / "hosts" / name / "hostname").write_text(f"{name}\n")
@@ -84,7 +86,13 @@ def write_names(folder: Path, shape: Shape) -> None:
     (folder / "etc" / "hosts").write_text("\n".join(lines) + "\n")
     # No DNS: a name that /etc/hosts does not know fails at once, and no question leaves the machine.
     (folder / "etc" / "nsswitch.conf").write_text("passwd: files\ngroup: files\nshadow: files\nhosts: files\n")
-    (folder / "etc" / "passwd").write_text(f"root:x:0:0:root:{folder}/shared/home:/bin/bash\n" + system_users())
+    users = f"root:x:0:0:root:{folder}/shared/home:/bin/bash\n{USER}:x:{UID}:{UID}::{home_of(folder, USER)}:/bin/bash\n"
+    (folder / "etc" / "passwd").write_text(users + system_users())
+    (folder / "etc" / "group").write_text(Path("/etc/group").read_text() + f"{USER}:x:{UID}:\n")
+
+
+def home_of(folder: Path, user: str = "root") -> Path:
+    return folder / "shared" / ("home" if user == "root" else user)
 
 
 def system_users() -> str:
@@ -116,11 +124,14 @@ def write_ssh(folder: Path, shape: Shape) -> None:
     # The default, which resists quantum computers, costs a client five times as much as all the rest of a connection.
     (ssh / "ssh_config").write_text("KexAlgorithms curve25519-sha256\n")
     for name in shape.names:
-        home = (folder if shape.shared else folder / "hosts" / name) / "shared" / "home"
-        (home / ".ssh").mkdir(mode=0o700, exist_ok=True)
-        shutil.copy(folder / "id_ed25519", home / ".ssh")
-        shutil.copy(folder / "id_ed25519.pub", home / ".ssh" / "authorized_keys")
-        (home / ".ssh" / "known_hosts").write_text("".join(known))
+        for user, uid in (("root", 0), (USER, UID)):
+            home = home_of(folder if shape.shared else folder / "hosts" / name, user)
+            (home / ".ssh").mkdir(mode=0o700, exist_ok=True)
+            shutil.copy(folder / "id_ed25519", home / ".ssh")
+            shutil.copy(folder / "id_ed25519.pub", home / ".ssh" / "authorized_keys")
+            (home / ".ssh" / "known_hosts").write_text("".join(known))
+            for path in (home, *home.rglob("*")):
+                os.chown(path, uid, uid)
 
 
 def write_slurm(etc: Path, shape: Shape) -> None:

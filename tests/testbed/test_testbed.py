@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.tests.testbed import Cluster, Host, Shape, wait_for
+from jobc.tests.testbed import USER, Cluster, Host, Shape, wait_for
 
 pytestmark = pytest.mark.engine
 
@@ -68,6 +68,14 @@ def test_an_urgent_job_takes_the_nodes_of_another_which_is_requeued(cluster: Clu
 def test_a_partition_limits_the_time(cluster: Cluster) -> None:
     cluster.login.run("sbatch --partition=short --time=10 --output=/dev/null --wrap true", check=True)
     assert cluster.login.run("squeue --noheader --format=%r").stdout.startswith("Partition")
+
+
+def test_a_user_who_is_not_root_has_slurm_ssh_and_python(cluster: Cluster) -> None:
+    command = f"srun -N 2 id -un; {SSH} node1 id -un; {sys.executable} -c 'import torch, jobc' && touch mine && pwd"
+    done = cluster.login.run(command, user=USER)
+    assert done.stdout.split() == [USER] * 3 + [str(cluster.login.home_of_user)], done.stderr
+    assert (cluster.login.home_of_user / "mine").stat().st_uid > 0
+    assert cluster.login.run(["ls", cluster.login.home / ".ssh"], user=USER).returncode != 0
 
 
 # ---- ssh, pdsh, clush ----------------------------------------------------------------------------------------------

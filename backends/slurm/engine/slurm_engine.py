@@ -241,7 +241,7 @@ class SlurmEngine(CheckingEngine):
     def _wait(self, run: Run) -> int:
         """Print the nodes' output until the job has ended; return its exit code."""
         try:
-            print_logs(self, run, LogRequest(None, None, True, None), is_patient=True)
+            print_logs(self, run, LogRequest(follow=True, new_attempt=True), is_patient=True)
         except Failure as failure:
             print_failure(failure)
         print(f"run {run.id}: {one_line(self.state_now(run).text)}")
