@@ -76,7 +76,7 @@ def test_logs_are_of_the_node_or_the_rank_that_was_asked_for(make: Callable[...,
 def shells(job: Job) -> list[str]:
     """Pods in which a verb looked at the storage."""
     names = [str(pod["metadata"]["name"]) for pod in job.runner.pods()]
-    return [name for name in names if name.endswith("-shell")]
+    return [name for name in names if "-shell-" in name]
 
 
 def follow(job: Job, *words: str) -> subprocess.Popen[str]:

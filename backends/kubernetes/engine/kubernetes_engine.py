@@ -30,10 +30,10 @@ from ....runtime.system.failure import Failure
 from ....runtime.system.streams import LineMerger, attached, stream
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number
-from .cluster import DELETE_S, Cluster, Found, chosen_namespace, target_of_artifact
+from .cluster import DELETE_S, Cluster, Found, chosen_namespace, live_failure, target_of_artifact
 from .observing import ObservingEngine
 from .pods import Pod, running
-from .sending import Purpose, Sender, live_failure, pack_code, packed_code, shortened
+from .sending import Purpose, Sender, pack_code, packed_code, shortened
 from .storage_pod import StoragePods
 from .trials import Trial, run_trial
 
@@ -295,14 +295,13 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
             print(run.path)
             return 0
         cluster = self._own_cluster()
-        leftovers = cluster.companions()  # listed first: those of a job that starts after the next line are not in it
+        leftovers = cluster.companions()  # listed first: without those of a job that starts after the next line
         found = _ended_object(cluster, before.keys.get("uid", "") if before is not None else "", options.replace)
         fork_of = Path(init_from).name if new.attempt == 0 else ""
         sender, purpose = Sender(cluster, self.job.artifact), Purpose("train", run.id, fork_of, code=code)
         sender.require_accepted(purpose)
         cluster.delete_found(found)
-        for companion in leftovers:
-            cluster.remove(companion)
+        cluster.remove_leftovers(leftovers)
         self._create(new, sender, purpose)
         print(f"run {run.id}: {cluster.target.kind} {cluster.target.object} in {cluster.target}")
         print(f"  follow: {verb_words(new.artifact, 'logs')} --follow")
