@@ -113,6 +113,7 @@ class KubernetesBackend:
                 "kind": lambda v: objects.KIND[v.options.flavor],
                 "companions": lambda v: objects.COMPANIONS[v.options.flavor],
             },
+            "head": Digested(name, pod.head_address),
             "start_timeout_s": of.options.start_timeout,
             "node_list": Digested(name, lambda v: host_list(own_name(v), v.options.flavor, v.plan.topology.nodes)),
             "has_user_id": lambda v: v.options.run_as_user is not None,

@@ -91,8 +91,7 @@ def test_names_within_a_manifest_fit_together(file: Path) -> None:
         name = service["metadata"]["name"]
         assert service["spec"]["selector"].items() <= labels.items()
         assert job["template"]["spec"]["subdomain"] == name == items["Job"]["metadata"]["name"]
-        env = {entry["name"]: entry.get("value") for entry in job["template"]["spec"]["containers"][0]["env"]}
-        assert env["JOBC_HEAD_ADDR"] == f"{name}-0.{name}"
+        assert json.loads(items["ConfigMap"]["data"][".jobc--job.json"])["head"] == f"{name}-0.{name}"
         assert job["completions"] == job["parallelism"]
 
 

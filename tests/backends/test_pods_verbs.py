@@ -146,7 +146,7 @@ def test_dashes_at_the_end_of_a_line_do_not_cut_what_a_pod_beside_the_job_gets(m
     code, said = job("shell", "--", "bash", "-c", "echo $BANNER; sha256sum /jobc/artifact/launch.sh")
     assert code == 0 and said.startswith("--- hello ---\n"), said
     assert hashlib.sha256(files["launch.sh"].encode()).hexdigest() in said
-    assert not list(job.runner.store.all("configmaps"))
+    wait_for(lambda: not list(job.runner.store.all("configmaps")), "the ConfigMap goes with its pod")
 
 
 def test_a_refused_trainjob_leaves_no_runtime_and_no_run(make: Callable[..., Job]) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from jobc.backends.kubernetes.engine import cluster, sending, storage_pod, trials
 from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
@@ -45,12 +46,8 @@ metadata:
   name: demo-1a2b
 spec:
   env:
-  - name: JOBC_PAYLOAD
-    value: train
-  - name: JOBC_RUN_ID
-    value: ""
-  - name: JOBC_FORK_OF
-    value: ""
+  - name: JOBC_JOB_UID
+    value: none
 """
 LONE_POD = json.dumps(
     {
@@ -183,7 +180,8 @@ def test_submit_creates_the_objects_and_records_them(demo: Demo) -> None:
         "exit": "", "reason": ""
     }  # fmt: skip
     job, companions = demo.kubectl.created
-    assert "value: train\n" in job and 'JOBC_RUN_ID\n    value: "a"\n' in job
+    variables = [{"name": "JOBC_PAYLOAD", "value": "train"}, {"name": "JOBC_RUN_ID", "value": "a"}]
+    assert yaml.safe_load(job)["spec"]["env"] == [*variables, {"name": "JOBC_JOB_UID", "value": "none"}]
     assert re.search(r"^    jobc/owner: annb@[\w.-]+, run a$", job, re.MULTILINE)
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "demo-1a2b", "uid": "uid-1"}
     assert f"metadata:\n  ownerReferences: [{json.dumps(owner)}]\n  name: demo-1a2b\n" in companions
@@ -194,7 +192,7 @@ def test_submit_creates_the_objects_and_records_them(demo: Demo) -> None:
 def test_a_fork_names_the_run_with_whose_checkpoint_it_begins(demo: Demo) -> None:
     assert demo.submit("--run-id", "a")[0] == 0
     assert demo.submit("--fork", "a", "--run-id", "b")[0] == 0
-    assert 'JOBC_FORK_OF\n    value: "a"\n' in demo.kubectl.created[-2]
+    assert '{name: JOBC_FORK_OF, value: "a"}\n' in demo.kubectl.created[-2]
 
 
 def test_the_namespace_is_that_of_kubectl_where_the_spec_sets_none(demo: Demo) -> None:
@@ -388,7 +386,7 @@ def test_smoke_prints_what_each_pod_does_and_removes_them(demo: Demo, last: str)
     demo.kubectl.log = log("1: all-reduce", f"1: {exits[1]}", "0: all-reduce", f"0: {exits[0]}")
     assert demo(smoke) == (int(last != "0"), "0: all-reduce\n1: all-reduce\n")
     manifests = "".join(demo.kubectl.created)
-    assert "value: smoke\n" in manifests and "name: demo-1a2b-smoke\n" in manifests
+    assert 'value: "smoke"}\n' in manifests and "name: demo-1a2b-smoke\n" in manifests
     assert "JOBC_NODE_LIST='demo-1a2b-smoke-[0-1]'" in manifests
     assert demo.kubectl.changes()[-1] == f"{API}/demo-1a2b --filename=-"
 

@@ -183,12 +183,7 @@ class Sender:
         own_object = self.cluster.target.object
         name = own_object + purpose.suffix
         text = re.sub(rf"\b{re.escape(own_object)}\b", name, text)
-        for variable, value in (
-            ("PAYLOAD", purpose.payload),
-            ("RUN_ID", f'"{purpose.run_id}"'),
-            ("FORK_OF", f'"{purpose.fork_of}"'),
-        ):
-            text = re.sub(rf"(name: JOBC_{variable}\n *value: ).*", rf"\g<1>{value}", text)
+        text = re.sub(r"(\n *- )name: JOBC_JOB_UID\n", rf"{_variables(purpose)}\g<0>", text)
         text = re.sub(r"jobc/owner: .*", f"jobc/owner: {_owner()}, run {purpose.run_id}", text)
         if purpose.code is None:
             return text
@@ -284,6 +279,12 @@ def _code_map(name: str, code: bytes) -> str:
         f"apiVersion: v1\nkind: ConfigMap\nimmutable: true\nmetadata:\n  name: {name}-code\n"
         f"  labels:\n    jobc/job: {name}\nbinaryData:\n  code.tar.gz: {base64.b64encode(code).decode()}\n---\n"
     )
+
+
+def _variables(purpose: Purpose) -> str:
+    """Return the variables of a purpose, as the replacement of the line that they precede."""
+    values = {"PAYLOAD": purpose.payload, "RUN_ID": purpose.run_id, "FORK_OF": purpose.fork_of}
+    return "".join(rf'\g<1>{{name: JOBC_{name}, value: "{value}"}}' for name, value in values.items() if value)
 
 
 def _owner() -> str:
