@@ -33,10 +33,8 @@ def check_head_that_leads_to_itself(name: str, plan: LaunchPlan, here: bool) -> 
     """JC4404: the first host is a name such as localhost, which every node resolves to itself."""
     hosts, nodes = used_hosts(plan), plan.topology.nodes
     if 1 < nodes <= len(hosts) and re.match(r"localhost\b|127\.", hosts[0].rpartition("@")[2]):
-        title, because = (
-            f"node 0 is {hosts[0]}",
-            "every other node would resolve that name to itself, so the rendezvous would fail",
-        )
+        title = f"node 0 is {hosts[0]}"
+        because = "every other node would resolve that name to itself, so the rendezvous would fail"
         hint = "the name under which the other nodes reach this machine"
         yield Diagnostic("JC4404", title, because, hint, key="hosts")
 
@@ -53,9 +51,8 @@ def check_old_runs_on_the_hosts(name: str, plan: LaunchPlan, here: bool) -> Iter
     """JC4416: keep_runs is set although each host keeps its own runs."""
     if plan.run.keep and plan.run.storage == "node":
         because = "jobctl clean would remove old runs on the submit host, and leave them on all others"
-        yield Diagnostic(
-            "JC4416", "keep_runs does not remove runs on the hosts", because, "keep_runs=0", key="keep_runs"
-        )
+        title = "keep_runs does not remove runs on the hosts"
+        yield Diagnostic("JC4416", title, because, "keep_runs=0", key="keep_runs")
 
 
 def check_restart_in_own_run_folders(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
@@ -63,6 +60,5 @@ def check_restart_in_own_run_folders(name: str, plan: LaunchPlan, here: bool) ->
     if plan.lifecycle.max_restarts and plan.topology.nodes > 1 and plan.run.storage == "node":
         because = "nodes coordinate a restart through a shared run folder"
         hint = "lifecycle.max_restarts=0, or storage.run=shared"
-        yield Diagnostic(
-            "JC4417", "lifecycle.max_restarts is not supported here", because, hint, key="lifecycle.max_restarts"
-        )
+        title = "lifecycle.max_restarts is not supported here"
+        yield Diagnostic("JC4417", title, because, hint, key="lifecycle.max_restarts")

@@ -14,9 +14,8 @@ def check_copies_without_hosts(plan: LaunchPlan, options: AccelerateOptions) -> 
     """JC4601: storage.run=node is set, but there are no hosts to copy runs to."""
     if not hosts.used_hosts(plan) and plan.run.storage == "node":
         because = "without hosts the only node is this machine, which already has the run folder"
-        yield Diagnostic(
-            "JC4601", "storage.run=node has no effect without hosts", because, "storage.run=shared", key="storage.run"
-        )
+        title = "storage.run=node has no effect without hosts"
+        yield Diagnostic("JC4601", title, because, "storage.run=shared", key="storage.run")
 
 
 def check_other_launcher(plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
@@ -27,6 +26,5 @@ def check_other_launcher(plan: LaunchPlan, options: AccelerateOptions) -> Iterat
     if plan.launcher != "accelerate":
         because = "this backend is ssh with `accelerate launch` as its launcher"
         hint = f"backend=ssh launcher={plan.launcher}, or launcher=accelerate"
-        yield Diagnostic(
-            "JC4605", f"backend accelerate does not support launcher={plan.launcher}", because, hint, key="launcher"
-        )
+        title = f"backend accelerate does not support launcher={plan.launcher}"
+        yield Diagnostic("JC4605", title, because, hint, key="launcher")

@@ -50,9 +50,8 @@ def check_gpus_of_no_node(plan: LaunchPlan, options: KubernetesOptions) -> Itera
     because = f"{some}, and pods that fit on no node stay Pending; gpus is per node, 1 to {usual}"
     hint = spread_over_nodes(count, plan.topology.nodes, usual)
     severity = Severity.WARNING if rare else Severity.ERROR
-    yield Diagnostic(
-        "JC4505", f"gpus={count}{of} is too many for one node", because, hint, key="gpus", severity=severity
-    )
+    title = f"gpus={count}{of} is too many for one node"
+    yield Diagnostic("JC4505", title, because, hint, key="gpus", severity=severity)
 
 
 def check_unseen_network_devices(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -68,9 +67,8 @@ def check_unseen_network_devices(plan: LaunchPlan, options: KubernetesOptions) -
         hint = f"{key}={example}; `kubectl describe node` shows the name and number"
         if fabric == "efa" and plan.topology.gpus == EFA_GPUS and plan.resources.gpu_type is None:
             hint = f"gpu_type=H100, whose machines have {EFA_CARDS['H100']} EFA cards, or {hint}"
-        yield Diagnostic(
-            "JC4510", "backend.network_resource is not set, so the pods have no network devices", because, hint, key=key
-        )
+        title = "backend.network_resource is not set, so the pods have no network devices"
+        yield Diagnostic("JC4510", title, because, hint, key=key)
 
 
 def check_tcpx_without_its_nodes(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -89,6 +87,5 @@ def check_tcpx_without_its_nodes(plan: LaunchPlan, options: KubernetesOptions) -
     if options.host_network:
         because = "GKE attaches the card networks to the pod, which does not work on the host network"
         hint = "backend.host_network=false"
-        yield Diagnostic(
-            "JC4518", "network=tcpx does not work on the host network", because, hint, key="backend.host_network"
-        )
+        title = "network=tcpx does not work on the host network"
+        yield Diagnostic("JC4518", title, because, hint, key="backend.host_network")

@@ -60,9 +60,8 @@ def check_early_deadline(plan: LaunchPlan, options: KubernetesOptions) -> Iterat
     if options.deadline is not None and plan.lifecycle.time_limit_s and options.deadline < limit:
         because = "it would end the pods while an attempt is still within its time limit"
         hint = f"backend.deadline=null, or at least backend.deadline={limit}s"
-        yield Diagnostic(
-            "JC4511", "backend.deadline is shorter than the time limit", because, hint, key="backend.deadline"
-        )
+        title = "backend.deadline is shorter than the time limit"
+        yield Diagnostic("JC4511", title, because, hint, key="backend.deadline")
 
 
 def check_long_name(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:

@@ -92,9 +92,8 @@ def check_restart_in_a_bucket(plan: LaunchPlan, options: KubernetesOptions) -> I
     if plan.run.storage == "object" and plan.lifecycle.max_restarts and plan.topology.nodes > 1:
         because = "pods coordinate a restart through a shared run folder; with a bucket only a requeue restarts them"
         hint = "lifecycle.max_restarts=0 with lifecycle.max_requeues, or storage.run=shared"
-        yield Diagnostic(
-            "JC4520", "lifecycle.max_restarts is not supported here", because, hint, key="lifecycle.max_restarts"
-        )
+        title = "lifecycle.max_restarts is not supported here"
+        yield Diagnostic("JC4520", title, because, hint, key="lifecycle.max_restarts")
 
 
 def check_scratch_not_absolute(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:

@@ -100,9 +100,8 @@ def check_unknown_gpu(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Di
         because = "SkyPilot accepts any name, and would find no such GPU at launch"
         hint = f"gpu_type={near[0]}" if near else "gpu_type=H100; `sky gpus list` shows them"
         severity = Severity.WARNING if request.is_site else Severity.ERROR
-        yield Diagnostic(
-            "JC4704", f"GPU type {request.type} is unknown", because, hint, key=request.key, severity=severity
-        )
+        title = f"GPU type {request.type} is unknown"
+        yield Diagnostic("JC4704", title, because, hint, key=request.key, severity=severity)
 
 
 def check_too_many_gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
@@ -113,9 +112,8 @@ def check_too_many_gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
             usual = min(request.most, GPUS.get(request.type, 8))
             because = f"a machine has at most {request.most} of them, and gpus is per node"
             hint = f"nodes={-(-count * plan.topology.nodes // usual)} gpus={usual}"
-            yield Diagnostic(
-                "JC4705", f"gpus={count} is too many {request.type} for one node", because, hint, key="gpus"
-            )
+            title = f"gpus={count} is too many {request.type} for one node"
+            yield Diagnostic("JC4705", title, because, hint, key="gpus")
 
 
 def check_unusual_gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:

@@ -49,22 +49,16 @@ def check_machine_image_beside_container(plan: LaunchPlan, options: SkypilotOpti
         if image_id is None:
             continue
         if image_id.startswith("docker:"):
-            title, because = (
-                f"{key}: {image_id} is a container image",
-                "it is the image of a machine; `image` is the container's",
-            )
+            title = f"{key}: {image_id} is a container image"
+            because = "it is the image of a machine; `image` is the container's"
             hint = f"remove {key}; image={image_id[7:]} container=pod"
         elif plan.container.image is not None:
-            title, because = (
-                f"{key} is set together with image",
-                "SkyPilot has only one image_id: the machine's or the container's",
-            )
+            title = f"{key} is set together with image"
+            because = "SkyPilot has only one image_id: the machine's or the container's"
             hint = f"remove {key}; or image=null container=none for the machine's"
         elif machine_cloud in SITES:
-            title, because = (
-                f"{key} has no machine to boot on {machine_cloud}",
-                "only cloud machines have their own image",
-            )
+            title = f"{key} has no machine to boot on {machine_cloud}"
+            because = "only cloud machines have their own image"
             hint = f"remove {key}"
         else:
             continue

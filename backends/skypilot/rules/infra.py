@@ -50,9 +50,8 @@ def check_unknown_infra(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
             because = "it must be cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]] or ssh[/pool]"
             clouds = schema.schemas()["resources"]["properties"]["cloud"]["case_insensitive_enum"]
             near = nearest(text.partition("/")[0].lower(), ["k8s", *clouds])
-            yield Diagnostic(
-                "JC4701", f"{text!r} is not a valid infra", because, f"{key}={near[0] if near else 'aws'}", key=key
-            )
+            title = f"{text!r} is not a valid infra"
+            yield Diagnostic("JC4701", title, because, f"{key}={near[0] if near else 'aws'}", key=key)
 
 
 def check_unknown_cluster(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:

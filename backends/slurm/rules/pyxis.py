@@ -40,6 +40,5 @@ def check_relative_image_of_pyxis(plan: LaunchPlan, options: SlurmOptions) -> It
     image = plan.container.image or ""
     if image.startswith(".") or (image.endswith((".sqsh", ".sif")) and not image.startswith("/")):
         because = "each node has a different working directory, and a name without / is pulled from a registry"
-        yield Diagnostic(
-            "JC4331", f"image {image} is not an absolute path", because, "image=/shared/NAME.sqsh", key="image"
-        )
+        title = f"image {image} is not an absolute path"
+        yield Diagnostic("JC4331", title, because, "image=/shared/NAME.sqsh", key="image")

@@ -45,10 +45,8 @@ def check_relative_source(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4709: a relative source, which SkyPilot resolves in its working directory. submit checks that sources exist."""
     for target, mount in task.section("file_mounts").items():
         if not isinstance(mount, (str, Mapping)):
-            because, key = (
-                "it must be a path, a bucket URL, or a mapping with a source",
-                task.key(("file_mounts", target)),
-            )
+            because = "it must be a path, a bucket URL, or a mapping with a source"
+            key = task.key(("file_mounts", target))
             yield Diagnostic("JC4709", f"{mount!r} is not an absolute path", because, f"remove {key}", key=key)
     for key, source in task.local_files().items():
         if not re.match(r"/|~/", source):
