@@ -29,7 +29,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from jobc.compiler.artifacts.bash_syntax import parses
+from jobc.compiler.bash_syntax import parses
 from jobc.compiler.cli import main
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.frontend.overrides import spell

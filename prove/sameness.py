@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import yaml
 
-from jobc.compiler.artifacts.bash_syntax import statements
+from jobc.compiler.bash_syntax import statements
 
 SCRIPTS = (".sh", ".sbatch")
 

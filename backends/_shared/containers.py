@@ -27,8 +27,6 @@ def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
     """Yield JC4410 for mounts whose source is not a folder or file on the node."""
     for i, mount in enumerate(plan.mounts):
         if mount.kind != "host":
-            title, because = (
-                f"backend {name} does not support mounts of kind {mount.kind}",
-                "it can only mount folders and files of the nodes",
-            )
+            title = f"backend {name} does not support mounts of kind {mount.kind}"
+            because = "it can only mount folders and files of the nodes"
             yield Diagnostic("JC4410", title, because, "kind: host", key=f"mounts.{i}.kind")

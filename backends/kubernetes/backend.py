@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic, Severity, has_errors
 from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Digested, JsonText, Render, of
+from ...compiler.emit.render import Digested, JsonText, Render, of, plain
 from ...compiler.emit.source_map import SpecValue
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
@@ -22,7 +22,7 @@ from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Filled
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
 from .._shared import kubernetes_fields as fields
-from . import extra, finished, objects, pod
+from . import extra, objects, pod
 from .config_map import with_config_map
 from .devices import RDMA_PROFILES
 from .lone_pod import LONE_POD, lone_pod
@@ -113,6 +113,7 @@ class KubernetesBackend:
                 "kind": lambda v: objects.KIND[v.options.flavor],
                 "companions": lambda v: objects.COMPANIONS[v.options.flavor],
             },
+            "head": Digested(name, pod.head_address),
             "start_timeout_s": of.options.start_timeout,
             "node_list": Digested(name, lambda v: host_list(own_name(v), v.options.flavor, v.plan.topology.nodes)),
             "has_user_id": lambda v: v.options.run_as_user is not None,
@@ -135,7 +136,8 @@ def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagn
     yield from diagnostics
     is_checked = extra.POD in options.extra or options.pod_security is not None
     if is_checked and not has_errors(diagnostics):  # then its fields can be read
-        yield from findings(f"{__package__}.rules.finished", finished.pod_spec(plan, options), options)
+        template = plain(pod.pod_template(plan, options), plan, options, digest(plan, options))
+        yield from findings(f"{__package__}.rules.finished", template["spec"], options)
 
 
 def host_list(name: str, flavor: str, nodes: int) -> str:

@@ -25,7 +25,7 @@ from ...compiler.pipeline.library import PROGRAM
 from .lone_pod import LONE_POD
 from .pod import JOB_LABEL
 
-START = "start.py"
+START = "start.py"  # engine/join.py unpacks all files but this one and jobctl
 NOT_FOR_NODES = (LONE_POD, "ignored")  # keys of job.json
 SOURCE = "jobc:backends/kubernetes"
 WIDTH = 110  # base64 characters per line

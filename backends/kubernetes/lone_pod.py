@@ -13,7 +13,7 @@ from ...compiler.plan.launch_plan import LaunchPlan
 from . import extra, gpu_types, pod_security
 from .names import own_name
 from .options import KubernetesOptions
-from .pod import CONTAINER, hostname, pod_spec, required
+from .pod import CONTAINER, UID_VARIABLE, hostname, pod_spec, required
 
 LONE_POD = "lone_pod"  # its key in job.json
 LEFT_OUT = ("subdomain", "topologySpreadConstraints", "initContainers")
@@ -25,8 +25,8 @@ def lone_pod(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     spec = extra.merge_extra_fields({extra.POD: {"spec": base_spec}}, options)[extra.POD]["spec"]
     node_container = next(container for container in spec["containers"] if container["name"] == CONTAINER)
     alone = {**node_container, "command": ["bash", "-c", "trap exit TERM; sleep 3600 & wait"], "resources": {}}
-    alone["env"] = [entry for entry in alone["env"] if entry["name"] != "JOBC_JOB_UID"]
-    alone["env"] += [{"name": "JOBC_JOB_UID", "value": "none"}, {"name": "JOB_COMPLETION_INDEX", "value": "0"}]
+    alone["env"] = [entry for entry in alone["env"] if entry["name"] != UID_VARIABLE]
+    alone["env"] += [{"name": UID_VARIABLE, "value": "none"}, {"name": "JOB_COMPLETION_INDEX", "value": "0"}]
     alone = pod_security.with_contexts({"containers": [alone]}, options)["containers"][0]
     spec = {key: value for key, value in spec.items() if key not in LEFT_OUT}
     spec |= {"nodeSelector": _without_gpus(spec["nodeSelector"]), "affinity": _of_nodes(spec["affinity"])}

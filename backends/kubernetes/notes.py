@@ -15,8 +15,7 @@ At = tuple[str | int, ...]
 
 USAGE = """\
 job.yaml: job {name} on Kubernetes. Each pod runs launch.sh, in the ConfigMap below.
-usage: {apply} -f job.yaml     ./jobctl submit also sends your code, runs checks and records the run
-The name ends with a digest of the plan, so that different plans have different names."""
+usage: {apply} -f job.yaml     ./jobctl submit also sends your code, runs checks and records the run"""
 AGAIN = {
     "job": "total pod failures allowed, nodes x lifecycle.max_requeues: one lost rank fails the pods of all nodes",
     "jobset": "no pod restarts alone: failurePolicy of the JobSet restarts all, lifecycle.max_requeues times",
@@ -26,7 +25,7 @@ NOTES = {
     "completions": NODES,
     "podFailurePolicy": "69: lost a peer, 75: saved and stopped early; these restart the pods. Other codes end the job",
     "terminationGracePeriodSeconds": "time for the ranks to save (lifecycle.grace) plus some seconds to exit",
-    "env": "jobctl submit writes the first three; the variables of `env` are in launch.sh",
+    "env": "jobctl submit adds the run; the variables of key `env` are in launch.sh",
 }
 
 WITHOUT_VOLUME = {

@@ -26,6 +26,7 @@ JOB_LABEL = "jobc/job"
 
 INDEX = "$JOB_COMPLETION_INDEX"  # in each container of an Indexed Job
 
+UID_VARIABLE = "JOBC_JOB_UID"
 # Field from which a pod reads an ID that stays the same when the engine restarts the pods.
 UID_FIELD = {
     "job": "metadata.labels['batch.kubernetes.io/controller-uid']",
@@ -84,9 +85,9 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         # jobctl status shows the end of the log even if the log itself is gone.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
-            {"name": "files", "mountPath": FILES, "readOnly": True},
+            {"name": "files", "mountPath": FILES},
             {"name": "artifact", "mountPath": ARTIFACT},
-            *([_with_code({"name": "code", "mountPath": CODE, "readOnly": True})] if _sends_code(plan) else ()),
+            *([_with_code({"name": "code", "mountPath": CODE})] if _sends_code(plan) else ()),
             *([_with_own_runs({"name": "runs", "mountPath": RUNS})] if keeps_own_runs(plan) else ()),
             {"name": "shm", "mountPath": "/dev/shm"},
             *(tcpx.volume_mounts() if plan.network.profile == "tcpx" else ()),
@@ -96,14 +97,11 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
-    """Return the environment of `jobctl join`. submit fills in the first three; launch.sh sets those from key `env`."""
+    """Return the environment of `jobctl join`. submit adds JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF above it;
+    launch.sh sets the variables of key `env`.
+    """
     return [
-        {"name": "JOBC_PAYLOAD", "value": "train"},
-        {"name": "JOBC_RUN_ID", "value": ""},
-        {"name": "JOBC_FORK_OF", "value": ""},
-        {"name": "JOBC_JOB_ID", "value": own_name},
-        {"name": "JOBC_JOB_UID", "valueFrom": {"fieldRef": {"fieldPath": UID_FIELD[options.flavor]}}},
-        {"name": "JOBC_HEAD_ADDR", "value": head_address},
+        {"name": UID_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": UID_FIELD[options.flavor]}}},
         *([{"name": "LD_LIBRARY_PATH", "value": tcpx.LIBRARIES}] if plan.network.profile == "tcpx" else ()),
         *(_secret(name, plan.secrets[name].ref) for name in plan.secrets if plan.secrets[name].kind == "k8s"),
     ]

@@ -58,7 +58,7 @@ class SkypilotBackend:
         "network.*": ANY,
         "lifecycle.time_limit_s": ANY,
         "lifecycle.max_requeues": ANY,
-        "queue.*": ANY,  # if the infrastructure has a queue; rules/unheard_wish.py reports what is ignored
+        "queue.*": ANY,  # if the infrastructure has a queue; rules/infra.py reports what is ignored
     }
 
     def check(self, plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:

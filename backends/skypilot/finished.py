@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...compiler.emit.render import plain
 from ...compiler.plan.launch_plan import LaunchPlan
 from . import schema, task
 from .config import cloud, sbatch_options
@@ -73,7 +74,7 @@ class FinishedTask:
     @classmethod
     def of(cls, plan: LaunchPlan, options: SkypilotOptions) -> FinishedTask:
         queued = sbatch_options(plan) if cloud(plan, options) == "slurm" else {}
-        return cls(task.plain(task.document(plan, options), plan, options), options, queued)
+        return cls(plain(task.document(plan, options), plan, options, task.digest(plan)), options, queued)
 
     def section(self, *path: str) -> Tree:
         """Return the mapping at a path; an empty one if there is none."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
 from ...compiler.emit.overlay import Path, leaves, refuse_extra
+from ...compiler.emit.render import plain
 from ...compiler.plan.launch_plan import LaunchPlan
 from . import task
 from .finished import mapping, text
@@ -60,7 +61,7 @@ ABSENT = object()
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     bare = replace(options, extra={}, config={})
-    bare_task = task.plain(task.document(plan, bare), plan, bare)
+    bare_task = plain(task.document(plan, bare), plan, bare, task.digest(plan))
     derived_config = mapping(bare_task.get("config"))
     places = {("config", *path): OF_CONFIG[path[0]] for path in leaves(derived_config) if path}
     sent = mapping(bare_task.get("file_mounts"))

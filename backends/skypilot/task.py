@@ -9,12 +9,10 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 from ...compiler.emit.overlay import merge_extra
-from ...compiler.emit.render import Given, Omit, Whole, of
+from ...compiler.emit.render import Given, of
 from ...compiler.plan.launch_plan import LaunchPlan, thaw
 from ...compiler.plan.shell_quoting import sh
 from .._shared.gpus import offered_gpu_counts
@@ -53,17 +51,6 @@ def digest(plan: LaunchPlan) -> str:
     parts = [plan.name, plan.topology.world_size, plan.command, dict(plan.env), thaw(plan.train)]
     parts += [thaw(extra) for extra in (plan.accelerate_extra, plan.deepspeed_extra) if extra]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:8]
-
-
-def plain(tree: Any, plan: LaunchPlan, options: SkypilotOptions) -> Any:
-    """Return the document with its functions evaluated, as SkyPilot will read it."""
-    views = SimpleNamespace(plan=plan, options=options, whole=Whole(digest(plan)))
-    if callable(tree):
-        return plain(tree(views), plan, options)
-    if isinstance(tree, Mapping):
-        evaluated = {key: plain(inner, plan, options) for key, inner in tree.items()}
-        return {key: inner for key, inner in evaluated.items() if inner is not Omit}
-    return [plain(item, plan, options) for item in tree] if isinstance(tree, (list, tuple)) else tree
 
 
 def resources(options: SkypilotOptions) -> dict[str, Any]:

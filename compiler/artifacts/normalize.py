@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from ..bash_syntax import parses, statements
 from ..untrusted_files import Unreadable, parsed, require_shallow_yaml
-from .bash_syntax import parses, statements
 from .engine_units import quantity, slurm_bytes, slurm_seconds
 
 MOST_LEAVES = 200_000

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from ..plan.read_tracking import watch
@@ -86,6 +87,20 @@ class JsonText:
 
     tree: Mapping[str, Any]
     by: Leaf
+
+
+def plain(tree: Any, plan: object, options: object, digest: str) -> Any:
+    """Return a document with its functions evaluated, as the engine will read it. digest: Whole.digest"""
+    return _plain(tree, SimpleNamespace(plan=plan, options=options, whole=Whole(digest)))
+
+
+def _plain(tree: Any, views: SimpleNamespace) -> Any:
+    if callable(tree):
+        return _plain(tree(views), views)
+    if isinstance(tree, Mapping):
+        evaluated = {key: _plain(inner, views) for key, inner in tree.items()}
+        return {key: inner for key, inner in evaluated.items() if inner is not Omit}
+    return [_plain(item, views) for item in tree] if isinstance(tree, (list, tuple)) else tree
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Rules, one per file: check a job before it uses a GPU. Found by listing the folder.
+"""Rules: check a job before it uses a GPU. Found by listing the folder.
 
-A file has one code and one function, `check`, which yields Diagnostics and reads only its arguments. It may rely on
-other rules to reject bad values: an exception in a rule is dropped if an error is reported too (collect_findings()).
-The folder determines the arguments:
+A rule is a function that yields Diagnostics with one code and reads only its arguments. Its file has one rule, `check`,
+or several about one subject, `check_NAME`. It may rely on other rules to reject bad values: an exception in a rule is
+dropped if an error is reported too (collect_findings()). The folder determines the arguments:
 
     spec/                 check(spec)     before anything is derived from it
     values/               check(values)   each leaf of the spec and of the backend's options, by its key
@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ..diagnostics.diagnostic import Diagnostic
@@ -70,8 +71,13 @@ def collect_findings(*checks: Callable[[], Iterable[Diagnostic]]) -> tuple[list[
 
 @cache
 def _rules(folder: str) -> tuple[Callable[..., Iterable[Any]], ...]:
-    """Return the rules in a folder, by name."""
+    """Return the rules in a folder, by file."""
     init_file = import_module(folder).__file__
     assert init_file is not None, f"{folder} has no __init__.py"
     names = sorted(file.stem for file in Path(init_file).parent.glob("[a-z]*.py"))
-    return tuple(import_module(f"{folder}.{name}").check for name in names)
+    return tuple(rule for name in names for rule in _rules_of(import_module(f"{folder}.{name}")))
+
+
+def _rules_of(module: ModuleType) -> list[Callable[..., Iterable[Any]]]:
+    named = [value for name, value in vars(module).items() if name == "check" or name.startswith("check_")]
+    return [value for value in named if value.__module__ == module.__name__]

@@ -23,13 +23,19 @@ import time
 from collections.abc import Mapping
 
 from .. import exit_codes
+from ..run_folder.run import Node, machine
 from ..run_folder.run_folder import RunFolder
 from ..system import processes
 from ..system.signal_queue import SignalQueue
 
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # sent to all processes on a machine or in a job
 RETRY_S = 0.1
+LOOK_S = 1.0  # pause between two looks at whether task 0 still runs
 ANSWER_S = 5.0  # for a connected task to send its local rank
+
+
+class NotStarted(Exception):
+    """Raised if task 0 of this node will not start this task's rank."""
 
 
 class OtherTasks:
@@ -89,12 +95,16 @@ class OtherTasks:
 
 
 def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
-    """Run this task's rank for the node's launcher; return the rank's exit code."""
+    """Run this task's rank for the node's launcher; return the rank's exit code.
+
+    timeout_s: for task 0 to start. After that it may take as long as it needs: it runs the lines of `before` first
+    """
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])
     processes.become_subreaper()
-    launcher = _connect(timeout_s, signals)
-    if launcher is None:
-        print(f"jobc: task {local_rank}: task 0 of this node has not started the ranks", file=sys.stderr)
+    try:
+        launcher = _connect(timeout_s, signals)
+    except NotStarted as error:
+        print(f"jobc: task {local_rank}: task 0 of this node {error}", file=sys.stderr)
         return exit_codes.RENDEZVOUS_FAILED
     launcher.sendall(f"{local_rank}\n".encode())
     environment = _line(launcher)
@@ -125,11 +135,11 @@ def _attend(rank: int, launcher: socket.socket, signals: SignalQueue) -> int:
             os.kill(rank, number)  # our own child, which is not reaped yet
 
 
-def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket | None:
-    """Connect to this node's launcher; return None on timeout, or if the node has recorded its end."""
+def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket:
+    """Connect to this node's launcher. Raises NotStarted."""
     run, node = RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"])
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline and not run.node_exit(node).exists():
+    deadline, look_at = time.monotonic() + timeout_s, 0.0
+    while not run.node_exit(node).exists():
         launcher = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with contextlib.suppress(ConnectionRefusedError, FileNotFoundError):
             launcher.connect(address())
@@ -138,7 +148,19 @@ def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket | None:
         launcher.close()
         if signals.wait(RETRY_S)[0]:  # asked to end before the rank has started
             break
-    return None
+        if time.monotonic() > look_at:
+            supervisor, look_at = _supervisor_status(run, node), time.monotonic() + LOOK_S
+            if supervisor == "dead":
+                raise NotStarted("was killed before it started the ranks")
+        if supervisor == "ended" or (not supervisor and time.monotonic() > deadline):
+            break
+    raise NotStarted("has not started the ranks")
+
+
+def _supervisor_status(run: RunFolder, node: int) -> str:
+    """Return the status of this node's supervisor, which task 0 becomes (Process.status); "" if it has not begun."""
+    state = Node(run.node_state(node))
+    return state.status(machine(), lambda: None) if state.attempt == run.attempt else ""
 
 
 def address() -> str:

@@ -79,11 +79,8 @@ class _Node:
         task = _task(read)
         if task > 0:
             os.environ.pop("JOBC_AFTER", None)
-            timeout_s = "inf" if steps else str(read.rendezvous_timeout_s)  # task 0 ends this one if it fails
-            become(
-                launchers.program("spawn", "--task", str(task), timeout_s, "--", *launchers.rank_words(command)),
-                os.environ,
-            )
+            spawn = ["spawn", "--task", str(task), str(read.rendezvous_timeout_s), "--"]
+            become(launchers.program(*spawn, *launchers.rank_words(command)), os.environ)
         os.environ.update(planted_cache_variables(os.environ))
         os.environ["JOBC_HEAD_PORT"] = str(_head_port(read))
         if payload == "check":

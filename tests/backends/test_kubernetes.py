@@ -91,8 +91,6 @@ def test_names_within_a_manifest_fit_together(file: Path) -> None:
         name = service["metadata"]["name"]
         assert service["spec"]["selector"].items() <= labels.items()
         assert job["template"]["spec"]["subdomain"] == name == items["Job"]["metadata"]["name"]
-        env = {entry["name"]: entry.get("value") for entry in job["template"]["spec"]["containers"][0]["env"]}
-        assert env["JOBC_HEAD_ADDR"] == f"{name}-0.{name}"
         assert job["completions"] == job["parallelism"]
 
 
@@ -110,6 +108,8 @@ def test_job_yaml_has_every_file_that_a_pod_needs(case: str) -> None:
     of_pods = json.loads(config["data"][".jobc--job.json"])
     settings = json.loads(contents[".jobc/job.json"])
     assert of_pods.items() <= settings.items() and "node" in of_pods and "checksums" not in of_pods
+    name = config["metadata"]["name"]
+    assert of_pods["head"] == f"{name}-0.{name}"
     program = lzma.decompress(base64.b64decode(config["binaryData"]["jobctl.xz"]))
     names = zipfile.ZipFile(io.BytesIO(program)).namelist()
     assert {"jobc_engine/join.py", "jobc_runtime/supervisor/launch.py"} <= {*names}

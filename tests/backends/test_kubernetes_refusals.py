@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from jobc.backends._shared import kubernetes_fields as fields
-from jobc.backends.kubernetes.rules import gpus_of_no_node
+from jobc.backends.kubernetes.rules import devices
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import Request
@@ -53,7 +53,7 @@ def test_a_type_says_how_many_gpus_a_node_may_have(gpu_type: str | None, usual: 
         topology = Topology((NodeGroup(1, count, count),))
         resources = replace(made.plan.resources, gpu_type=gpu_type)
         plan = replace(made.plan, topology=topology, resources=resources)
-        return [d.severity.value for d in gpus_of_no_node.check(plan, made.options)]
+        return [d.severity.value for d in devices.check_gpus_of_no_node(plan, made.options)]
 
     assert said(usual) == [] and said(most + 1) == ["error"]
     assert said(most) == (["warning"] if most > usual else [])

@@ -237,7 +237,7 @@ def test_status_and_logs_say_what_a_pod_waits_for(make: Make) -> None:
         wait_for(lambda job=job, why=why: why in job("status")[1], why)
         code, said = job("logs")
         assert code == 1 and "has not started: node 0: " in said and why in said, said
-        assert not [pod for pod in job.runner.pods() if pod["metadata"]["name"].endswith("-shell")]
+        assert not [pod for pod in job.runner.pods() if "-shell-" in pod["metadata"]["name"]]
         assert "its object was deleted" in job("stop")[1]
     code, said = make("nodes=1", "image=missing.example/a", program="0 1")("shell", "--", "true")
     assert code == 1 and "cannot start: ImagePullBackOff" in said, said

@@ -76,7 +76,7 @@ def test_logs_are_of_the_node_or_the_rank_that_was_asked_for(make: Callable[...,
 def shells(job: Job) -> list[str]:
     """Pods in which a verb looked at the storage."""
     names = [str(pod["metadata"]["name"]) for pod in job.runner.pods()]
-    return [name for name in names if name.endswith("-shell")]
+    return [name for name in names if "-shell-" in name]
 
 
 def follow(job: Job, *words: str) -> subprocess.Popen[str]:
@@ -146,7 +146,7 @@ def test_dashes_at_the_end_of_a_line_do_not_cut_what_a_pod_beside_the_job_gets(m
     code, said = job("shell", "--", "bash", "-c", "echo $BANNER; sha256sum /jobc/artifact/launch.sh")
     assert code == 0 and said.startswith("--- hello ---\n"), said
     assert hashlib.sha256(files["launch.sh"].encode()).hexdigest() in said
-    assert not list(job.runner.store.all("configmaps"))
+    wait_for(lambda: not list(job.runner.store.all("configmaps")), "the ConfigMap goes with its pod")
 
 
 def test_a_refused_trainjob_leaves_no_runtime_and_no_run(make: Callable[..., Job]) -> None:

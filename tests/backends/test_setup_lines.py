@@ -45,7 +45,7 @@ def test_a_block_of_text_is_one_line_each(tmp_path):
         ("[source env.sh,ls /nonexistent]", "setup failed (exit 2): ls /nonexistent\n  hint: line 40 of launch.sh"),
         ("[no-such-command]", "setup failed (exit 127): no-such-command"),
         ("[exit 3]", "setup exited with 3"),
-        ("[if true]", "setup: a line is not valid bash, or calls exit 2"),
+        ("[exit 2]", "setup: a line is not valid bash, or calls exit 2"),
     ],
 )
 def test_a_line_that_fails_ends_the_start_before_a_run_exists(tmp_path, lines, reason):

@@ -52,6 +52,8 @@ class Pods:
         (data / "launch.sh").write_text(LAUNCH)
         node = {**SETTINGS, **settings}
         job = {"node": node, "start_timeout_s": 20, "node_list": "demo-[0-1]", "has_user_id": False}
+        job |= {"creates": {"object": "demo"}, "head": "localhost"}
+        self.artifact.mkdir()
         job |= {"storage_root": str(self.runs), "preflight": False, **engine}
         (data / ".jobc--job.json").write_text(json.dumps(job))
         for name in os.listdir(data):
@@ -69,8 +71,7 @@ class Pods:
     def start(self, *words: str, **environment: str) -> subprocess.Popen[str]:
         given = {
             "PATH": os.environ["PATH"], "JOBC_PAYLOAD": "train", "JOBC_RUN_ID": "r", "JOBC_FORK_OF": "",
-            "JOBC_JOB_ID": "demo", "JOBC_JOB_UID": UID, "JOB_COMPLETION_INDEX": "0", "JOBC_HEAD_ADDR": "localhost",
-            **environment,
+            "JOBC_JOB_UID": UID, "JOB_COMPLETION_INDEX": "0", **environment,
         }  # fmt: skip
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(self.folder / "jobc/files/start.py"), *words], env=given,

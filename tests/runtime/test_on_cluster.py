@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from jobc.backends.kubernetes.engine import cluster, sending, storage_pod, trials
 from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
@@ -45,18 +46,26 @@ metadata:
   name: demo-1a2b
 spec:
   env:
-  - name: JOBC_PAYLOAD
-    value: train
-  - name: JOBC_RUN_ID
-    value: ""
-  - name: JOBC_FORK_OF
-    value: ""
+  - name: JOBC_JOB_UID
+    value: none
 """
-LONE_POD = '{"kind": "Pod", "metadata": {"name": "demo-1a2b-shell"}}'
+LONE_POD = json.dumps(
+    {
+        "kind": "Pod",
+        "metadata": {"name": "demo-1a2b-shell"},
+        "spec": {"volumes": [{"name": "files", "configMap": {"name": "demo-1a2b"}}]},
+    }
+)
+SHELL = "demo-1a2b-shell-0a0b0c"
 TRAIN_MANIFESTS = "kind: TrainingRuntime\n---\nkind: TrainJob\n---\nkind: ConfigMap\n"
 LIVE = "uid-9\tann@host, run z\tbatch/v1\tJob\tdemo-1a2b\n"
 DONE = f"{LIVE}Complete\tx\ty\n"
 API = "delete --raw /apis/batch/v1/namespaces/ns/jobs"
+
+
+def named(text: str) -> str:
+    """The text with the same name for each pod beside the job."""
+    return re.sub(r"(?<=-shell-)[0-9a-f]{6}\b", "0a0b0c", text)
 
 
 class Kubectl:
@@ -73,13 +82,13 @@ class Kubectl:
 
     def ask(self, _: KubernetesEngine, words: list[str], text: str = "", **__: object) -> Answer:
         place = ("--namespace=", "--context=") if words[1] != "config" else ()
-        call = " ".join(word for word in words[1:] if not word.startswith(place))
+        call = named(" ".join(word for word in words[1:] if not word.startswith(place)))
         self.calls.append(call)
         if call.startswith("create"):
             if self.refusal and self.refusal in text:
                 return Answer(1, "", f"error: {self.refusal} is refused\n")
             if "--dry-run=server" not in call:
-                self.created.append(text)
+                self.created.append(named(text))
                 self.found = self.made if call.endswith("{.metadata.uid}") else self.found
             if call == "create --filename=-" and "ownerReferences" in text:
                 self.on_companions()
@@ -95,7 +104,7 @@ class Kubectl:
         if call.startswith(("get job.batch", "get trainjob")):
             return self.found
         if call.startswith("get configmap"):
-            return self.companions
+            return self.companions if "=demo-1a2b " in call else ""
         if call.endswith("{.metadata.uid}"):
             return "uid-1"
         return {"logs": self.log, "exec": self.codes}.get(call.split()[0], "")
@@ -171,7 +180,8 @@ def test_submit_creates_the_objects_and_records_them(demo: Demo) -> None:
         "exit": "", "reason": ""
     }  # fmt: skip
     job, companions = demo.kubectl.created
-    assert "value: train\n" in job and 'JOBC_RUN_ID\n    value: "a"\n' in job
+    variables = [{"name": "JOBC_PAYLOAD", "value": "train"}, {"name": "JOBC_RUN_ID", "value": "a"}]
+    assert yaml.safe_load(job)["spec"]["env"] == [*variables, {"name": "JOBC_JOB_UID", "value": "none"}]
     assert re.search(r"^    jobc/owner: annb@[\w.-]+, run a$", job, re.MULTILINE)
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "demo-1a2b", "uid": "uid-1"}
     assert f"metadata:\n  ownerReferences: [{json.dumps(owner)}]\n  name: demo-1a2b\n" in companions
@@ -182,7 +192,7 @@ def test_submit_creates_the_objects_and_records_them(demo: Demo) -> None:
 def test_a_fork_names_the_run_with_whose_checkpoint_it_begins(demo: Demo) -> None:
     assert demo.submit("--run-id", "a")[0] == 0
     assert demo.submit("--fork", "a", "--run-id", "b")[0] == 0
-    assert 'JOBC_FORK_OF\n    value: "a"\n' in demo.kubectl.created[-2]
+    assert '{name: JOBC_FORK_OF, value: "a"}\n' in demo.kubectl.created[-2]
 
 
 def test_the_namespace_is_that_of_kubectl_where_the_spec_sets_none(demo: Demo) -> None:
@@ -323,6 +333,40 @@ def test_a_train_job_is_created_after_its_runtime_and_again_until_the_webhook_ha
     assert kubectl.changes()[-1].startswith("patch trainingruntime.trainer.kubeflow.org demo-1a2b ")
 
 
+def test_a_runtime_that_another_submit_has_just_created_is_not_a_leftover(demo: Demo) -> None:
+    demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
+    (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
+    kubectl, ask = demo.kubectl, demo.kubectl.ask
+    kubectl.companions = "trainer.kubeflow.org/v1alpha1\tTrainingRuntime\tdemo-1a2b\tuid-7\n"
+
+    def other_submit(engine: KubernetesEngine, words: list[str], text: str = "", **more: object) -> Answer:
+        looks = [call for call in kubectl.calls if call.startswith("get trainjob")]
+        kubectl.found = LIVE if len(looks) > 2 else ""
+        return ask(engine, words, text, **more)
+
+    kubectl.ask = other_submit  # type: ignore[method-assign]
+    code, output = demo.submit("--run-id", "a")
+    assert code == 1 and "demo-1a2b is live in namespace ns, started by ann@host, run z\n" in output
+    assert not [call for call in kubectl.changes() if call.startswith("delete")], output
+
+
+def test_a_runtime_that_nobody_takes_is_a_leftover_of_an_interrupted_submit(demo: Demo) -> None:
+    demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
+    (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
+    demo.kubectl.companions = "trainer.kubeflow.org/v1alpha1\tTrainingRuntime\tdemo-1a2b\tuid-7\n"
+    code, output = demo.submit("--run-id", "a")
+    path = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/ns/trainingruntimes/demo-1a2b"
+    assert code == 0 and f"delete --raw {path} --filename=-" in demo.kubectl.changes(), output
+
+
+def test_the_patch_of_a_runtime_names_its_uid(demo: Demo) -> None:
+    demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
+    (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
+    assert demo.submit("--run-id", "a")[0] == 0
+    patch = json.loads(demo.kubectl.changes()[-1].partition("--patch=")[2])
+    assert patch["metadata"]["uid"] == "uid-1" and patch["metadata"]["ownerReferences"][0]["uid"] == "uid-1"
+
+
 def test_documents_are_cut_at_lines_of_their_own() -> None:
     config_map, others = sending.documents(MANIFESTS, "ConfigMap")
     assert config_map + "---\n" + others == MANIFESTS and "# ends in ---\n" in config_map
@@ -342,7 +386,7 @@ def test_smoke_prints_what_each_pod_does_and_removes_them(demo: Demo, last: str)
     demo.kubectl.log = log("1: all-reduce", f"1: {exits[1]}", "0: all-reduce", f"0: {exits[0]}")
     assert demo(smoke) == (int(last != "0"), "0: all-reduce\n1: all-reduce\n")
     manifests = "".join(demo.kubectl.created)
-    assert "value: smoke\n" in manifests and "name: demo-1a2b-smoke\n" in manifests
+    assert 'value: "smoke"}\n' in manifests and "name: demo-1a2b-smoke\n" in manifests
     assert "JOBC_NODE_LIST='demo-1a2b-smoke-[0-1]'" in manifests
     assert demo.kubectl.changes()[-1] == f"{API}/demo-1a2b --filename=-"
 
@@ -370,16 +414,26 @@ def test_preflight_makes_a_table_of_what_the_pods_found(demo: Demo) -> None:
 def test_a_shell_without_a_live_run_is_in_a_pod_of_its_own(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[str] = []
     module = sys.modules[KubernetesEngine.__module__]
-    monkeypatch.setattr(module, "attached", lambda words: started.append(" ".join(words)) or 3)
+    monkeypatch.setattr(module, "attached", lambda words: started.append(named(" ".join(words))) or 3)
     assert demo(shell, "--node", "1", "--", "true", "--all")[0] == 3
     program = "python3 -I -S /jobc/files/start.py"
-    command = f"kubectl --namespace=ns exec --stdin demo-1a2b-shell --container=node -- {program} shell true --all"
+    command = f"kubectl --namespace=ns exec --stdin {SHELL} --container=node -- {program} shell true --all"
     assert started == [command]
-    assert demo.kubectl.changes()[-2:] == [
-        "delete configmap/demo-1a2b --ignore-not-found --wait=false",
-        "delete pod/demo-1a2b-shell --ignore-not-found --wait=false",
-    ]
+    assert demo.kubectl.changes()[-1] == f"delete --raw /api/v1/namespaces/ns/pods/{SHELL} --filename=-"
     assert demo(shell, "--node", "2")[0] == 2
+
+
+def test_the_pod_of_a_shell_and_its_config_map_have_names_of_their_own(
+    demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[KubernetesEngine.__module__], "attached", lambda words: 0)
+    assert demo(shell)[0] == 0
+    pod, config_map = demo.kubectl.created
+    assert json.loads(pod)["metadata"] == {"name": SHELL, "labels": {"jobc/shell": "demo-1a2b"}}
+    assert json.loads(pod)["spec"]["volumes"] == [{"name": "files", "configMap": {"name": SHELL}}]
+    assert f"  name: {SHELL}\n" in config_map and "JOBC_NODE_LIST='demo-1a2b-[0-1]'" in config_map
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": SHELL, "uid": "uid-1"}
+    assert f"ownerReferences: [{json.dumps(owner)}]" in config_map
 
 
 # ---- the storage of the runs
@@ -400,10 +454,10 @@ def test_runs_are_removed_through_one_pod(demo: Demo) -> None:
     engine, runs = sent(demo, "a", "b")
     assert [engine.remove_stored(run) for run in runs] == [True, True]
     removals = [call for call in demo.kubectl.calls if call.startswith("exec")]
-    assert removals == [f"exec demo-1a2b-shell --container=node -- rm -rf -- /shared/runs/demo/{name}" for name in "ab"]
-    assert demo.kubectl.created.count(LONE_POD) == 1
+    assert removals == [f"exec {SHELL} --container=node -- rm -rf -- /shared/runs/demo/{name}" for name in "ab"]
+    assert sum('"kind": "Pod"' in text and "metadata:" not in text for text in demo.kubectl.created) == 1
     engine.close()
-    assert demo.kubectl.calls[-1] == "delete pod/demo-1a2b-shell --ignore-not-found --wait=false"
+    assert demo.kubectl.calls[-1] == f"delete --raw /api/v1/namespaces/ns/pods/{SHELL} --filename=-"
 
 
 def test_a_run_stays_if_no_pod_starts_which_is_waited_for_once(demo: Demo) -> None:
@@ -411,16 +465,15 @@ def test_a_run_stays_if_no_pod_starts_which_is_waited_for_once(demo: Demo) -> No
     demo.kubectl.phase = "Pending"
     assert [engine.remove_stored(run) for run in runs] == [False, False]
     assert sum(call.startswith("get pod ") for call in demo.kubectl.calls) == 4
-    assert "pod demo-1a2b-shell has not started" in demo.capsys.readouterr().err
+    assert f"pod {SHELL} has not started" in named(demo.capsys.readouterr().err)
 
 
 def test_a_run_in_a_bucket_is_removed_by_a_pod(demo: Demo) -> None:
     demo.set(storage="object")
     engine, runs = sent(demo, "a")
     assert engine.remove_stored(runs[0])
-    command = (
-        "exec demo-1a2b-shell --container=node -- env JOBC_RUN_ID=a python3 -I -S /jobc/files/start.py bucket remove"
-    )
+    program = "python3 -I -S /jobc/files/start.py"
+    command = f"exec {SHELL} --container=node -- env JOBC_RUN_ID=a {program} bucket remove"
     assert command in demo.kubectl.calls
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.artifacts.bash_syntax import parses, statements
 from jobc.compiler.artifacts.normalize import normalized_lines
+from jobc.compiler.bash_syntax import parses, statements
 from jobc.compiler.cli import main
 from jobc.compiler.cli.arguments import COMMANDS, VERBS
 from jobc.compiler.emit import job_json

@@ -19,7 +19,8 @@ from .pods import Pod, pods_of
 
 DELETE_S = 3600  # timeout of a deletion, which waits until the pods have ended
 DELETE_LOOK_S = 0.5
-_UIDS = '{range .items[*]}{.apiVersion}{"\\t"}{.kind}{"\\t"}{.metadata.name}{"\\t"}{.metadata.uid}{"\\n"}{end}'
+TRIES = 10  # to create a TrainJob, one per second
+_UIDS = '{range .items[%s]}{.apiVersion}{"\\t"}{.kind}{"\\t"}{.metadata.name}{"\\t"}{.metadata.uid}{"\\n"}{end}'
 _OBJECT = (
     '{.metadata.uid}{"\\t"}{.metadata.annotations.jobc/owner}{"\\t"}{.apiVersion}{"\\t"}{.kind}{"\\t"}{.metadata.name}'
     '{"\\n"}{range .status.conditions[?(@.status=="True")]}'
@@ -158,12 +159,30 @@ class Cluster:
 
     def companions(self, suffix: str = "") -> list[Identity]:
         """Return the objects beside the job's object. Raises Failure."""
-        selector = f"--selector=jobc/job={self.target.object}{suffix}"
-        answer = self.k("get", self.target.companions, selector, f"--output=jsonpath={_UIDS}")
+        return self.identities(self.target.companions, f"jobc/job={self.target.object}{suffix}")
+
+    def identities(self, kinds: str, selector: str, condition: str = "*") -> list[Identity]:
+        """Return the objects with that label. condition: of the items in a JSONPath. Raises Failure."""
+        answer = self.k("get", kinds, f"--selector={selector}", f"--output=jsonpath={_UIDS % condition}")
         if answer.code:
             raise self._no_answer(answer)
         lines = (line.split("\t") for line in answer.text.splitlines())
         return [Identity(*words) for words in lines if len(words) == len(Identity._fields)]
+
+    def remove_leftovers(self, leftovers: list[Identity]) -> None:
+        """Delete what an ended or interrupted job has left. Raises Failure if another submit has started the job.
+
+        A TrainingRuntime is created before its TrainJob, so it may be the first part of a job that is being started.
+        """
+        runtimes = [each for each in leftovers if each.kind == "TrainingRuntime"]
+        for _ in range(TRIES if runtimes else 0):
+            if (found := self.look()).uid:
+                raise live_failure(found, self.target)
+            if not {*runtimes} & {*self.companions()}:
+                break
+            time.sleep(1)
+        for each in leftovers:
+            self.remove(each)
 
     def _no_answer(self, answer: Answer) -> Failure:
         """Return the failure of a query."""
@@ -191,6 +210,13 @@ class Cluster:
         )
         if answer.code and not is_gone(answer.errors):
             raise Failure(f"cannot delete {identity.kind} {identity.name} in {self.target}: {answer.errors.strip()}")
+
+
+def live_failure(found: Found, target: Target) -> Failure:
+    """Return the failure of a submit that found the job's object, which has not ended."""
+    owner = f"started by {found.owner or 'somebody'}"
+    hint = "jobctl stop ends it; another name= or another spec makes another object"
+    return Failure(f"{target.kind} {target.object} is live in {target}, {owner}", hint)
 
 
 def is_gone(errors: str) -> bool:

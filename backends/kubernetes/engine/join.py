@@ -5,15 +5,16 @@ Usage  jobctl join [PAYLOAD]       in a pod; the default is JOBC_PAYLOAD
          smoke | preflight         run the check, print its exit code, exit with 0
          shell [COMMAND…]          open a shell, in the run if there is one
          bucket VERB [ARGUMENT…]   look into a run in the bucket, for the verbs on the submitting machine
-In     the artifact at /jobc/artifact, unpacked from the ConfigMap at /jobc/files; from job.yaml JOBC_PAYLOAD,
-       JOBC_RUN_ID, JOBC_FORK_OF, JOBC_JOB_ID, JOBC_JOB_UID and JOBC_HEAD_ADDR; from Kubernetes JOB_COMPLETION_INDEX
-Out    RUN/artifact/ATTEMPT, a copy of the artifact
+In     the ConfigMap at /jobc/files, from which start.py has unpacked jobctl to /jobc/artifact; from jobctl submit
+       JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF; from Kubernetes JOBC_JOB_UID and JOB_COMPLETION_INDEX
+Out    /jobc/artifact, unpacked; RUN/artifact/ATTEMPT, a copy of it
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -60,12 +61,27 @@ LAST_WORDS_S = 5  # time for the other nodes to write their last files to the bu
 
 def main(argv: list[str]) -> int:
     """Run the payload. Return its exit code."""
-    payload = argv[0] if argv else os.environ["JOBC_PAYLOAD"]
+    payload = argv[0] if argv else os.environ.get("JOBC_PAYLOAD", "train")
     signal.signal(signal.SIGTERM, _end)  # a signal does nothing to PID 1 by itself
+    artifact = Path(sys.argv[0]).resolve().parent
     try:
-        return Pod(Path(sys.argv[0]).resolve().parent, payload).run(argv[1:])
+        attempt_to(f"unpack the job to {artifact}", unpack, artifact.parent / "files", artifact)
+        return Pod(artifact, payload).run(argv[1:])
     except (Leave, NodeFailure) as error:
         return report_end(error, os.environ, payload)
+
+
+def unpack(files: Path, artifact: Path) -> None:
+    """Copy the files of a ConfigMap whose names are paths with two dashes for each slash. Raises OSError."""
+    for name in os.listdir(files):
+        path = artifact / name.replace("--", "/")
+        if name.startswith("..") or name in ("start.py", "jobctl.xz") or path.exists():  # `..`: links of the kubelet
+            continue
+        path.parent.mkdir(exist_ok=True)
+        unfinished = path.with_name(f"{path.name}.{os.getpid()}")  # `jobctl shell` may unpack at the same time
+        shutil.copyfile(files / name, unfinished)
+        unfinished.rename(path)
+    (artifact / "jobctl").chmod(0o755)
 
 
 def _end(*_: object) -> NoReturn:
@@ -83,7 +99,7 @@ class Pod:
         own_settings: Mapping[str, Any] = self.settings.tree
         environ = os.environ
         self.rank, self.uid = int(environ["JOB_COMPLETION_INDEX"]), environ["JOBC_JOB_UID"]
-        self.head = environ["JOBC_HEAD_ADDR"]
+        self.head = environ.setdefault("JOBC_HEAD_ADDR", own_settings["head"])
         self.start_timeout_s: int = own_settings["start_timeout_s"]
         self.job, self.storage = self.settings.run_folder, self.settings.storage
         run_id = environ.get("JOBC_RUN_ID") or f"kubernetes-{self.uid.partition('-')[0]}"
@@ -99,6 +115,7 @@ class Pod:
         environ.update(
             JOBC_NODE_RANK=str(self.rank),
             JOBC_NODES=str(self.settings.nodes),
+            JOBC_JOB_ID=own_settings["creates"]["object"],
             JOBC_NODE_LIST=own_settings["node_list"],
             JOBC_HEAD_PORT=str(self.settings.rendezvous_port),  # 0: node 0 chooses
             JOBC_TIME_LIMIT_S=str(self.settings.time_limit_s),

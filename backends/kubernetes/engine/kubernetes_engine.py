@@ -1,4 +1,4 @@
-"""Kubernetes for the verbs of an artifact: starts, stops and removes runs, and prints logs. Packed into jobctl.
+"""Kubernetes for the verbs of an artifact: starts and stops runs, and checks the nodes. Packed into jobctl.
 
 On this machine a run is a record (engines/records.py); the run itself, with its logs, is on the storage of the pods.
 Python 3.8.
@@ -7,215 +7,48 @@ Python 3.8.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
-import re
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from ....runtime.engines.checking import CheckingEngine
 from ....runtime.engines.engine import Job, State
 from ....runtime.engines.jobs import Place
-from ....runtime.engines.log_files import LogRequest
 from ....runtime.engines.new_run import NewRun, temporary_run
-from ....runtime.engines.records import GONE, LIVE, Record, newest_record, write_record
+from ....runtime.engines.records import LIVE, Record, newest_record, write_record
 from ....runtime.engines.starting import copy_user_code
 from ....runtime.engines.table import Table
 from ....runtime.exit_codes import DATA_BROKEN
 from ....runtime.run_folder.run import Run, verb_words
-from ....runtime.system.command_line import print_failure
 from ....runtime.system.failure import Failure
-from ....runtime.system.streams import LineMerger, attached, stream
-from ....runtime.system.text import one_line, printable
-from ....runtime.system.values import number
-from .cluster import DELETE_S, Cluster, Found, chosen_namespace, target_of_artifact
-from .observing import ObservingEngine
-from .pods import Pod, running
-from .sending import Purpose, Sender, live_failure, pack_code, packed_code, shortened
+from ....runtime.system.streams import attached
+from ....runtime.system.text import one_line
+from .cluster import Cluster, Found, live_failure
+from .pods import running
+from .reading import JOIN, ReadingEngine
+from .sending import Purpose, Sender, pack_code, packed_code, shortened
 from .storage_pod import StoragePods
 from .trials import Trial, run_trial
 
-JOIN = ("python3", "-I", "-S", "/jobc/files/start.py")  # in a pod: becomes `jobctl join`
-NOT_THERE = 3  # in place of an exit code: the storage does not have the file
-NEWS_S = 60  # how soon a pod must start from which status reads how a run ended
-LOOK_S = 2  # interval between two checks for new pods while logs are followed
 # for bash in a pod: the run folder is its argument. The uid ends pods of this job that start later (join.py)
 MARK = 'mkdir -p -- "$1/control" && echo "$JOBC_JOB_UID" >"$1/control/STOP"'
-_CODES = (  # for bash in a pod: the run folder is its argument
-    'cd -- "$1/exit/$(ls -- "$1/artifact" | sort -n | tail -n 1)" && grep -hxE "[0-9]{1,3}" -- node_*'
-)
-_PREFIX = re.compile(rb"^\[pod/[^]]*-([0-9]+)-[^-]*/node\] ")
-
-
 HOW = {
     "wait": "wait until the job ends; the exit code is the job's",
     "only-prepare": "create the record of the run, print its path, send nothing",
 }
 
 
-class KubernetesEngine(ObservingEngine, CheckingEngine):
-    """Starts, stops and removes runs, and prints their logs."""
+class KubernetesEngine(ReadingEngine, CheckingEngine):
+    """Starts, stops and removes runs."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self._storage = StoragePods(job, self._start_timeout_s)
         self._unmarked: set[Path] = set()  # runs whose pods have no stop mark
 
     def resume_command(self, run: Run, state: State) -> str:
         """Return the resume command, or "" if runs are deleted with their pods."""
         return "" if self.job.settings.get("storage") == "node" else super().resume_command(run, state)
-
-    def _own_cluster(self, record: Record | None = None) -> Cluster:
-        """Return the objects that this artifact creates, in the cluster of a run or in the one to submit to.
-
-        Raises Failure.
-        """
-        if record is None:
-            context, namespace = chosen_namespace(self.ask, self.job.settings)
-        else:
-            context, namespace = self.cluster(record).target[-2:]
-        return Cluster(self.ask, target_of_artifact(self.job.settings, self.job.nodes, context, namespace))
-
-    # ---- the storage of the runs
-
-    def remove_stored(self, run: Run) -> bool:
-        """Remove the run from the pods' storage, through a pod beside the job."""
-        record = newest_record(run)
-        if record is not None and self.job.settings.get("storage") != "node":
-            words = self._bucket_words(run, "remove") or ["rm", "-rf", "--", self.storage_of(run)]
-            try:
-                command = self._storage.command(self._own_cluster(record), *words)
-            except Failure as failure:
-                print_failure(failure)
-                return False
-            answer = self.ask(command, timeout_s=DELETE_S)
-            print(printable(answer.text + answer.errors), end="", file=sys.stderr)
-            if answer.code:
-                return False
-        return super().remove_stored(run)
-
-    def close(self) -> None:
-        self._storage.close()
-
-    def fetch(self, what: str, runs: Sequence[Run]) -> None:
-        """With `news`, read how a run ended whose object went before anybody looked: from its storage, if all nodes of
-        its last attempt have left their exit code there. Through a pod, if that starts soon.
-        """
-        super().fetch(what, runs)
-        for run in runs if what == "news" and self.job.settings.get("storage") == "shared" else ():
-            reading = self.seen(run)
-            if reading.record is not None and reading.state == GONE and not run.is_stopped:
-                self._read_end(run, reading.record)
-
-    def _read_end(self, run: Run, record: Record) -> None:
-        with contextlib.suppress(Failure), StoragePods(self.job, NEWS_S) as pods:
-            words = ("bash", "-c", _CODES, "-", self.storage_of(run))
-            answer = self.ask(pods.command(self._own_cluster(record), *words))
-            codes = [code for line in answer.text.split() for code in [number(line)] if code is not None]
-            if answer.code == 0 and len(codes) == self.cluster(record).target.nodes:
-                self.record_codes(run, codes)
-
-    def _bucket_words(self, run: Run, *words: str) -> list[str]:
-        """Return the command with which a pod uses the bucket, as this machine may not; [] without a bucket."""
-        if self.job.settings.get("storage") != "object":
-            return []
-        return ["env", f"JOBC_RUN_ID={run.id}", *JOIN, "bucket", *words]
-
-    # ---- logs
-
-    def print_logs(self, run: Run, request: LogRequest) -> int:
-        """Print the log of a node or a rank, or with follow and no rank the output of the pods."""
-        record = newest_record(run)
-        if record is None:
-            raise Failure(f"run {run.id} was not sent to a cluster", "jobctl submit sends one")
-        if request.follow and request.rank is None:
-            self._follow_pods(record, request)
-            return 0
-        if self.seen(run).state == LIVE and (why := _why_none_has_started(self.pods(record))):
-            raise Failure(f"run {run.id} has not started: {why}", "jobctl status shows what each pod waits for")
-        procs = self.job.settings.get("procs")
-        node = request.node or 0 if request.rank is None else request.rank // (procs if isinstance(procs, int) else 1)
-        file = f"logs/{request.name or 'node_00.log'}"
-        if request.follow and self.seen(run).state == LIVE:
-            self._print_file(record, file, node, request)  # fails when the pod it reads through ends
-            print(self.state_now(run).text)
-            return 0
-        code = self._print_file(record, file, node, request._replace(follow=False))
-        if code == NOT_THERE:
-            if self.job.settings.get("storage") == "node":
-                hint = "jobctl logs --node N reads what an ended pod printed, as long as Kubernetes keeps the pod"
-                raise Failure(f"no {file} of run {run.id}: its pod does not exist any more", hint)
-            raise Failure(
-                f"no {file} of run {run.id} on the storage", "jobctl status shows whether the run has started"
-            )
-        return code
-
-    def _follow_pods(self, record: Record, request: LogRequest) -> None:
-        """Print the output of the pods until the run has ended, including new pods of a restarted Job."""
-        cluster, run, followed = self.cluster(record), record.run, LineMerger()
-        tail = -1 if request.tail is None else request.tail
-        names: set[str] = set()
-        said = ""
-        with followed:
-            while True:
-                engine = KubernetesEngine(self.job)
-                is_live = engine.seen(Run(run.path)).state == LIVE
-                why = _why_none_has_started(engine.pods(record)) if is_live else ""
-                if why not in ("", said):
-                    said = why
-                    print(f"waiting: {one_line(why)}", file=sys.stderr, flush=True)
-                for pod in engine.pods(record):
-                    is_wanted = request.node in (None, pod.node)
-                    if is_wanted and pod.phase != "Pending" and pod.name not in names:
-                        names.add(pod.name)
-                        words = cluster.command(
-                            "logs", "--follow", "--prefix", f"--tail={tail}", "--container=node", pod.name
-                        )
-                        followed.start(words, _shorter_prefix)
-                if not is_live:
-                    break
-                time.sleep(LOOK_S)
-            followed.wait()
-        print(self.state_now(run).text)
-
-    def _print_file(self, record: Record, file: str, node: int, request: LogRequest) -> int:
-        """Print a file of the run and return an exit code, NOT_THERE if the file does not exist.
-
-        Read it from a running pod, with follow until the run ends; otherwise from the storage through a new pod, or,
-        where runs are deleted with their pods, print the pod's log.
-        """
-        cluster, storage, pods = self.cluster(record), self.job.settings.get("storage"), self.pods(record)
-        running = [pod for pod in pods if pod.phase == "Running" and (storage == "shared" or pod.node == node)]
-        lines = "+1" if request.tail is None else str(request.tail)
-        if running:
-            pod = running[0 if storage == "shared" else -1]
-            command = ["tail", "-n", lines, *(["-F", "--pid=1"] if request.follow else [])]
-            path = f"{self.storage_of(record.run, node)}/{file}"
-            words = cluster.command("exec", pod.name, "--container=node", "--", *command, path)
-            return self._missing_or_refused(cluster, pod.name, path) if stream(words, errors="dropped") else 0
-        if storage != "node":
-            words = self._bucket_words(record.run, "cat", file)
-            errors = "kept" if words else "dropped"
-            with StoragePods(self.job, self._start_timeout_s) as made:
-                path, own = f"{self.storage_of(record.run)}/{file}", self._own_cluster(record)
-                if stream(made.command(own, *(words or ["cat", path])), tail=request.tail, errors=errors) == 0:
-                    return 0
-                return NOT_THERE if words else self._missing_or_refused(own, made.pod(own), path)
-        ended = [pod for pod in pods if pod.node == node]
-        if not ended or not file.startswith("logs/node_"):
-            return NOT_THERE
-        tail = -1 if request.tail is None else request.tail
-        words = cluster.command("logs", ended[-1].name, "--container=node", f"--tail={tail}")
-        return NOT_THERE if stream(words, errors="dropped") else 0
-
-    def _missing_or_refused(self, cluster: Cluster, pod: str, path: str) -> int:
-        """Return NOT_THERE if a pod's storage has no such file. Raises Failure if the server refuses the question."""
-        answer = cluster.k("exec", pod, "--container=node", "--", "test", "-f", path)
-        if "forbidden" in answer.errors.lower():
-            raise Failure(f"cannot read the storage through pod {pod}: {one_line(answer.errors.strip())}")
-        return NOT_THERE
 
     # ---- stopping
 
@@ -295,14 +128,13 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
             print(run.path)
             return 0
         cluster = self._own_cluster()
-        leftovers = cluster.companions()  # listed first: those of a job that starts after the next line are not in it
+        leftovers = cluster.companions()  # listed first: without those of a job that starts after the next line
         found = _ended_object(cluster, before.keys.get("uid", "") if before is not None else "", options.replace)
         fork_of = Path(init_from).name if new.attempt == 0 else ""
         sender, purpose = Sender(cluster, self.job.artifact), Purpose("train", run.id, fork_of, code=code)
         sender.require_accepted(purpose)
         cluster.delete_found(found)
-        for companion in leftovers:
-            cluster.remove(companion)
+        cluster.remove_leftovers(leftovers)
         self._create(new, sender, purpose)
         print(f"run {run.id}: {cluster.target.kind} {cluster.target.object} in {cluster.target}")
         print(f"  follow: {verb_words(new.artifact, 'logs')} --follow")
@@ -380,26 +212,9 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
         return attached(self.cluster(record).command("exec", *terminal, pod.name, "--container=node", "--", *words))
 
     @property
-    def _start_timeout_s(self) -> int:
-        seconds = self.job.settings.get("start_timeout_s")
-        return seconds if isinstance(seconds, int) else 600
-
-    @property
     def _sends_code(self) -> bool:
         code = self.job.settings.get("code")
         return isinstance(code, dict) and code.get("kind") == "snapshot"
-
-
-def _shorter_prefix(line: bytes) -> bytes:
-    """Return a line of `kubectl logs --prefix` with the node rank as its prefix."""
-    return _PREFIX.sub(rb"\1: ", line, 1)
-
-
-def _why_none_has_started(pods: list[Pod]) -> str:
-    """Return what the first pod waits for; "" if a pod has started, or if it is not known."""
-    if any(pod.phase != "Pending" for pod in pods):
-        return ""
-    return next((f"node {pod.node}: {pod.waits}" for pod in pods if pod.waits), "")
 
 
 def _ended_object(cluster: Cluster, uid: str, may_replace: bool) -> Found:

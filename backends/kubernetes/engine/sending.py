@@ -24,16 +24,15 @@ from ....runtime.engines.engine import Answer
 from ....runtime.exit_codes import DATA_BROKEN
 from ....runtime.system.command_line import print_failure
 from ....runtime.system.failure import Failure
-from .cluster import Cluster, Found, Identity, Target
+from .cluster import TRIES, Cluster, Identity, live_failure
 
 MOST_CODE_BYTES = 600 << 10  # packed: a ConfigMap holds 1 MiB, in base64
 MOST_REASON = 600  # characters of what the server answers
-TRIES = 10  # to create a TrainJob
 TRAIN_JOB = "TrainJob"
 KINDS = {"job": "Job", "jobset": "JobSet", "trainjob": TRAIN_JOB}
 TRAINER_API = "trainer.kubeflow.org/v1alpha1"
 _NO_RUNTIME = "must be created before"
-_UID = "--output=jsonpath={.metadata.uid}"
+UID = "--output=jsonpath={.metadata.uid}"
 
 
 class Purpose(NamedTuple):
@@ -76,14 +75,14 @@ class Sender:
         except Failure as failure:
             return failure.title
         if not self._has_train_job:
-            return self._create(manifests, "--dry-run=server")
+            return self.create_all(manifests, "--dry-run=server")
         train_job, others = documents(manifests, TRAIN_JOB)
         runtime, _ = documents(manifests, "TrainingRuntime")
         try:
             # no dry run of the runtime: the TrainJob would be refused without it
             return (
-                self._create(others, "--dry-run=server")
-                or self._create(runtime)
+                self.create_all(others, "--dry-run=server")
+                or self.create_all(runtime)
                 or self._create_train_job(train_job, "--dry-run=server")
             )
         finally:
@@ -116,7 +115,7 @@ class Sender:
         try:
             owner = self._create_object(main, purpose)
             remember(owner.uid)
-            if why := self._create(_with_owner(companions, owner)):
+            if why := self.create_all(with_owner(companions, owner)):
                 raise Failure(f"the cluster refused a part of the job in {self.cluster.target}: {shortened(why)}")
         except BaseException:
             if owner is not None or not self.may_be_there:
@@ -131,7 +130,7 @@ class Sender:
         cluster, target = self.cluster, self.cluster.target
         self.may_be_there = True
         for _ in range(TRIES if self._has_train_job else 1):
-            answer = cluster.k("create", "--filename=-", _UID, text=manifest)
+            answer = cluster.k("create", "--filename=-", UID, text=manifest)
             if _NO_RUNTIME not in answer.errors:
                 break
             time.sleep(1)
@@ -149,7 +148,7 @@ class Sender:
 
     def _create_runtime(self, manifest: str, purpose: Purpose) -> Identity:
         name = self.cluster.target.object + purpose.suffix
-        answer = self.cluster.k("create", "--filename=-", _UID, text=manifest)
+        answer = self.cluster.k("create", "--filename=-", UID, text=manifest)
         if "(AlreadyExists)" in answer.errors:
             title = f"TrainingRuntime {name} exists in {self.cluster.target}: another submit is starting this job"
             raise Failure(title, "if none is, delete it: kubectl delete trainingruntime " + name)
@@ -158,8 +157,8 @@ class Sender:
         return Identity(TRAINER_API, "TrainingRuntime", name, answer.text.strip())
 
     def _own_runtime(self, runtime: Identity, owner: Identity) -> None:
-        """Let the runtime be deleted with its TrainJob."""
-        patch = json.dumps({"metadata": {"ownerReferences": [_reference(owner)]}})
+        """Let the runtime be deleted with its TrainJob. The server refuses the uid of another runtime with its name."""
+        patch = json.dumps({"metadata": {"uid": runtime.uid, "ownerReferences": [_reference(owner)]}})
         words = ("patch", "trainingruntime.trainer.kubeflow.org", runtime.name, "--type=merge", f"--patch={patch}")
         answer = self.cluster.k(*words)
         if answer.code:
@@ -184,12 +183,7 @@ class Sender:
         own_object = self.cluster.target.object
         name = own_object + purpose.suffix
         text = re.sub(rf"\b{re.escape(own_object)}\b", name, text)
-        for variable, value in (
-            ("PAYLOAD", purpose.payload),
-            ("RUN_ID", f'"{purpose.run_id}"'),
-            ("FORK_OF", f'"{purpose.fork_of}"'),
-        ):
-            text = re.sub(rf"(name: JOBC_{variable}\n *value: ).*", rf"\g<1>{value}", text)
+        text = re.sub(r"(\n *- )name: JOBC_JOB_UID\n", rf"{_variables(purpose)}\g<0>", text)
         text = re.sub(r"jobc/owner: .*", f"jobc/owner: {_owner()}, run {purpose.run_id}", text)
         if purpose.code is None:
             return text
@@ -203,30 +197,23 @@ class Sender:
         Source Kubeflow Trainer 2, pkg/runtime/core/trainingruntime.go: ValidateObjects
         """
         for _ in range(TRIES):
-            why = self._create(manifest, *words)
+            why = self.create_all(manifest, *words)
             if _NO_RUNTIME not in why:
                 break
             time.sleep(1)
         return why
 
-    def _create(self, manifests: str, *words: str) -> str:
+    def create_all(self, manifests: str, *words: str) -> str:
         """Create the objects and return what kubectl reports against them."""
         answer = self.cluster.k("create", *words, "--filename=-", text=manifests)
         return (_reason(answer) or f"kubectl exited with {answer.code}") if answer.code else ""
-
-
-def live_failure(found: Found, target: Target) -> Failure:
-    """Return the failure of a submit that found the job's object, which has not ended."""
-    owner = f"started by {found.owner or 'somebody'}"
-    hint = "jobctl stop ends it; another name= or another spec makes another object"
-    return Failure(f"{target.kind} {target.object} is live in {target}, {owner}", hint)
 
 
 def _reference(owner: Identity) -> dict[str, str]:
     return {"apiVersion": owner.version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
 
 
-def _with_owner(manifests: str, owner: Identity) -> str:
+def with_owner(manifests: str, owner: Identity) -> str:
     """Return the manifests with an owner reference, so that the objects are deleted with their owner."""
     line = f"metadata:\n  ownerReferences: [{json.dumps(_reference(owner))}]\n"
     return re.sub(r"^metadata:\n", line, manifests, flags=re.MULTILINE)
@@ -292,6 +279,12 @@ def _code_map(name: str, code: bytes) -> str:
         f"apiVersion: v1\nkind: ConfigMap\nimmutable: true\nmetadata:\n  name: {name}-code\n"
         f"  labels:\n    jobc/job: {name}\nbinaryData:\n  code.tar.gz: {base64.b64encode(code).decode()}\n---\n"
     )
+
+
+def _variables(purpose: Purpose) -> str:
+    """Return the variables of a purpose, as the replacement of the line that they precede."""
+    values = {"PAYLOAD": purpose.payload, "RUN_ID": purpose.run_id, "FORK_OF": purpose.fork_of}
+    return "".join(rf'\g<1>{{name: JOBC_{name}, value: "{value}"}}' for name, value in values.items() if value)
 
 
 def _owner() -> str:

@@ -6,7 +6,10 @@ Out  a pod in each of the clusters, until close(); Failure if it does not start
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import re
 import sys
 import time
 from types import TracebackType
@@ -15,12 +18,13 @@ from typing import Any
 from ....runtime.engines.engine import Job
 from ....runtime.system.failure import Failure
 from ....runtime.system.text import one_line
-from .cluster import Cluster
+from .cluster import Cluster, Identity
 from .pods import why_waiting
-from .sending import Purpose, Sender, documents
+from .sending import UID, Purpose, Sender, documents, with_owner
 
 QUIET_S = 5  # a pod that has not started after this time is reported
-GONE_S = 30  # how long the pod of an earlier call may take to end
+LABEL = "jobc/shell"  # of the pods; its value is the job's object
+HAS_ENDED = '?(@.status.phase=="Succeeded")'  # after an hour, if the program that created the pod was killed
 
 
 class StoragePods:
@@ -29,7 +33,7 @@ class StoragePods:
     def __init__(self, job: Job, start_timeout_s: int) -> None:
         self.job, self.start_timeout_s = job, start_timeout_s
         self._names: dict[tuple[str, str], str | Failure] = {}  # Failure: the pod has not started
-        self._created: list[tuple[Cluster, str]] = []  # objects to delete: pod/NAME, configmap/NAME
+        self._created: list[tuple[Cluster, Identity]] = []
 
     def __enter__(self) -> StoragePods:
         return self
@@ -42,8 +46,9 @@ class StoragePods:
     def close(self) -> None:
         """Delete the pods, and do not wait until they are gone."""
         created, self._created, self._names = self._created, [], {}
-        for cluster, name in created:
-            cluster.k("delete", name, "--ignore-not-found", "--wait=false")
+        for cluster, pod in created:
+            with contextlib.suppress(Failure):
+                cluster.remove(pod)
 
     def command(self, cluster: Cluster, *words: str) -> list[str]:
         """Return the words that run a command in the pod. Raises Failure if the pod does not start."""
@@ -66,22 +71,30 @@ class StoragePods:
         return name
 
     def _create(self, cluster: Cluster) -> str:
-        """Create the pod and, if it was deleted with the job, the ConfigMap that it mounts."""
+        """Create the pod and the ConfigMap that it mounts, which is deleted with it. Both have a name of their own."""
         target = cluster.target
-        name = f"{target.object}-shell"
-        cluster.k("delete", "pod", name, "--ignore-not-found", "--wait=false")
-        config_map, _ = documents(Sender(cluster, self.job.artifact).manifests(Purpose("shell")), "ConfigMap")
-        if cluster.k("create", "--filename=-", text=config_map).code == 0:
-            self._created.append((cluster, f"configmap/{target.object}"))
-        self._created.append((cluster, f"pod/{name}"))
-        for _ in range(GONE_S):
-            answer = cluster.k("create", "--filename=-", text=str(self.job.settings.get("lone_pod")))
-            if "(AlreadyExists)" not in answer.errors:
-                break
-            time.sleep(1)
+        for ended in cluster.identities("pods", f"{LABEL}={target.object}", HAS_ENDED):
+            cluster.remove(ended)
+        name = f"{target.object}-shell-{os.urandom(3).hex()}"
+        answer = cluster.k("create", "--filename=-", UID, text=self._manifest(target.object, name))
         if answer.code:
             raise Failure(f"cannot create a pod in {target}: {answer.errors.strip()}")
+        pod = Identity("v1", "Pod", name, answer.text.strip())
+        self._created.append((cluster, pod))
+        sender = Sender(cluster, self.job.artifact)
+        config_map, _ = documents(sender.manifests(Purpose("shell")), "ConfigMap")
+        line = re.compile(rf"^( +(?:name|jobc/job): ){target.object}$", re.MULTILINE)
+        config_map = line.sub(rf"\g<1>{name}", config_map)
+        if why := sender.create_all(with_owner(config_map, pod)):
+            raise Failure(f"cannot create a ConfigMap in {target}: {why}")
         return self._started(cluster, name)
+
+    def _manifest(self, job: str, name: str) -> str:
+        pod = json.loads(str(self.job.settings.get("lone_pod")))
+        pod["metadata"] = {"name": name, "labels": {LABEL: job}}
+        files = next(volume for volume in pod["spec"]["volumes"] if volume["name"] == "files")
+        files["configMap"] = {"name": name}
+        return json.dumps(pod)
 
     def _started(self, cluster: Cluster, name: str) -> str:
         """Return the name when the pod runs, and print what it waits for. Raises Failure."""

@@ -59,10 +59,8 @@ def _above_limits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diag
         if asked is None or (most is None and not is_device):
             continue
         if is_device and asked != most:
-            because, hint = (
-                "a device is allocated whole: its request must equal its limit",
-                _with("limits", options.limits, name, text),
-            )
+            because = "a device is allocated whole: its request must equal its limit"
+            hint = _with("limits", options.limits, name, text)
         elif most is not None and asked > most:
             because, hint = "a request must not exceed its limit", f"remove backend.requests.{name}"
         else:

@@ -18,7 +18,7 @@ from .....compiler.emit.overlay import Path
 from .....compiler.plan.launch_plan import LaunchPlan
 from ...extra import KEY
 from ...options import KubernetesOptions
-from ._extra_fields import valid_extra
+from .fields import valid_extra
 
 
 class Promise(NamedTuple):

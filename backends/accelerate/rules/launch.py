@@ -1,0 +1,30 @@
+"""How the nodes are started: JC4601, JC4605."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics.diagnostic import Diagnostic
+from ....compiler.plan.launch_plan import LaunchPlan
+from ..._shared import hosts
+from ..options import AccelerateOptions
+
+
+def check_copies_without_hosts(plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
+    """JC4601: storage.run=node is set, but there are no hosts to copy runs to."""
+    if not hosts.used_hosts(plan) and plan.run.storage == "node":
+        because = "without hosts the only node is this machine, which already has the run folder"
+        title = "storage.run=node has no effect without hosts"
+        yield Diagnostic("JC4601", title, because, "storage.run=shared", key="storage.run")
+
+
+def check_other_launcher(plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
+    """JC4605: a launcher other than `accelerate launch`.
+
+    `honours` cannot report this, because it is not checked for torchrun, which needs no support from a backend.
+    """
+    if plan.launcher != "accelerate":
+        because = "this backend is ssh with `accelerate launch` as its launcher"
+        hint = f"backend=ssh launcher={plan.launcher}, or launcher=accelerate"
+        title = f"backend accelerate does not support launcher={plan.launcher}"
+        yield Diagnostic("JC4605", title, because, hint, key="launcher")

@@ -1,0 +1,129 @@
+"""Conflicts between job keys and `backend.extra` in the finished pod: JC4525, JC4550."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+from .....compiler.diagnostics.diagnostic import Diagnostic
+from ...._shared.kubernetes_forms import QUANTITY
+from ...extra import KEY, POD
+from ...options import KubernetesOptions
+from ...pod import ARTIFACT, CODE, CONTAINER, FILES, RUNS
+from ...pod_security import is_restricted, violations
+from ...reserved_paths import OWN, is_jobc_path, normalize
+
+Tree = Mapping[str, Any]
+SPEC = f"{KEY}.{POD}.spec"
+
+
+KEY = "backend.pod_security"
+CAUSES = {  # word of a violation -> the key to change
+    "hostNetwork": "backend.host_network=false",
+    "type hostPath": "mounts of kind claim, not host",
+    "type nfs": "mounts of kind claim, not nfs",
+    "IPC_LOCK": "network=ethernet",
+    "NET_ADMIN": "network=ethernet",
+    "runAsUser=0": "backend.run_as_user=1000",
+}
+OURS = (("files", FILES), ("artifact", ARTIFACT), ("code", CODE), ("runs", RUNS))
+SHARED = r"cpu|memory|ephemeral-storage"  # resources whose limit may exceed the request
+POWERS = {"n": -3, "u": -2, "m": -1, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+
+
+def containers(pod: Tree) -> Iterator[tuple[Tree, str]]:
+    for kind in ("initContainers", "containers"):
+        for container in pod.get(kind) or ():
+            yield container, f"{SPEC}.{kind}.{container['name']}"
+
+
+def check_beyond_pod_security(pod: Mapping[str, Any], options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4525: a pod that `backend.pod_security=restricted` forbids, because of the job or of `backend.extra`."""
+    found = list(dict.fromkeys(violations(pod))) if is_restricted(options) else []
+    if found:
+        changes = dict.fromkeys(change for word, change in CAUSES.items() if any(word in text for text in found))
+        because = "a namespace with that Pod Security level refuses the pods, and the job would never start"
+        hint = " and ".join(changes) or "remove them from backend.extra"
+        title = f"{KEY}=restricted forbids {', '.join(found)}"
+        yield Diagnostic("JC4525", title, because, f"{hint}; or {KEY}=null", key=KEY)
+
+
+def check_root_where_nobody_is(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4550: runAsUser=0 in a pod with runAsNonRoot.
+
+    Source: Kubernetes 1.37, verifyRunAsNonRoot in pkg/kubelet/kuberuntime/security_context_others.go.
+    The pod then stays in CreateContainerConfigError.
+    """
+    for container, key in containers(pod):
+        of_pod, of_container = (tree.get("securityContext") or {} for tree in (pod, container))
+        context = {**of_pod, **{name: value for name, value in of_container.items() if value is not None}}
+        if context.get("runAsNonRoot") and context.get("runAsUser") == 0 and not is_restricted(options):  # JC4525
+            because = "the kubelet would not start it, and the pod would stay in CreateContainerConfigError"
+            if "runAsUser" in of_container:
+                field = f"{key}.securityContext.runAsUser"
+            else:
+                field = "backend.run_as_user" if options.run_as_user == 0 else f"{SPEC}.securityContext.runAsUser"
+            yield Diagnostic("JC4550", f"{field}=0 together with runAsNonRoot", because, f"{field}=1000", key=field)
+
+
+def check_two_mounts_at_a_path(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4550: two mounts at the same path in a container.
+
+    Source: Kubernetes 1.37, ValidateVolumeMounts ("must be unique") in pkg/apis/core/validation/validation.go
+    """
+    for container, key in containers(pod):
+        owners: dict[str, str] = {}
+        for mount in container.get("volumeMounts") or ():
+            path, name = normalize(str(mount.get("mountPath", ""))), mount["name"]
+            is_in_ours = container["name"] == CONTAINER and is_jobc_path(path) and (name, path) not in OURS
+            if path in owners or is_in_ours:
+                because = f"{owners.get(path, 'jobc')} uses {path}, and a container can have only one volume at a path"
+                if is_in_ours:
+                    because = f"{OWN} is reserved for jobc's scripts and the unpacked artifact"
+                mount_key = f"{key}.volumeMounts.{name}"
+                hint = f"{mount_key}.mountPath=/{name}" if f"/{name}" not in owners else f"remove {mount_key}"
+                yield Diagnostic("JC4550", f"{mount_key}: {path} is taken", because, hint, key=mount_key)
+            owners.setdefault(path, name)
+
+
+def check_uncovered_request(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4550: a request that exceeds its limit, or for a device, one that differs from its limit.
+
+    Source: Kubernetes 1.37, validateContainerResourceRequirements in pkg/apis/core/validation/validation.go
+    """
+    for container, key in containers(pod):
+        yield from _resources(container, key)
+
+
+def _resources(container: Tree, key: str) -> Iterator[Diagnostic]:
+    resources = container.get("resources") or {}
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for name, request in ((name, request) for name, request in requests.items() if request is not None):
+        field, limit = f"{key}.resources.limits", limits.get(name)
+        is_shared = re.fullmatch(SHARED, name) is not None
+        if limit is None and not is_shared:
+            title = f"{field} has no {name}"
+            because = f"the request is {request}, and the limit of a device must equal its request"
+        elif limit is None or _amount(request) == _amount(limit) or (is_shared and _amount(request) < _amount(limit)):
+            continue
+        else:
+            title = f"{field}: {name} {limit} is {'less than' if is_shared else 'not'} the request of {request}"
+            because = "the API server would reject the job"
+        yield Diagnostic("JC4550", title, because, f"{field}={{{name}: {request}}}", key=field)
+
+
+def _amount(quantity: Any) -> Fraction:
+    """Return a quantity as an exact number. Source: Kubernetes API reference, Quantity."""
+    match = re.fullmatch(QUANTITY, str(quantity))
+    assert match is not None, "its form was checked"
+    unit = match[3] or ""
+    number = Fraction(str(quantity).removesuffix(unit))
+    scale: Fraction
+    if unit.endswith("i"):
+        scale = Fraction(1024) ** ("KMGTPE".index(unit[0]) + 1)
+    else:
+        exponent = int(unit[1:]) if len(unit) > 1 else 3 * POWERS.get(unit, 0)
+        scale = Fraction(10) ** max(-99, min(99, exponent))
+    return number * scale

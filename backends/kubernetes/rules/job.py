@@ -1,0 +1,101 @@
+"""The job's object and its pods: JC4102, JC4501, JC4506, JC4507, JC4509, JC4511, JC4512."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
+from ....compiler.emit.render import Whole
+from ....compiler.pipeline.library import contents_of, program_on_nodes
+from ....compiler.plan.launch_plan import LaunchPlan
+from ....compiler.spec.examples import IMAGE
+from ..config_map import packed
+from ..names import LONGEST, digest, longest_pod, object_name, without_neutral_fields
+from ..options import KubernetesOptions
+from ._names import is_name
+
+KIB = 1024
+MOST_CONFIG_KIB = 900  # etcd accepts 1024; the rest is for the object itself
+
+
+def check_no_image(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4512: a pod without an image."""
+    if plan.container.image is None:
+        because = "a pod runs a container image, which must contain bash, Python and torch"
+        hint = f"container=pod python=image image={IMAGE}"
+        yield Diagnostic("JC4512", "a pod needs an image", because, hint, key="image")
+
+
+def check_no_pytorchjob(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4509: a PyTorchJob is not supported, because its pods restart one at a time."""
+    if options.flavor == "pytorchjob":
+        because = "it restarts pods one at a time, while the other pods hang in their old process group"
+        hint = "backend.flavor=trainjob with Kubeflow Trainer 2, or backend.flavor=jobset"
+        yield Diagnostic("JC4509", "backend.flavor=pytorchjob is not supported", because, hint, key="backend.flavor")
+
+
+def check_kept_trainjob(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4102: lifecycle.keep is ignored for a TrainJob.
+
+    Source: Trainer 2.3: a TrainJob has no ttlSecondsAfterFinished; with one in its JobSet, the TrainJob would remain.
+    """
+    if options.flavor == "trainjob" and plan.lifecycle.keep_s is not None:
+        because = "a TrainJob stays until it is deleted, for example by `jobctl submit --replace`"
+        hint = "backend.flavor=jobset, or lifecycle.keep=null"
+        title = "backend.flavor=trainjob ignores lifecycle.keep"
+        yield Diagnostic("JC4102", title, because, hint, key="lifecycle.keep", severity=Severity.NOTE)
+
+
+def check_early_deadline(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4511: backend.deadline is 0 or shorter than the time limit."""
+    limit = plan.lifecycle.time_limit_s + plan.lifecycle.kill_after_s
+    if options.deadline == 0:
+        title, because = "backend.deadline is 0", "Kubernetes would end the pods immediately; the minimum is 1s"
+        hint = "backend.deadline=null, for no deadline"
+        yield Diagnostic("JC4511", title, because, hint, key="backend.deadline")
+        return
+    if options.deadline is not None and plan.lifecycle.time_limit_s and options.deadline < limit:
+        because = "it would end the pods while an attempt is still within its time limit"
+        hint = f"backend.deadline=null, or at least backend.deadline={limit}s"
+        title = "backend.deadline is shorter than the time limit"
+        yield Diagnostic("JC4511", title, because, hint, key="backend.deadline")
+
+
+def check_long_name(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4501: a name that is too long for its pods."""
+    name = object_name(plan, Whole(digest(plan, options)))
+    longest = longest_pod(name, options.flavor, plan.topology.nodes)
+    if len(longest) > LONGEST:
+        most = len(plan.name) - (len(longest) - LONGEST)
+        because = f"it becomes {longest}, and Kubernetes allows {LONGEST} characters"
+        hint = f"name={plan.name[:most].strip('._-')}"
+        yield Diagnostic("JC4501", f"name is too long: at most {most} characters", because, hint, key="name")
+
+
+def check_large_job(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4507: a job too large for its ConfigMap, which holds launch.sh, job.json and jobctl. The job's own text appears
+    in launch.sh and several times in job.json.
+    """
+    program_size = len(packed(program_on_nodes(contents_of(plan), Path(__file__).parents[1])).text)
+    own_size = len(json.dumps(without_neutral_fields(plan), ensure_ascii=False).encode())
+    total = (program_size + 6 * own_size) // KIB
+    if total > MOST_CONFIG_KIB:
+        because = f"the artifact is sent in a ConfigMap, which holds {MOST_CONFIG_KIB} KiB; this one would be {total}"
+        hint = "move long text to a file in the image (code=image) or on a mounted volume (code=shared)"
+        yield Diagnostic("JC4507", "the job is too large for a ConfigMap", because, hint)
+
+
+def check_secret_without_key(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4506: a secret reference that does not name a key of a Kubernetes Secret."""
+    for name, secret in plan.secrets.items():
+        object_, _, key = secret.ref.partition("/")
+        if secret.kind == "k8s" and not (is_name(object_) and re.fullmatch(r"[-\w.]+", key)):
+            title = f"secrets.{name} does not name a key in a Secret"
+            because = "it must be k8s:SECRET/KEY; a Secret's name may contain only a-z, 0-9, '-' and '.'"
+            hint = (
+                f"secrets.{name}=k8s:my-secret/token, from `kubectl create secret generic my-secret --from-file=token`"
+            )
+            yield Diagnostic("JC4506", title, because, hint, key=f"secrets.{name}")

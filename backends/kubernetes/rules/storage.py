@@ -1,0 +1,114 @@
+"""Mounts, shared memory and the folder of the runs: JC4502, JC4503, JC4508, JC4519, JC4520."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
+from ....compiler.plan.launch_plan import LaunchPlan, Mount
+from ....compiler.spec.value_types import show_bytes
+from ..options import KubernetesOptions
+from ..reserved_paths import is_reserved, normalize
+from ._names import is_name
+
+
+def check_unusable_mount(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4503: a mount that a pod cannot have."""
+    for i, mount in enumerate(plan.mounts):
+        yield from _mounted(i, mount, plan.mounts)
+
+
+def _mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagnostic]:
+    key = f"mounts.{i}"
+
+    def refuse(title: str, because: str, hint: str) -> Iterator[Diagnostic]:
+        yield Diagnostic("JC4503", f"{key}: {title}", because, hint, key="mounts")
+
+    if mount.kind in ("volume", "bucket"):
+        because = "a pod can mount a claim, a host folder, an NFS export or an empty folder"
+        yield from refuse(f"a pod cannot mount kind {mount.kind}", because, "kind: claim")
+    elif mount.kind == "claim" and not is_name(mount.source):
+        because = "a claim name must be at most 253 characters of a-z, 0-9, dash and dot"
+        yield from refuse(
+            f"{mount.source!r} is not a claim name", because, "kubectl get persistentvolumeclaims lists them"
+        )
+    elif mount.kind == "nfs" and not re.fullmatch(r"[^/:\s]+:/.*", mount.source):
+        yield from refuse(
+            f"{mount.source!r} is not an NFS export",
+            "an NFS source must be a server and a path",
+            "source: SERVER:/PATH",
+        )
+    elif mount.kind == "host" and not mount.source.startswith("/"):
+        yield from refuse(
+            f"{mount.source!r} is not an absolute path", "a host folder must be an absolute path", "source: /PATH"
+        )
+    elif mount.kind == "empty" and mount.source and not re.fullmatch(r"[1-9][0-9]*([KMGT]i)?", mount.source):
+        because = "the source of an empty folder is its size limit, in Kubernetes syntax"
+        yield from refuse(f"{mount.source!r} is not a size", because, "source: 10Gi, or empty text for no limit")
+    if not mount.target.startswith("/") or ":" in mount.target or is_reserved(mount.target):
+        because = "it must be an absolute path without a colon that does not hide the image's or jobc's files"
+        yield from refuse(f"target {mount.target} is invalid", because, "target: /shared")
+    elif normalize(mount.target) in [normalize(earlier.target) for earlier in mounts[:i]]:
+        instead = f"target: {normalize(mount.target)}-{i}"
+        yield from refuse(f"target {mount.target} is taken", "a pod can have only one volume at a path", instead)
+
+
+def check_runs_on_no_volume(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4502: runs that are not on a volume shared by all pods. An error with storage.run=shared, else a warning."""
+    if plan.run.storage == "object":
+        return
+    root = plan.run.root
+    lasting = [mount for mount in plan.mounts if mount.kind != "empty" and not mount.read_only]
+    is_kept = any(_below(root, mount.target) for mount in lasting)
+    if lasting:
+        hint = f"storage.root={lasting[0].target.rstrip('/')}/runs"
+    else:
+        mount = "'mounts=[{kind: claim, source: CLAIM, target: /shared, read_only: false}]'"
+        hint = f"{mount} storage.root=/shared/runs"
+    if plan.run.storage == "node":
+        because = (
+            "each pod has its own run folder: checkpoints cannot be resumed, a failed job is not"
+            " restarted, and only kubectl logs shows its output"
+        )
+        if is_kept:
+            hint = "storage.run=shared"
+        title = "the runs are deleted with their pods"
+        yield Diagnostic("JC4502", title, because, hint, key="storage.root", severity=Severity.WARNING)
+    elif not is_kept:
+        because = (
+            f"storage.root={root} is in the pod's own file system and is deleted with it: no persistent mount covers it"
+        )
+        yield Diagnostic("JC4502", "storage.root is not on a volume", because, hint, key="storage.root")
+
+
+def _below(path: str, folder: str) -> bool:
+    return path.startswith("/") and PurePosixPath(path).is_relative_to(PurePosixPath(folder))
+
+
+def check_restart_in_a_bucket(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4520: a restart in place with runs in a bucket. Such a restart requires a folder that all pods share."""
+    if plan.run.storage == "object" and plan.lifecycle.max_restarts and plan.topology.nodes > 1:
+        because = "pods coordinate a restart through a shared run folder; with a bucket only a requeue restarts them"
+        hint = "lifecycle.max_restarts=0 with lifecycle.max_requeues, or storage.run=shared"
+        title = "lifecycle.max_restarts is not supported here"
+        yield Diagnostic("JC4520", title, because, hint, key="lifecycle.max_restarts")
+
+
+def check_scratch_not_absolute(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4519: a relative scratch folder, which each program in a pod would resolve differently."""
+    scratch = plan.run.scratch
+    if plan.run.storage == "object" and not scratch.startswith("/"):
+        title = f"storage.scratch={scratch} is not an absolute path"
+        because = "containers in a pod have different working directories, so a relative path is ambiguous"
+        hint = f"storage.scratch=/tmp/{scratch.removeprefix('~/').lstrip('./') or 'jobc-runs'}"
+        yield Diagnostic("JC4519", title, because, hint, key="storage.scratch")
+
+
+def check_shm_beyond_memory(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4508: shared memory that is not smaller than the pod's memory."""
+    shm, memory = plan.resources.shm_bytes, plan.resources.mem_bytes
+    if shm and memory and shm >= memory:
+        because = "/dev/shm counts toward the pod's memory, and the pod is killed when that is full (137)"
+        yield Diagnostic("JC4508", "shm is not less than mem", because, f"mem={show_bytes(2 * shm)}", key="shm")

@@ -1,0 +1,65 @@
+"""Container images and machine images: JC4711, JC4717, JC4725."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
+from ....compiler.plan.launch_plan import LaunchPlan
+from ....compiler.spec.examples import IMAGE as USUAL
+from ..._shared.kubernetes_forms import IMAGE
+from ..config import SITES, cloud
+from ..options import SkypilotOptions, cloud_of
+
+
+def check_misnamed_image(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4717: an invalid image name, or one that starts with `docker:`."""
+    image = plan.container.image
+    if image is None:
+        return
+    if image.startswith("docker:"):
+        because = "jobc adds docker: itself, and a second one would be part of the image name"
+        yield Diagnostic("JC4717", "image must not start with docker:", because, f"image={image[7:]}", key="image")
+    elif not re.fullmatch(IMAGE, image):
+        because = "it must be [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"
+        yield Diagnostic("JC4717", f"{image!r} is not a valid image", because, f"image={USUAL}", key="image")
+
+
+def check_image_without_pyxis(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4711: an image on Slurm needs Pyxis; a note if backend.pyxis is unset."""
+    if plan.container.image is None or cloud(plan, options) != "slurm" or options.pyxis:
+        return
+    without = "image=null container=none python=venv"
+    if options.pyxis is None:
+        because = "SkyPilot rejects it at launch unless this Slurm has the Pyxis plugin"
+        hint = f"check with `srun --help | grep container-image`; then backend.pyxis=true, otherwise {without}"
+        yield Diagnostic("JC4711", "image needs Pyxis on slurm", because, hint, key="image", severity=Severity.NOTE)
+    else:
+        because = "this Slurm does not have Pyxis (backend.pyxis=false), and SkyPilot rejects images without it"
+        yield Diagnostic("JC4711", "image is not supported on this slurm", because, without, key="image")
+
+
+def check_machine_image_beside_container(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4725: a machine image together with a container image, or on infrastructure that boots no machines."""
+    entries = [(f"backend.{n}", entry) for n in ("any_of", "ordered") for entry in getattr(options, n)]
+    images = [("backend.image_id", options.image_id, options.cloud)]
+    images += [(key, entry.image_id, cloud_of(entry.infra or options.infra)) for key, entry in entries]
+    for key, image_id, machine_cloud in images:
+        if image_id is None:
+            continue
+        if image_id.startswith("docker:"):
+            title = f"{key}: {image_id} is a container image"
+            because = "it is the image of a machine; `image` is the container's"
+            hint = f"remove {key}; image={image_id[7:]} container=pod"
+        elif plan.container.image is not None:
+            title = f"{key} is set together with image"
+            because = "SkyPilot has only one image_id: the machine's or the container's"
+            hint = f"remove {key}; or image=null container=none for the machine's"
+        elif machine_cloud in SITES:
+            title = f"{key} has no machine to boot on {machine_cloud}"
+            because = "only cloud machines have their own image"
+            hint = f"remove {key}"
+        else:
+            continue
+        yield Diagnostic("JC4725", title, because, hint, key=key)

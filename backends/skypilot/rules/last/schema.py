@@ -1,0 +1,29 @@
+"""Values that SkyPilot rejects when it reads the task: JC4718."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .....compiler.diagnostics.diagnostic import Diagnostic
+from ... import schema
+from ...finished import FinishedTask
+from ...sky_names import TIERS
+from .._undo import undo
+
+
+def check_refused_by_schema(task: FinishedTask) -> Iterator[Diagnostic]:
+    """JC4718: values in the finished task that SkyPilot's own schema rejects."""
+    for path, why in schema.problems(task.tree):
+        key = task.key(path)
+        hint = f"remove {key}" if key else "docs.skypilot.co/en/latest/reference/yaml-spec.html"
+        yield Diagnostic("JC4718", f"SkyPilot would reject {'.'.join(map(str, path))}", why, hint, key=key)
+
+
+def check_unknown_tier(task: FinishedTask) -> Iterator[Diagnostic]:
+    """JC4718: an unknown tier. SkyPilot's schema accepts any text, but SkyPilot rejects it when it reads the task."""
+    for name, words in TIERS.items():
+        tier = task.section("resources").get(name)
+        if tier not in (None, *words):
+            title, key = f"SkyPilot would reject resources.{name}", task.key(("resources", name))
+            hint = undo(key, f"backend.{name}={words[0]}")
+            yield Diagnostic("JC4718", title, f"it must be one of {', '.join(words)}", hint, key=key)

@@ -1,0 +1,99 @@
+"""Where the runs are stored: JC4706, JC4707, JC4724."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
+from ....compiler.plan.launch_plan import LaunchPlan, Mount
+from ..options import SkypilotOptions
+
+
+def must_be_shared(plan: LaunchPlan, options: SkypilotOptions) -> bool:
+    """Return whether several nodes, or a managed job's later machines, must have access to the runs."""
+    return plan.run.storage == "shared" and (plan.topology.nodes > 1 or options.managed)
+
+
+def is_of_site(plan: LaunchPlan, options: SkypilotOptions) -> bool:
+    """Return whether the runs are on a Slurm site's file system."""
+    return options.cloud == "slurm" and plan.run.root.startswith("/")
+
+
+def lasting_mounts(plan: LaunchPlan) -> list[Mount]:
+    """Return the persistent mounts that hold the runs."""
+    return [
+        mount
+        for mount in plan.mounts
+        if mount.kind in ("volume", "host") and not mount.read_only and _below(plan.run.root, mount.target)
+    ]
+
+
+def _below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def check_unshared_runs(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4706: runs that are not on storage shared by the nodes."""
+    root = plan.run.root
+    if not must_be_shared(plan, options) or lasting_mounts(plan) or is_of_site(plan, options):
+        return
+    if options.cloud == "slurm":
+        because = f"storage.root={root} is relative to the home folder, which is deleted with the cluster"
+        hint = "storage.root=/shared/runs, on storage that all nodes see"
+    else:
+        because = f"storage.root={root} is not on a volume, so each machine would have its own"
+        hint = "'mounts=[{kind: volume, source: NAME, target: /shared, read_only: false}]' storage.root=/shared/runs"
+        hint += "" if options.managed else ", or storage.run=node"
+    yield Diagnostic("JC4706", "storage.root is not on shared storage", because, hint, key="storage.root")
+
+
+def check_runs_in_folder_of_nodes(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4706: runs in a host folder. This is a note, because jobc does not know whether all nodes share it."""
+    lasting = lasting_mounts(plan)
+    if not must_be_shared(plan, options) or is_of_site(plan, options):
+        return
+    if lasting and all(mount.kind == "host" for mount in lasting):
+        target, source = lasting[0].target, lasting[0].source
+        because = (
+            f"it is under {target}, which is {source} on each pod's node, but all nodes must share one file system"
+        )
+        hint = f"mount a shared file system at {source} on every node; or kind: volume, from `sky volumes apply`"
+        title = f"storage.root={plan.run.root} is on each node's own disk"
+        yield Diagnostic("JC4706", title, because, hint, key="storage.root", severity=Severity.NOTE)
+
+
+def check_managed_run_on_own_disks(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4707: a run on the nodes' own disks, although a managed job resumes on other machines."""
+    if plan.run.storage == "node" and options.managed:
+        because = "a managed job resumes on new machines, which must be able to read its checkpoints"
+        hint = "storage.run=object storage.root=s3://my-bucket/runs, or backend.managed=false"
+        yield Diagnostic(
+            "JC4707",
+            "backend.managed=true does not work with runs on the nodes' own disks",
+            because,
+            hint,
+            key="storage.run",
+        )
+
+
+def check_restart_without_shared_run(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4707: a restart in place without a shared run folder, through which the nodes coordinate it."""
+    if plan.run.storage != "shared" and plan.lifecycle.max_restarts and plan.topology.nodes > 1:
+        because, key = "nodes coordinate a restart through a shared run folder", "lifecycle.max_restarts"
+        yield Diagnostic("JC4707", "lifecycle.max_restarts is not supported here", because, f"{key}=0", key=key)
+
+
+def check_runs_deleted_with_machines(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4724: runs on the disks of machines that are deleted when the cluster is idle. This is a warning."""
+    if options.autostop is None or not options.down or options.cloud in ("slurm", "ssh"):
+        return
+    if plan.run.storage == "object" or options.managed or lasting_mounts(plan):
+        return
+    because = (
+        f"the runs are on the machines' own disks, and {options.autostop // 60} min after the job the machines and"
+        " their disks are deleted (backend.autostop, backend.down)"
+    )
+    keep = "backend.autostop=null" if options.cloud == "kubernetes" else "backend.down=false"  # pods do not stop
+    hint = f"{keep}; or storage.run=object storage.root=s3://my-bucket/runs"
+    title = "the checkpoints are deleted with the machines"
+    yield Diagnostic("JC4724", title, because, hint, key="backend.autostop", severity=Severity.WARNING)

@@ -1,0 +1,55 @@
+"""`config` and `file_mounts` of the finished task: JC4709, JC4713, JC4715."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from .....compiler.diagnostics.diagnostic import Diagnostic, nearest
+from ...finished import SBATCH, FinishedTask, mapping, text
+from ...schema import At
+from ...sky_names import CONFIG_KEYS
+
+
+def check_dropped_config(task: FinishedTask) -> Iterator[Diagnostic]:
+    """JC4715: keys of ~/.sky/config.yaml that a task cannot override; SkyPilot drops them."""
+    for section, inner in task.section("config").items():
+        valid_names = CONFIG_KEYS.get(section)
+        if valid_names is None:
+            because = f"a task can only override {', '.join(sorted(CONFIG_KEYS))} of ~/.sky/config.yaml"
+            yield _dropped(task, ("config", section), because, nearest(section, CONFIG_KEYS) or ["kubernetes"])
+            continue
+        for name in mapping(inner):
+            if name not in valid_names:
+                because = f"a task can only set {', '.join(valid_names)} there; other keys are accepted but ignored"
+                yield _dropped(task, ("config", section, name), because, nearest(name, valid_names) or [*valid_names])
+
+
+def _dropped(task: FinishedTask, at: At, because: str, instead: list[str]) -> Diagnostic:
+    key = task.key(at)
+    hint = f"{key.rpartition('.')[0]}.{instead[0]}" if instead else f"remove {key}"
+    return Diagnostic("JC4715", f"SkyPilot would ignore {key}", because, hint, key=key)
+
+
+def check_unknown_qos(task: FinishedTask) -> Iterator[Diagnostic]:
+    """JC4713: an unknown Slurm QOS."""
+    qos, qos_names = text(task.section(*SBATCH).get("qos")), task.options.qos
+    if qos and qos_names is not None and qos not in qos_names:
+        key = task.key((*SBATCH, "qos"))
+        because = f"backend.qos lists {', '.join(qos_names) or 'none'}; Slurm would queue the job and never start it"
+        hint = f"{key}={(nearest(qos, qos_names) or [*qos_names, 'null'])[0]}"
+        yield Diagnostic("JC4713", f"QOS {qos} does not exist at this site", because, hint, key=key)
+
+
+def check_relative_source(task: FinishedTask) -> Iterator[Diagnostic]:
+    """JC4709: a relative source, which SkyPilot resolves in its working directory. submit checks that sources exist."""
+    for target, mount in task.section("file_mounts").items():
+        if not isinstance(mount, (str, Mapping)):
+            because = "it must be a path, a bucket URL, or a mapping with a source"
+            key = task.key(("file_mounts", target))
+            yield Diagnostic("JC4709", f"{mount!r} is not an absolute path", because, f"remove {key}", key=key)
+    for key, source in task.local_files().items():
+        if not re.match(r"/|~/", source):
+            because = "SkyPilot looks for it in its working directory, which is the run folder"
+            title = f"{source!r} is not an absolute path"
+            yield Diagnostic("JC4709", title, because, f"~/{source}, or a bucket URL", key=key)

@@ -1,0 +1,164 @@
+"""`resources` of the finished task: JC4711, JC4714, JC4717, JC4718, JC4720."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .....compiler.diagnostics.diagnostic import Diagnostic
+from ...._shared.kubernetes_forms import DNS_NAME, LABEL_KEY, LABEL_VALUE
+from ...config import PODS
+from ...finished import FinishedTask, Machine
+from ...sky_names import LEAST_DISK_GB
+from .._undo import undo
+
+
+@dataclass(frozen=True)
+class Lack:
+    """A feature that some clouds lack. field: field of resources; asks: whether a value needs it; undo: hint."""
+
+    clouds: tuple[str, ...]
+    field: str
+    asks: Callable[[Any], bool]
+    what: str
+    because: str
+    undo: str
+
+
+LATE = "SkyPilot rejects it at launch"
+LACKS = (
+    Lack(("slurm", "ssh"), "use_spot", bool, "has no spot machines", LATE, "backend.use_spot=false"),
+    Lack(
+        ("slurm",),
+        "ports",
+        bool,
+        "cannot open ports",
+        "SkyPilot cannot open ports on Slurm nodes",
+        "backend.ports=[]",
+    ),
+    Lack(("slurm", *PODS), "local_disk", bool, "has no local_disk", "only cloud machines have one", ""),
+    Lack(
+        PODS, "disk_tier", lambda tier: tier not in (None, "best"), "has no disk_tier", LATE, "backend.disk_tier=null"
+    ),
+    Lack(
+        ("slurm", *PODS),
+        "autostop",
+        lambda said: isinstance(said, Mapping) and not said.get("down"),
+        "cannot stop machines",
+        "SkyPilot can delete them when they are idle, but not stop them",
+        "backend.down=true, or backend.autostop=null",
+    ),
+)
+
+
+def check_not_there(task: FinishedTask) -> Iterator[Diagnostic]:
+    """JC4711: a setting that SkyPilot's schema accepts but the infrastructure lacks."""
+    for machine in task.machines():
+        settings = machine.asked
+        for lack in LACKS:
+            # with Pyxis, SkyPilot can stop the containers
+            is_pyxis = lack.field == "autostop" and machine.cloud == "slurm" and settings.get("image_id")
+            if machine.cloud in lack.clouds and lack.asks(settings.get(lack.field)) and not is_pyxis:
+                key = task.key(machine.place(lack.field))
+                title, hint = f"{machine.cloud} {lack.what}", undo(key, lack.undo)
+                yield Diagnostic("JC4711", title, lack.because, hint, key=key)
+
+
+def check_untracked_memory(task: FinishedTask) -> Iterator[Diagnostic]:
+    """JC4711: memory requested on a Slurm cluster that does not track memory."""
+    for machine in task.machines():
+        if machine.cloud == "slurm" and machine.asked.get("memory") and not task.options.tracks_memory:
+            key = task.key(machine.place("memory"))
+            because = "this Slurm does not track memory, and rejects jobs that request it"
+            yield Diagnostic("JC4711", "mem is not supported on this slurm", because, undo(key, "mem=null"), key=key)
+
+
+def check_small_disk(task: FinishedTask) -> Iterator[Diagnostic]:
+    """JC4720: a disk below 1 GB, SkyPilot's unit, or too small for the cloud's machine image."""
+    for machine in task.machines():
+        yield from _disk(task, machine)
+
+
+def _disk(task: FinishedTask, machine: Machine) -> Iterator[Diagnostic]:
+    path, disk_size = machine.place("disk_size"), machine.asked.get("disk_size")
+    least = 1 if machine.cloud in ("slurm", *PODS) else LEAST_DISK_GB.get(machine.cloud, min(LEAST_DISK_GB.values()))
+    size, typed, key = _gigabytes(disk_size), task.options.disk_size, task.key(path)
+    if key == "backend.disk_size" and typed is not None:
+        size = typed / 1024**3
+    if size is not None and size < least:
+        because = "SkyPilot counts whole GB" if least == 1 else "the machine image would not fit on it"
+        title = f"disk too small: {f'{size:.0f} GB' if size >= 1 else 'less than 1 GB'}"
+        value = f"{least}GiB" if key == "backend.disk_size" else least
+        yield Diagnostic("JC4720", title, because, f"{key}={value} or more", key=key)
+
+
+def _gigabytes(said: Any) -> float | None:
+    """Parse a size as SkyPilot does, in GB or with a unit; None if invalid, which its schema reports."""
+    match = re.fullmatch(r"(\d+)(?:([kmgtp])[bi])?", str(said).lower())
+    return int(match[1]) * 1024.0 ** ("kmgtp".index(match[2] or "g") - 2) if match else None
+
+
+def check_priority_out_of_range(task: FinishedTask) -> Iterator[Diagnostic]:
+    """JC4714: a priority out of range."""
+    priority = task.section("resources").get("priority")
+    if type(priority) is int and not -1000 <= priority <= 1000:
+        key = task.key(("resources", "priority"))
+        because = "numbers must be from -1000 to 1000; other text names a priority class"
+        yield Diagnostic(
+            "JC4714",
+            f"priority {priority} is out of range",
+            because,
+            f"{key}={1000 if priority > 0 else -1000}",
+            key=key,
+        )
+
+
+def check_priority_class(task: FinishedTask) -> Iterator[Diagnostic]:
+    """JC4714: a priority that is neither an integer nor a valid class name."""
+    name, key = task.section("resources").get("priority_class"), task.key(("resources", "priority_class"))
+    if not isinstance(name, str):
+        return
+    if re.fullmatch(r"[-+]?[0-9]*\.?[0-9]+", name):  # such as 0.5 and 010, names of a-z, 0-9, dash and dot
+        because = "a number must be an integer without a leading 0; SkyPilot would read this one as a class name"
+        hint = f"{key}={max(-1000, min(1000, round(float(name))))}"
+        yield Diagnostic("JC4714", f"priority {name} is not valid", because, hint, key=key)
+    elif not re.fullmatch(DNS_NAME, name):
+        because = "it must be a number from -1000 to 1000, or a class name of a-z, 0-9, dash and dot"
+        yield Diagnostic("JC4714", f"{name!r} is not a priority class", because, f"{key}=high", key=key)
+
+
+def check_label_of_pods(task: FinishedTask) -> Iterator[Diagnostic]:
+    """JC4717: a label that is invalid for pods, on infrastructure whose machines are pods."""
+    if not any(machine.cloud in PODS for machine in task.machines()):
+        return
+    for name, label in task.section("resources", "labels").items():
+        value = str(label)
+        if not re.fullmatch(LABEL_KEY, name) or not re.fullmatch(LABEL_VALUE, value):
+            key = task.key(("resources", "labels", name))
+            because = "Kubernetes allows at most 63 of A-Za-z0-9-_. with a letter or digit at both ends"
+            hint = f"{key}={re.sub(r'[^A-Za-z0-9]+', '-', value)[:63].strip('-')}"
+            yield Diagnostic("JC4717", f"{key}={value!r} is not a valid label", because, hint, key=key)
+
+
+def check_unread_port(task: FinishedTask) -> Iterator[Diagnostic]:
+    """JC4717: an invalid port."""
+    ports = task.section("resources").get("ports")
+    for port in map(str, ports if isinstance(ports, list) else [] if ports is None else [ports]):
+        first, dash, last = port.partition("-")
+        numbers = [int(part) for part in (first, last if dash else first) if re.fullmatch(r"[0-9]{1,5}", part)]
+        if len(numbers) < 2 or not 0 < numbers[0] <= numbers[1] < 2**16:
+            key = task.key(("resources", "ports"))
+            because = "it must be PORT or FIRST-LAST, from 1 to 65535"
+            yield Diagnostic("JC4717", f"{port!r} is not a port", because, f"{key}=[6006,8000-8010]", key=key)
+
+
+def check_two_lists(task: FinishedTask) -> Iterator[Diagnostic]:
+    """JC4718: both any_of and ordered are set, but SkyPilot accepts only one."""
+    resources = task.section("resources")
+    if resources.get("any_of") and resources.get("ordered"):
+        because = "it picks the cheapest of any_of, or the first of ordered"
+        hint = "backend.any_of=[], or backend.ordered=[]"
+        title = "SkyPilot would reject any_of together with ordered"
+        yield Diagnostic("JC4718", title, because, hint, key="backend.ordered")

@@ -1,0 +1,20 @@
+"""JC2024: lines of setup, before, per_node or after that bash cannot parse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...bash_syntax import syntax_error
+from ...diagnostics.diagnostic import Diagnostic
+from ...spec.job_spec import JobSpec
+
+KEYS = ("setup", "before", "per_node", "after")
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    for key in KEYS:
+        lines = getattr(spec, key)
+        if lines and (error := syntax_error("\n".join(lines) + "\n")):
+            because = f"bash reports {error}"
+            hint = "close the quote, the block or the here-document that the message names"
+            yield Diagnostic("JC2024", f"{key}: bash cannot parse it", because, hint, key=key, judgment=True)
