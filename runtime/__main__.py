@@ -19,7 +19,6 @@ ENGINE_PROGRAMS = ("batch", "join")  # modules in the backend's engine
 VERBS = (  # modules in verbs/
     "submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean", "prefetch", "source",
 )  # fmt: skip
-OTHERS = ("ls",)  # in verbs/, for jobc
 
 
 def main(words: "list[str]") -> int:
@@ -30,7 +29,7 @@ def main(words: "list[str]") -> int:
         return 1
     if name in VERBS and not sys.flags.isolated:
         os.execv(sys.executable, [sys.executable, "-I", "-S", sys.argv[0], *words])
-    if name not in (*PROGRAMS, *ENGINE_PROGRAMS, *VERBS, *OTHERS):
+    if name not in (*PROGRAMS, *ENGINE_PROGRAMS, *VERBS):
         return _help(name)
     words.remove(name)
     code: int = _module(name).main(words)

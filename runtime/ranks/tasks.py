@@ -26,8 +26,8 @@ from .. import exit_codes
 from ..run_folder.run_folder import RunFolder
 from ..system import processes
 from ..system.signal_queue import SignalQueue
+from .spawn import PASSED_ON
 
-PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # sent to all processes on a machine or in a job
 RETRY_S = 0.1
 ANSWER_S = 5.0  # for a connected task to send its local rank
 

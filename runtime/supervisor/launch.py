@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ..exit_codes import CRASHED, DATA_BROKEN
-from ..network import head_port, network
+from ..network import head_port
 from ..node.job_python import missing_modules, require_mpirun, require_version
 from ..node.node_failure import NodeFailure, print_check, report
 from ..node.node_folders import planted_cache_variables
@@ -114,6 +114,8 @@ class _Node:
 
     def _set_network(self) -> None:
         """Set the variables of NCCL and Gloo for this node. Raises NodeFailure if the network is not there."""
+        from ..network import network  # only in jobs with several nodes
+
         read = self.read
         asked = argparse.Namespace(profile=read.network_profile, interface=read.interface, gpus=read.gpus)
         head, timeout_s = os.environ["JOBC_HEAD_ADDR"], read.rendezvous_timeout_s

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from ..network.link import Link, proof
 from ..run_folder.first_failure import is_earlier, keep_earliest
 from ..run_folder.run_folder import RunFolder, read_small, write_small
+from .peers import GOODBYE_S, JOIN_S
 
 if TYPE_CHECKING:
     from ..network.link import Message
@@ -37,8 +38,6 @@ HEAD_LOST_S = 23.0  # longer than LOST_S: node 0, which hears the other nodes, d
 TICK_S = 0.3
 CONNECT_S = 3.0
 MOST_PAUSE_S = 5.0  # between attempts to connect
-GOODBYE_S = 5.0  # time for the peer to read the last messages
-JOIN_S = 30.0  # how long a node that fails immediately waits for the others to start and to receive the failure
 
 
 class Links(threading.Thread):

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from ..engines.engine import Engine
 from ..engines.jobs import RUN_ID, Place
-from ..engines.sweep_engine import watching_engine
 from ..run_folder.removal import erase, name_before_hiding
 from ..run_folder.run import Run, is_mine, owner_of, shell_word
 from ..system.command_line import Parser, print_failure
@@ -26,7 +25,7 @@ from ..system.untrusted_files import Unreadable, open_regular
 from ..system.values import number, read_keys
 from .ending_signals import call_until_ended
 from .old_checkpoints import old_checkpoints
-from .run_list import Size, disk_use, format_size
+from .run_rows import Size, disk_use, format_size
 
 MOST_STATE_BYTES = 65536  # limit for a state/run file, which names the checkpoint from which its run began
 
@@ -52,7 +51,7 @@ def main(argv: list[str]) -> int:
 
 def clean(argv: list[str]) -> int:
     place = Place.of_program()
-    engine = watching_engine(place)
+    engine = place.watching_engine()
     options = parser(engine).parse_args(argv)
     old = find_old_runs(place, engine, _keep(options.keep, place))
     for line in old.spared:

@@ -24,7 +24,7 @@ from ..run_folder.run_folder import write_small
 from ..system.processes import start_ticks
 from ..system.text import one_line, printable
 from ..system.values import read_text
-from .stop import stop_points
+from .sweep_points import stop_points
 
 MOST_STARTING = 8  # jobctl submit processes at a time
 LOOK_S = 0.2  # pause between checks of whether a point has ended
