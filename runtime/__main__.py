@@ -6,6 +6,7 @@ Verbs run with `python -I -S`: neither site-packages nor PYTHONPATH nor the work
 
 import os
 import sys
+from functools import partial
 from importlib import import_module
 
 OLDEST = (3, 8)
@@ -32,7 +33,10 @@ def main(words: "list[str]") -> int:
     if name not in (*PROGRAMS, *ENGINE_PROGRAMS, *VERBS):
         return _help(name)
     words.remove(name)
-    code: int = _module(name).main(words)
+    main = _module(name).main
+    if name in VERBS:
+        main = partial(import_module(f"{PACKAGE}.system.command_line").call_until_ended, main)
+    code: int = main(words)
     return code
 
 

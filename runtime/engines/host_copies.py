@@ -46,7 +46,6 @@ class HostCopies:
         self.is_sent = False
 
     def send_attempt_files(self, attempt: int, code_kind: str) -> int:
-        """Send an attempt, with its code and secrets if there are any, and return the worst exit code."""
         run, has_code = self.run.path, (self.run.path / "code").is_dir()
         (run / _MARK).touch()
         self.is_sent = True
@@ -81,7 +80,6 @@ class HostCopies:
             self.client.each(self.hosts, lambda host, say: self.client.run_on(host, words, say), to_stderr)
 
     def record_checkpoint_host(self) -> None:
-        """Record that the first host, where rank 0 is, may have checkpoints from this run."""
         if self.hosts[0].name not in _checkpoint_hosts(self.run):
             with open(self.run.path / _CHECKPOINT_HOSTS, "a") as file:
                 file.write(f"{self.hosts[0].name}\n")

@@ -101,7 +101,6 @@ class Place:
 
     @property
     def is_sweep(self) -> bool:
-        """Return whether this artifact has several points."""
         return bool(self.settings.get("sweep"))
 
     def runs(self) -> Path:
@@ -114,7 +113,6 @@ class Place:
         return self.job.runs
 
     def list_runs(self) -> list[Run]:
-        """Return all runs of the job, newest first."""
         return list_runs(self.job.runs)
 
     def has_runs(self) -> bool:
@@ -164,7 +162,6 @@ def add_point_option(parser: argparse.ArgumentParser, engine: Engine, default: s
 
 
 def list_runs(folder: Path) -> list[Run]:
-    """Return the runs in RUN_ROOT/JOB, newest first."""
     try:
         names = os.listdir(folder)
     except OSError:

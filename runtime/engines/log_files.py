@@ -118,7 +118,6 @@ class Logs:
         return sizes
 
     def skip_to_tail(self, sizes: dict[str, int], lines: int) -> None:
-        """Skip all but the logs' last `lines` lines, up to these sizes."""
         total = 0
         for name, size in sizes.items():
             log = self._log(name)
@@ -130,7 +129,6 @@ class Logs:
         self._skipped_lines = max(0, total - lines) if self.is_merged else 0
 
     def print(self, sizes: dict[str, int]) -> None:
-        """Print what has not been printed yet, up to these sizes."""
         grown = [(self._log(name), size) for name, size in sizes.items() if size > self._log(name).offset]
         out = sys.stdout.buffer
         if self.is_merged:
@@ -275,7 +273,6 @@ def _readable(log: Log, end: int) -> Iterator[bytes]:
 
 
 def _size(path: Path) -> int | None:
-    """Return the size of a regular file in bytes; None for anything else."""
     try:
         status = os.stat(path, follow_symlinks=False)
     except OSError:

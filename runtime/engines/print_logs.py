@@ -40,7 +40,6 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
 
 
 def _follow(watch: Watch, files: Logs, names: str, tail: int | None) -> None:
-    """Print the logs as they grow, until the run has ended."""
     engine, run = watch.engine, watch.runs[0]
     seen: list[dict[str, int]] = []  # sizes, oldest first
     held_ticks = HELD_TICKS if files.is_merged else 0

@@ -65,7 +65,6 @@ class SweepEngine(Engine):
         return self._engines[run.path]
 
     def is_sweep(self, run: Run) -> bool:
-        """Return whether this is a run of the sweep, not of a point."""
         return run.path.parent.name == self.job.name
 
     # ---- queries

@@ -272,7 +272,6 @@ def prepare_attempt(run: Path, attempt: int, artifact: Path, init_from: str, job
 
 
 def describe_run(run: Path, init_from: str, job: str, project: str) -> None:
-    """Write state/run, which makes the folder a run: the last step of creating it. Raises StartFailure."""
     for name in ("state", "logs", "control"):
         attempt_to(f"create the folder {run / name}", (run / name).mkdir, parents=True, exist_ok=True)
     keys = {"job": job, "created": int(time.time()), "project": project, "init_from": init_from}

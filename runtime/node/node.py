@@ -29,7 +29,6 @@ MOST_LISTED = 4  # hosts in JOBC_NODE_LIST
 
 
 def main(argv: list[str]) -> int:
-    """Print the variables, or report why the node cannot start."""
     artifact, words, environ = Path(sys.argv[0]).resolve().parent, argv, dict(os.environ)
     payload = words[1] if len(words) > 1 else "train"
     try:
@@ -89,7 +88,6 @@ def _node_setting(artifact: Path, section: str, key: str) -> object:
 
 
 def _of_engine(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what the artifact's engine knows about this node."""
     engine = find_spec("jobc_engine")
     if engine is None or not engine.submodule_search_locations or find_spec("jobc_engine.job_variables") is None:
         return {}

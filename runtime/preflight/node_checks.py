@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 from ..network import head_port
 from ..system import gpus
-from .code_digest import code_digest
 
 TORCH_TIMEOUT_S = 120  # a cold import from a network file system takes a minute
 LEAST_FREE_GIB, LEAST_FREE_INODES = 1.0, 10_000
@@ -62,7 +61,6 @@ class Same(NamedTuple):
 
 
 def main(argv: list[str]) -> int:
-    """Run all checks, print the results, and return the exit code."""
     options = parser().parse_args(argv)
     good = True
     if name := os.environ.get("JOBC_NODE_NAME"):  # the engine's name for this node
@@ -119,12 +117,13 @@ def everything(asked: argparse.Namespace) -> Iterator[Check | Same]:
 
 
 def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
-    """Run the checks that need no other node."""
     version = sys.version.split()[0]
     yield Check(True, "python", f"python {version} at {sys.executable}")
     yield Same("python", "python " + ".".join(version.split(".")[:2]), SAME_ENVIRONMENT)
     yield from check_command(asked.command[:1] if asked.apart else asked.command)  # a script is sent with the run
     if asked.code:
+        from .code_digest import code_digest  # only in jobs with code=shared
+
         yield Same(
             "code",
             f"code {code_digest(asked.code)}",
@@ -166,7 +165,6 @@ def check_cores(cores: int, procs: int) -> Check:
 
 
 def check_port(port: int) -> Check:
-    """Check node 0's rendezvous port."""
     if port == 0:
         return Check(True, "port", "rendezvous port: chosen at the start")
     text = f"rendezvous port {port}"
@@ -198,7 +196,6 @@ def check_run_root(root: Path) -> Iterator[Check]:
 
 
 def check_data(folder: str | None) -> Iterator[Check | Same]:
-    """Check that the data set folder is readable, if the job has one."""
     if not folder:
         return
     try:

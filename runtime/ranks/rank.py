@@ -31,7 +31,6 @@ DRAIN_S = 1.0  # for reading the output that is still in the pipe after the rank
 
 
 def main(argv: list[str]) -> int:
-    """Run the rank and return the exit code for the launcher."""
     launcher_arguments, command = local_rank.split(argv)
     command = local_rank.insert(command, launcher_arguments)
     signals = SignalQueue((*FORWARDED, signal.SIGCHLD))
@@ -122,7 +121,6 @@ class Rank:
             self._write_state()
 
     def _copy(self, pipe: int) -> bool:
-        """Copy one chunk of output to the log and to stdout; return False at the end of the output."""
         piece = os.read(pipe, 65536)
         self.lossy_log.write(piece)
         if piece and not self.first_output:

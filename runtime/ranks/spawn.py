@@ -79,7 +79,6 @@ def attend(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -
 
 
 def ranks(node: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the environment variables of each of this node's ranks."""
     nodes, procs, node_rank = (int(node[name]) for name in ("JOBC_NODES", "JOBC_PROCS", "JOBC_NODE_RANK"))
     return [
         {

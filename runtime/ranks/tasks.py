@@ -44,7 +44,6 @@ class OtherTasks:
         self.listener.listen(len(self.missing))
 
     def __bool__(self) -> bool:
-        """Return whether any rank has not ended yet."""
         return bool(self.missing or self.connected)
 
     def descriptors(self) -> list[int]:
@@ -89,7 +88,6 @@ class OtherTasks:
 
 
 def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
-    """Run this task's rank for the node's launcher; return the rank's exit code."""
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])
     processes.become_subreaper()
     launcher = _connect(timeout_s, signals)
@@ -109,7 +107,6 @@ def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
 
 
 def _attend(rank: int, launcher: socket.socket, signals: SignalQueue) -> int:
-    """Forward signals until the rank or the launcher has ended; return the exit code."""
     while True:
         arrived, readable = signals.wait(60, launcher.fileno())
         numbers = [number for number in arrived if number in PASSED_ON]

@@ -174,7 +174,6 @@ def reserve_small(path: Path) -> None:
 
 
 def release_small(path: Path) -> None:
-    """Free the space that reserve_small() reserved."""
     with contextlib.suppress(OSError):
         _reserve_of(path).unlink(missing_ok=True)
 

@@ -221,7 +221,6 @@ class Mirror:
         return True
 
     def beat(self) -> None:
-        """Upload this node's heartbeat."""
         path = self.folder.node_state(self.node)
         try:
             self.run.put(f"state/{path.name}", path.read_bytes())

@@ -156,7 +156,6 @@ class Ending:
             self._write(self.run_folder.node_state(self.node), "", self.recorded)
 
     def _report(self, verdict: Verdict, launcher_output: bytes) -> None:
-        """Print what failed."""
         if verdict.first:
             self._show(verdict.first)
         elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):

@@ -25,6 +25,7 @@ from ..node.node_start import become
 from ..ranks import launchers
 from ..run_folder.run_folder import RunFolder
 from ..system import gpus
+from ..system.failure import Failure
 from ..system.private_folder import private_folder
 from ..system.values import number
 from . import supervise
@@ -188,8 +189,8 @@ def _head_port(read: NodeSettings) -> int:
     try:
         run, wanted = RunFolder.from_environment(), number(os.environ["JOBC_HEAD_PORT"]) or 0
         return head_port.head_port(run, wanted, lock, read.rendezvous_timeout_s)
-    except head_port.NoPort as error:
-        raise NodeFailure(error.code, error.why, error.hint) from None
+    except Failure as error:
+        raise NodeFailure(error.code, error.title, error.hint) from None
     except OSError as error:
         title = f"no rendezvous port on {host}: {error.strerror}"
         raise NodeFailure(CRASHED, title, "set rendezvous.port to a free port") from None

@@ -65,7 +65,6 @@ class Links(threading.Thread):
         self._ending.set()
 
     def is_over(self, node: int) -> bool:
-        """Return whether a node has ended or is lost."""
         return node in self._done or node in self.lost or self._has_ended(node)
 
     def close(self) -> None:
@@ -91,7 +90,6 @@ class Links(threading.Thread):
         self._selector.close()
 
     def _exchange(self) -> None:
-        """Run one round: connections, received messages, messages to send."""
         for key, _ in self._selector.select(TICK_S):
             if isinstance(key.data, Link):
                 for message in key.data.receive():
@@ -172,7 +170,6 @@ class Links(threading.Thread):
                 keep_earliest(self.run_folder, mark["code"], mark["keys"])
 
     def _look_at_marks(self) -> None:
-        """Read the marks in this node's own run folder."""
         if "stop" not in self._marks and self.run_folder.stop_mark.exists():
             self._learn("stop", {})
         if "told" not in self._marks and (stop := read_small(self.run_folder.first_stop)):
@@ -190,7 +187,6 @@ class Links(threading.Thread):
                     link.send(**{kind: self._marks[kind]})
 
     def _judge(self) -> None:
-        """Find the lost nodes, after all messages were read: a pause in this process must not look like silence."""
         now = time.monotonic()
         self.lost = {n: self._hosts.get(n, "") for n, heard_at in self._heard.items() if now - heard_at > self.lost_s}
 

@@ -52,7 +52,6 @@ class Environment:
             return process.wait()
 
     def hub_client(self) -> str:
-        """Return the Hugging Face hub's client. Raises Failure."""
         for client in HUB_CLIENTS:
             if not self._hub_client and self.run("sh", "-c", f"command -v {client}", output=subprocess.DEVNULL) == 0:
                 self._hub_client = client
@@ -62,7 +61,6 @@ class Environment:
 
 
 def _fetch(environment: Environment, download: Download) -> bool:
-    """Download it if necessary, and return whether it is now present."""
     print(f"== {download.what}", flush=True)
     if download.kind == "run":
         return environment.run("bash", "-c", download.what) == 0

@@ -49,7 +49,6 @@ def _job(place: Place) -> Iterator[str]:
 
 
 def _size(settings: dict[str, Any]) -> str:
-    """Return the job's size, such as `2 nodes × 8 processes, 8 GPUs per node: world size 16`."""
     nodes, gpus, node = settings.get("nodes", 1), settings.get("gpus", 0), settings.get("node") or {}
     procs = node.get("procs", 1)
     processes = f"{procs} process{'' if procs == 1 else 'es'}"

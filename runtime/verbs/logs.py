@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import signal
-from types import FrameType
 
 from ..engines.engine import Engine
 from ..engines.jobs import Place, add_point_option
@@ -19,22 +17,9 @@ from ..engines.print_logs import print_logs
 from ..system.command_line import Parser
 from ..system.failure import Failure
 from ..system.values import number
-from .ending_signals import call_until_ended
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code."""
-    for signal_number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(signal_number) == signal.SIG_DFL:  # not under nohup
-            signal.signal(signal_number, _leave)
-    return call_until_ended(logs, argv)
-
-
-def _leave(signal_number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + signal_number)  # so that an engine's clients are ended too
-
-
-def logs(argv: list[str]) -> int:
     artifact = Place.of_program()
     engine = artifact.watching_engine()
     options, request = _parse(argv, engine)

@@ -10,15 +10,9 @@ from __future__ import annotations
 from ..engines.engine import Engine
 from ..engines.jobs import Place
 from ..system.command_line import Parser
-from .ending_signals import call_until_ended
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code."""
-    return call_until_ended(prefetch, argv)
-
-
-def prefetch(argv: list[str]) -> int:
     place = Place.of_program()
     parser(place.engine()).parse_args(argv)
     items = place.settings.get("prefetch")

@@ -76,7 +76,6 @@ def row_of(run: Run, engine_of: Callable[[Run], Engine]) -> Row:
 
 
 def rows_as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the rows for programs."""
     most_files = MOST_FILES // max(1, len(rows))
     return [row.as_json(most_files) for row in rows]
 

@@ -11,15 +11,9 @@ from ..engines.jobs import Place, add_point_option
 from ..system.command_line import Parser
 from ..system.failure import Failure
 from ..system.values import number
-from .ending_signals import call_until_ended
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code."""
-    return call_until_ended(shell, argv)
-
-
-def shell(argv: list[str]) -> int:
     words, command = argv, []
     if "--" in argv:
         first = argv.index("--")

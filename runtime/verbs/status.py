@@ -13,16 +13,10 @@ from ..engines.jobs import Place, add_point_option
 from ..run_folder.run import Run, shell_word
 from ..system.command_line import Parser
 from ..system.text import one_line
-from .ending_signals import call_until_ended
 from .run_rows import SCHEMA, row_of, rows_as_json
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code."""
-    return call_until_ended(status, argv)
-
-
-def status(argv: list[str]) -> int:
     artifact = Place.of_program()
     engine = artifact.watching_engine()
     options = parser(engine).parse_args(argv)
@@ -111,7 +105,6 @@ def _lines(report: dict[str, Any], logs_label: str) -> list[str]:
 
 
 def print_cost(engine: Engine) -> None:
-    """Print which machines cost money, and how to stop them."""
     for line in engine.cost():
         print(f"  {one_line(line)}", flush=True)
 

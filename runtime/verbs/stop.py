@@ -12,7 +12,7 @@ from ..engines.jobs import Place, add_point_option, require_own
 from ..engines.stopping import signal_here
 from ..engines.watch import Watch
 from ..run_folder.run import Run
-from ..system.command_line import Parser, call
+from ..system.command_line import Parser
 from ..system.failure import Failure
 from ..system.text import one_line
 from .status import print_cost
@@ -21,11 +21,6 @@ HINT = "try again when the engine answers"
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code."""
-    return call(stop, argv)
-
-
-def stop(argv: list[str]) -> int:
     place = Place.of_program()
     engine = place.watching_engine()
     options = parser(engine).parse_args(argv)
@@ -130,7 +125,6 @@ def _end(watch: Watch, is_now: bool) -> bool:
 
 
 def _state(watch: Watch) -> str:
-    """Return the state of the only watched run in words, as of the last query."""
     return watch.engine.state(watch.runs[0]).text
 
 

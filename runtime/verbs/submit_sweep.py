@@ -43,7 +43,6 @@ def submit_sweep(place: Place, argv: list[str]) -> int:
 
 
 def _continued(place: Place, engine: StartingEngine, named: str) -> NewRun:
-    """Return the sweep's run whose points are to be continued. Raises Failure."""
     sweep = require_own(place.choose_run(named))
     if is_submitting(sweep):
         raise Failure(f"another jobctl submit is starting the points of sweep {sweep.id}", "jobctl stop ends it")

@@ -74,7 +74,6 @@ class Loop:
         return f"{self.sweep.run.path}/logs/point_{point.point.number}.log"
 
     def take_started(self) -> None:
-        """Report the points whose jobctl submit has ended."""
         for point, process in [*self.starting]:
             code = process.poll()
             if code is None:
@@ -97,7 +96,6 @@ class Loop:
         return "; ".join(line.strip() for line in lines[index : index + 2])
 
     def _take_ended(self) -> None:
-        """Report the points that have ended."""
         if not self.running:
             return
         engine, runs = SweepEngine(self.sweep.engine).asked_anew([point.run for point in self.running])

@@ -26,8 +26,7 @@ from jobc.runtime.engines.jobs import Place
 from jobc.runtime.engines.watch import live_runs
 from jobc.runtime.run_folder.run import Run, last_progress, worst_code
 from jobc.runtime.system.failure import Failure
-from jobc.runtime.system.machine import identity
-from jobc.runtime.system.processes import start_ticks
+from jobc.runtime.system.processes import identity, start_ticks
 from jobc.runtime.system.values import number, read_keys, word
 from jobc.runtime.verbs import status
 from tests.packed import write_program
