@@ -126,12 +126,14 @@ class Engine:
         return ended(run, code, self.reason(run))
 
     def exit_code(self, run: Run) -> int | None:
+        """Return an ended run's exit code; None if it is unknown."""
         if self.is_here:
             return next((node.exit for node in run.nodes() if node.number == 0), None)
         code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
         return CRASHED if code == DONE and run.ended_nodes() < self.job.nodes else code
 
     def reason(self, run: Run) -> str:
+        """Return why a run ended the way it did."""
         head_reason = next((node.reason for node in run.nodes() if node.number == 0), "")
         if self.is_here:
             return head_reason
@@ -141,6 +143,7 @@ class Engine:
         return head_reason if run.ended_nodes() >= self.job.nodes else "not all nodes recorded an exit code"
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
+        """Yield one line for each node."""
         yield from node_lines(run, self.job.nodes)
 
     def engine_word(self, run: Run) -> str:
@@ -252,6 +255,7 @@ class Engine:
         return why_it_may_run(run, self.state(run))
 
     def why_it_stays_now(self, run: Run) -> str:
+        """Query the engine again, then return why_it_stays()."""
         engine, (run,) = self.asked_anew([run])
         return engine.why_it_stays(run)
 
@@ -275,6 +279,7 @@ class Engine:
         """
 
     def state_now(self, run: Run) -> State:
+        """Query the engine again, and return the run's state."""
         engine, (run,) = self.asked_anew([run])
         return engine.state(run)
 
@@ -294,6 +299,7 @@ class Engine:
             raise Failure(f"cannot write the stop mark in {path}/control: {error.strerror}", hint) from None
 
     def resume(self, run: Run) -> str:
+        """Return the command that resumes the run."""
         named = str(run.path) if self.job.is_elsewhere else run.id
         return f"{verb_words(self.job.artifact, 'submit')} --resume {shell_word(named)}"
 
@@ -322,6 +328,7 @@ class Engine:
 
 
 def ended(run: Run, code: int | None, reason: str = "") -> State:
+    """Return the State of a run that ended with this exit code and reason."""
     if run.is_stopped and code in (DONE, INTERRUPTED):
         return State("stopped", f"stopped by jobctl stop or Ctrl-C (exit {code})", code, reason)
     if code == DONE:

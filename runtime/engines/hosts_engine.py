@@ -73,6 +73,7 @@ class HostsEngine(CheckingEngine):
             require_checkpoints(run, hosts)
 
     def hosts(self) -> list[Host]:
+        """Return this artifact's hosts. Raises Failure."""
         file = self.job.artifact / "hosts.txt"
         hosts = read_hosts(file)
         if len(hosts) != self.job.nodes:
@@ -127,6 +128,7 @@ class HostsEngine(CheckingEngine):
             raise
 
     def send(self, new: NewRun, copies: HostCopies) -> None:
+        """Send the run to the hosts if each has run folders of its own. Raises Failure."""
         if not self.has_copies:
             return
         code = self.job.settings.get("code")

@@ -113,6 +113,7 @@ class Place:
         return self.job.runs
 
     def list_runs(self) -> list[Run]:
+        """Return all runs of the job, newest first."""
         return list_runs(self.job.runs)
 
     def has_runs(self) -> bool:

@@ -79,6 +79,7 @@ class NewRun:
         self._unfinished = None
 
     def discard(self) -> None:
+        """Remove what was created, unless keep() was called."""
         created, self._unfinished = self._unfinished, None
         if created is None:
             return
@@ -88,10 +89,7 @@ class NewRun:
             remove_folder(created)
 
     def describe(self, init_from: str) -> None:
-        """Turn the folder into a run: the last step.
-
-        init_from: path of the run whose checkpoint it starts from, or ""
-        """
+        """Turn the folder into a run: the last step. init_from: path of the run whose checkpoint it starts from, or ''"""
         for name in ("state", "logs", "control"):
             _create_folder(self.run.path / name)
         job = self.place.job.name
@@ -101,6 +99,7 @@ class NewRun:
             (self.run.path / MAKING).unlink()
 
     def create_folder(self, run_id: str) -> None:
+        """Create the run folder with that ID, or with a new one."""
         for _ in range(MOST_TRIES):
             new_id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(2).hex()}"
             folder = self.place.job.runs / (run_id or new_id)
@@ -121,6 +120,7 @@ class NewRun:
         raise Failure(f"no free run id in {self.place.job.runs}")
 
     def create_temporary_folder(self, parent: Path) -> None:
+        """Create a run folder with a random name."""
         path = _try(f"create a folder in {parent}", lambda: tempfile.mkdtemp(prefix=".jobc-smoke.", dir=parent))
         self.run = Run(Path(os.path.realpath(path)))
         self._unfinished = self.run.path

@@ -31,6 +31,7 @@ class OneMachineEngine(CheckingEngine):
         return True
 
     def node_environ(self, new: NewRun, init_from: str = "") -> dict[str, str]:
+        """Return the environment in which launch.sh runs."""
         return {
             **self.run_environ(new, init_from),
             **self._gpu_type(),

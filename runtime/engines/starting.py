@@ -36,6 +36,7 @@ class StartingEngine(Engine, ABC):
     points_at_a_time: int | None = 1  # in a sweep; None: submit starts all of them, because the engine queues them
 
     def add_sweep_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options for submitting all points."""
         text = "run at most N points at a time, and wait until all have ended"
         default = self.points_at_a_time
         text += "; without it, start all" if default is None else f"; default: {default}"

@@ -66,6 +66,7 @@ class Table:
         self.same: dict[str, Same] = {}
 
     def add(self, line: str) -> None:
+        """Parse one line from stdin and add it to the table."""
         before, colon, text = line.partition(": ")
         node = self.position.get(re.sub("^.*@", "", before))
         if not colon or node is None:
@@ -97,6 +98,7 @@ class Table:
             row.add_number(least, node, text)
 
     def compare(self, check: str, same: Same) -> None:
+        """Report nodes whose value differs from most nodes' value. In a tie, the first node's value counts."""
         if len(same.values) < 2:
             return
         values = dict(sorted(same.values.items()))
@@ -144,6 +146,7 @@ class Table:
         return not failed, printed
 
     def print(self) -> int:
+        """Print the table. Return 0 if no check failed, else 1."""
         good, lines = self.lines()
         sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode())
         sys.stdout.flush()

@@ -179,6 +179,7 @@ class Run:
             os.close(descriptor)
 
     def statuses(self) -> dict[int, str]:
+        """Return the status of each node, by node number."""
         this_machine = machine()
         return {node.number: node.status(this_machine, partial(self.silent_s, node)) for node in self.nodes()}
 
