@@ -89,7 +89,7 @@ class NewRun:
             remove_folder(created)
 
     def describe(self, init_from: str) -> None:
-        """Turn the folder into a run: the last step. init_from: path of the run whose checkpoint it starts from, or ''"""
+        """Turn the folder into a run: the last step. init_from: run whose checkpoint it starts from, or ''"""
         for name in ("state", "logs", "control"):
             _create_folder(self.run.path / name)
         job = self.place.job.name

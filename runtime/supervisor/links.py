@@ -23,8 +23,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..network.link import Link, proof
-from ..run_folder.first_failure import is_earlier, keep_earliest
-from ..run_folder.run_folder import RunFolder, read_small, write_small
+from ..run_folder.run_folder import RunFolder, is_earlier, keep_earliest, read_small, write_small
 from .peers import GOODBYE_S, JOIN_S
 
 if TYPE_CHECKING:

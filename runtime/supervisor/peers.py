@@ -17,8 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from .. import exit_codes
-from ..run_folder import first_failure
-from ..run_folder.run_folder import RunFolder, read_small, write_small
+from ..run_folder.run_folder import RunFolder, keep_earliest, read_small, write_small
 
 if TYPE_CHECKING:
     from .links import Links
@@ -112,7 +111,7 @@ class Peers:
         keys: dict[str, object] = {"node": self.node, "time_ns": time_ns or time.time_ns()}
         if rank is not None:
             keys["rank"] = rank
-        first_failure.keep_earliest(self.run, str(code), {**keys, "reason": reason})
+        keep_earliest(self.run, str(code), {**keys, "reason": reason})
 
     def share_stop(self, reason: str) -> None:
         """Announce that this node stops early, so that the others save too: a program may not notice it."""
