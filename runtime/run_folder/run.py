@@ -207,13 +207,14 @@ class Run:
             return 0
 
     def first_failure(self) -> dict[str, str]:
-        """Return `node` and `reason` of the node that failed first in the newest attempt; {} if none failed."""
+        """Return `node`, `reason` and `log` (file name) of the newest attempt's first failure; {} if none failed."""
         path = self.path / "exit" / str(self.attempt) / "first"
         if not os.path.isfile(path):
             return {}
         keys = read_keys(path)
-        node = number(keys.get("node", ""))
-        return {"node": "?" if node is None else str(node), "reason": keys.get("reason", "")}
+        node, rank = number(keys.get("node", "")), number(keys.get("rank", ""))
+        log = f"node_{node or 0:02}.log" if rank is None else f"rank_{rank:02}.log"
+        return {"node": "?" if node is None else str(node), "reason": keys.get("reason", ""), "log": log}
 
     def progress(self, rank: int) -> Progress | None:
         """Return the last step and loss in the rank's metrics; None if there are none. Ignores an incomplete line."""
