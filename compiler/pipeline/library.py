@@ -36,6 +36,7 @@ _OF_TRAINER = (f"{TRAINER}/smoke.py", f"{TRAINER}/script.py")  # on the nodes of
 OF_FEATURES = {
     "bucket": ("runtime/storage/depot", "runtime/storage/bucket_run"),
     "container": ("runtime/containers/container",),
+    "gpus": ("runtime/preflight/gpu_checks", "runtime/system/gpus"),
     "hosts": ("runtime/engines/hosts_engine", "runtime/node/task"),
     "mpirun": ("runtime/ranks/mpi",),
     "nodes": ("runtime/network/network", "runtime/preflight/peer_checks", "runtime/supervisor/links"),
@@ -80,6 +81,7 @@ def contents_of(plan: LaunchPlan, is_point: bool = False) -> Contents:
     is_used = {
         "bucket": plan.run.storage == "object",
         "container": plan.container.is_entered,
+        "gpus": plan.topology.gpus > 0,
         "hosts": plan.topology.nodes > 1,  # an engine that always needs it imports it at its top
         "mpirun": plan.launcher == "mpirun",
         "nodes": plan.topology.nodes > 1,

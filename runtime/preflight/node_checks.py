@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..network import head_port
-from ..system import gpus
 
 TORCH_TIMEOUT_S = 120  # a cold import from a network file system takes a minute
 LEAST_FREE_GIB, LEAST_FREE_INODES = 1.0, 10_000
@@ -132,11 +131,9 @@ def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
     yield from check_run_root(asked.run_root)
     yield from check_data(os.environ.get("JOBC_DATA_DIR"))
     if asked.gpus:
-        present_gpus = gpus.listed(os.environ)
-        yield from check_gpus(present_gpus, asked.gpus)
-        if asked.gpu_type:
-            good, text = gpus.compare(present_gpus, asked.gpu_type)
-            yield Check(good, "gpu_type", text, "use other hosts, or gpu_type=null for any type")
+        from .gpu_checks import check_gpus_of_type  # only in jobs with GPUs
+
+        yield from check_gpus_of_type(asked.gpus, asked.gpu_type)
     if asked.torch:
         yield from check_torch(asked.gpus)
     yield check_cores(len(os.sched_getaffinity(0)), asked.procs)
@@ -208,28 +205,6 @@ def check_data(folder: str | None) -> Iterator[Check | Same]:
     yield Same("data", f"data folder with {entries} entries", "copy the same data to every node, or use shared storage")
 
 
-def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Same]:
-    """Check that enough GPUs are free. found: this node's GPUs; None = only torch can tell"""
-    if found is None:
-        return
-    busy = [gpu for gpu in found if not gpu.is_free]
-    text = f"{len(found) - len(busy)} free GPU{'s' * (len(found) - len(busy) != 1)} of {len(found)}"
-    if len(found) - len(busy) >= wanted:
-        yield Check(True, "gpus", f"{text}, wanted: {wanted}")
-    elif len(found) < wanted:
-        yield Check(False, "gpus", f"GPUs seen by the driver: {len(found)}, wanted: {wanted}", gpus.HINT)
-    else:
-        hint = "check `nvidia-smi` or `rocm-smi --showpids` there; use other nodes, or kill leftovers of old runs"
-        yield Check(False, "gpus", f"{text}, wanted: {wanted}: {'; '.join(gpu.use for gpu in busy)}", hint)
-    kinds = sorted({gpu.name for gpu in found})
-    if kinds:
-        yield Same(
-            "gpu",
-            f"GPU {', '.join(kinds)}",
-            "choose nodes of one type with queue.nodelist or hosts; the slowest node limits the speed",
-        )
-
-
 def check_torch(wanted: int) -> Iterator[Check | Same]:
     """Import torch in a subprocess, and check its version and GPUs. Broken torch installations are common."""
     try:
@@ -259,4 +234,6 @@ def check_torch(wanted: int) -> Iterator[Check | Same]:
     if nccl:
         yield Same("nccl", f"NCCL {nccl}", SAME_ENVIRONMENT)
     if wanted:
-        yield Check(devices >= wanted, "devices", gpus.text(devices, wanted), gpus.HINT)
+        from .gpu_checks import check_devices  # only in jobs with GPUs
+
+        yield check_devices(devices, wanted)

@@ -24,7 +24,6 @@ from ..node.node_settings import NodeSettings
 from ..node.node_start import become
 from ..ranks import launchers
 from ..run_folder.run_folder import RunFolder
-from ..system import gpus
 from ..system.failure import Failure
 from ..system.private_folder import private_folder
 from ..system.values import number
@@ -72,6 +71,8 @@ class _Node:
             _become_shell([*(words or SHELL)])
         wanted = os.environ.get("JOBC_GPU_TYPE", "")
         if wanted and payload in ("train", "check"):
+            from ..system import gpus  # only in jobs with GPUs
+
             is_good, message = gpus.compare(gpus.listed(os.environ), wanted)
             if not is_good:
                 raise NodeFailure(DATA_BROKEN, message, "use other hosts, or gpu_type=null for any type")
