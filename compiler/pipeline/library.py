@@ -27,12 +27,15 @@ ENGINE, RUNTIME, TRAINER = "jobc_engine", "jobc_runtime", "jobc_trainer"  # in j
 _PACKED = (".py", ".b85", ".txt")
 _OF_JOBC = re.compile(rb"^( *from )(?:\.{2,}|jobc\.)(runtime|trainer)\b", re.MULTILINE)
 _ENGINE_ON_NODES = ("batch", "job_variables", "join")  # an engine's modules
-_ON_NODES = ("launch", "node", "node_checks", "node_failure", "rank", "reach", "spawn", "supervise")
+_ON_NODES = (
+    "container", "depot", "launch", "mpi", "node", "node_checks", "node_failure", "rank", "reach", "spawn", "steps",
+    "supervise",
+)  # fmt: skip
 _VERB_FILES = ("engines/table.py", *(f"verbs/{name}.py" for name in (*VERBS, "help")))
 _PROGRAM_FILES = tuple(f"{PROGRAMS[name]}/{name}.py" for name in _ON_NODES)
 _OF_TRAINER = (f"{TRAINER}/smoke.py", f"{TRAINER}/script.py")  # on the nodes of every job
-# Modules that only jobs with a feature contain: other modules import them in functions that only such jobs call. If a
-# module imports one of them at its top, they are packed together.
+# Modules for jobs with a feature. In other jobs, imports of them in functions are ignored, because nothing calls these
+# functions; imports at the top of a module count in all jobs. A feature's modules are packed together.
 OF_FEATURES = {
     "bucket": ("runtime/storage/depot", "runtime/storage/bucket_run"),
     "container": ("runtime/containers/container",),
@@ -54,7 +57,6 @@ OF_FEATURES = {
         "runtime/verbs/sweep_points",
     ),
 }
-_ON_SUBMITTING_MACHINE = ("hosts", "prefetch", "snapshot", "sweep")  # features of verbs
 # Includes imports in functions. ast.parse() finds the same (tests/compiler/pipeline/test_library.py) in 100 ms.
 _IMPORT = re.compile(r"^( *)from (\.+|jobc_)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?: .*\n|\n)+", re.MULTILINE)
@@ -115,20 +117,16 @@ def modules(contents: Contents, backend: Path | None = None) -> dict[str, bytes]
     """Return the files to pack, by their paths in the archive: __main__.py first, then sorted."""
     files = source_files() | _engine(backend)
     of_features = {name: [f"jobc_{path}.py" for path in paths] for name, paths in OF_FEATURES.items()}
-    barred = {path: paths for name, paths in of_features.items() if name not in contents.features for path in paths}
-    roots = [path for path in files.keys() - barred.keys() if _is_root(path, contents)]
-    roots += [path for name in contents.features for path in of_features[name] if _is_used(name, contents)]
+    barred = {path for name, paths in of_features.items() if name not in contents.features for path in paths}
+    together = {path: paths for paths in of_features.values() for path in paths}
+    roots = [path for path in files.keys() - barred if _is_root(path, contents)]
     empty = set() if contents.verbs else {f"{ENGINE}/__init__.py"}  # it imports the verbs' part of the engine
 
     def read(path: str) -> bytes:
         return b"" if path in empty else renamed(files[path].read_bytes())
 
-    needed = _with_imports(files.keys(), roots, read, barred)
+    needed = _with_imports(files.keys(), roots, read, barred, together)
     return {"__main__.py": read(f"{RUNTIME}/__main__.py")} | {path: needed[path] for path in sorted(needed)}
-
-
-def _is_used(feature: str, contents: Contents) -> bool:
-    return contents.verbs if feature in _ON_SUBMITTING_MACHINE else contents.nodes
 
 
 def _is_root(path: str, contents: Contents) -> bool:
@@ -169,11 +167,16 @@ def renamed(text: bytes) -> bytes:
 
 
 def _with_imports(
-    paths: Set[str], roots: Iterable[str], read: Callable[[str], bytes], barred: Mapping[str, Iterable[str]]
+    paths: Set[str],
+    roots: Iterable[str],
+    read: Callable[[str], bytes],
+    barred: Set[str],
+    together: Mapping[str, Iterable[str]],
 ) -> dict[str, bytes]:
     """Return the roots and everything that they import from `paths`, as read.
 
-    barred: modules to leave out if they are only imported in functions -> modules that are packed together with them
+    barred: modules that are left out if they are only imported in functions
+    together: module -> modules that are packed with it
     """
     needed: dict[str, bytes] = {}
     remaining = list(roots)
@@ -182,7 +185,7 @@ def _with_imports(
         if path in paths and path not in needed:
             needed[path] = read(path)
             packages = [f"{folder}/__init__.py" for folder in accumulate(path.split("/")[:-1], "{}/{}".format)]
-            remaining += [*packages, *barred.get(path, ())]
+            remaining += [*packages, *together.get(path, ())]
             remaining += [
                 other for other, is_at_top in _imports(path, needed[path]) if is_at_top or other not in barred
             ]

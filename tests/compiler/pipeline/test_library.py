@@ -65,7 +65,7 @@ def test_what_a_module_imports_is_there_unless_only_other_jobs_need_it(part: str
 def test_the_module_of_each_program_is_there(part: str) -> None:
     from jobc.runtime.__main__ import PROGRAMS, VERBS
 
-    packed = modules(PARTS[part])
+    packed = modules(PARTS[part], find_plugins()["local"].folder)
     verbs = {f"jobc_runtime/verbs/{name}.py" for name in (*VERBS, "help")}
     programs = {f"jobc_runtime/{folder}/{name}.py" for name, folder in PROGRAMS.items()}
     optional = OPTIONAL | {"jobc_runtime/engines/table.py"}
@@ -83,9 +83,13 @@ def test_modules_of_a_feature_are_only_in_jobs_that_have_it(feature: str) -> Non
     assert paths <= modules(Contents(features=(feature,)), folder).keys()
 
 
-def test_modules_of_a_feature_are_packed_where_the_engine_always_needs_them() -> None:
-    packed = modules(Contents(), find_plugins()["ssh"].folder)
-    assert {f"jobc_{path}.py" for path in OF_FEATURES["hosts"]} <= packed.keys()
+@pytest.mark.parametrize(("backend", "features", "are_packed"), [("ssh", (), True), ("slurm", ("hosts",), False)])
+def test_a_module_of_a_feature_is_packed_where_something_imports_it(
+    backend: str, features: tuple[str, ...], are_packed: bool
+) -> None:
+    packed = modules(Contents(features=features), find_plugins()[backend].folder)
+    paths = {f"jobc_{path}.py" for path in OF_FEATURES["hosts"]}
+    assert paths & packed.keys() == (paths if are_packed else set())
 
 
 def test_a_command_gets_no_model_no_data_and_no_training_loop() -> None:
