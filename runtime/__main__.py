@@ -6,6 +6,7 @@ Verbs run with `python -I -S`: neither site-packages nor PYTHONPATH nor the work
 
 import os
 import sys
+from functools import partial
 from importlib import import_module
 
 OLDEST = (3, 8)
@@ -19,7 +20,6 @@ ENGINE_PROGRAMS = ("batch", "join")  # modules in the backend's engine
 VERBS = (  # modules in verbs/
     "submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean", "prefetch", "source",
 )  # fmt: skip
-OTHERS = ("ls",)  # in verbs/, for jobc
 
 
 def main(words: "list[str]") -> int:
@@ -30,10 +30,13 @@ def main(words: "list[str]") -> int:
         return 1
     if name in VERBS and not sys.flags.isolated:
         os.execv(sys.executable, [sys.executable, "-I", "-S", sys.argv[0], *words])
-    if name not in (*PROGRAMS, *ENGINE_PROGRAMS, *VERBS, *OTHERS):
+    if name not in (*PROGRAMS, *ENGINE_PROGRAMS, *VERBS):
         return _help(name)
     words.remove(name)
-    code: int = _module(name).main(words)
+    main = _module(name).main
+    if name in VERBS:
+        main = partial(import_module(f"{PACKAGE}.system.command_line").call_until_ended, main)
+    code: int = main(words)
     return code
 
 

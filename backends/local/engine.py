@@ -10,7 +10,6 @@ import argparse
 
 from ...runtime.engines.checking import CheckingEngine
 from ...runtime.engines.engine import Job
-from ...runtime.engines.hosts_engine import HostsEngine
 from ...runtime.engines.new_run import NewRun
 from ...runtime.engines.one_machine import OneMachineEngine
 from ...runtime.node.node_start import become_node, start_in_background
@@ -39,4 +38,8 @@ class LocalEngine(OneMachineEngine):
 
 
 def ENGINE(job: Job) -> CheckingEngine:
-    return HostsEngine(job) if job.nodes > 1 else LocalEngine(job)
+    if job.nodes == 1:
+        return LocalEngine(job)
+    from ...runtime.engines.hosts_engine import HostsEngine  # only in jobs with several nodes
+
+    return HostsEngine(job)

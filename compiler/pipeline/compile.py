@@ -172,7 +172,7 @@ def compile_point(request: Request, overrides: Sequence[Override], loader: Any) 
     path = f"{plan.run.folder}/{backend.name}"
     ignored = {item.demand.key: item.typed for item in missing}
     settings = common_files.job_file(render, plan, backend, ignored)
-    contents = contents_of(plan)
+    contents = contents_of(plan, spec.point is not None)
     if isinstance(backend, CarryingBackend):
         with plugin_step(chosen, "carry"):
             files = list(backend.carry(files, settings, program_on_nodes(contents, chosen.folder)))

@@ -17,7 +17,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from ...runtime.__main__ import PROGRAMS
+from ...runtime.__main__ import PROGRAMS, VERBS
 from ..emit.artifact import Artifact
 from ..plan.launch_plan import LaunchPlan
 from ..plugins.registry import PACKAGE
@@ -27,18 +27,38 @@ ENGINE, RUNTIME, TRAINER = "jobc_engine", "jobc_runtime", "jobc_trainer"  # in j
 _PACKED = (".py", ".b85", ".txt")
 _OF_JOBC = re.compile(rb"^( *from )(?:\.{2,}|jobc\.)(runtime|trainer)\b", re.MULTILINE)
 _ENGINE_ON_NODES = ("batch", "job_variables", "join")  # an engine's modules
-_ON_NODES = ("launch", "node", "node_checks", "node_failure", "rank", "reach", "spawn", "supervise")
+_ON_NODES = (
+    "container", "depot", "launch", "mpi", "node", "node_checks", "node_failure", "rank", "reach", "spawn", "steps",
+    "supervise",
+)  # fmt: skip
+_VERB_FILES = ("engines/table.py", *(f"verbs/{name}.py" for name in (*VERBS, "help")))
 _PROGRAM_FILES = tuple(f"{PROGRAMS[name]}/{name}.py" for name in _ON_NODES)
 _OF_TRAINER = (f"{TRAINER}/smoke.py", f"{TRAINER}/script.py")  # on the nodes of every job
-# Modules that only some jobs include. Other modules import them only where such a job needs them.
-_OF_PROGRAMS = {
-    "container": (f"{RUNTIME}/containers/container.py",),
-    "depot": (f"{RUNTIME}/storage/depot.py", f"{RUNTIME}/storage/bucket_run.py"),
-    "mpi": (f"{RUNTIME}/ranks/mpi.py",),
-    "steps": (f"{RUNTIME}/ranks/steps.py", f"{RUNTIME}/supervisor/after.py"),
+# Modules for jobs with a feature. In other jobs, imports of them in functions are ignored, because nothing calls these
+# functions; imports at the top of a module count in all jobs. A feature's modules are packed together.
+OF_FEATURES = {
+    "bucket": ("runtime/storage/depot", "runtime/storage/bucket_run"),
+    "container": ("runtime/containers/container",),
+    "gpus": ("runtime/preflight/gpu_checks", "runtime/system/gpus"),
+    "hosts": ("runtime/engines/hosts_engine", "runtime/node/task"),
+    "mpirun": ("runtime/ranks/mpi",),
+    "nodes": ("runtime/network/network", "runtime/preflight/peer_checks", "runtime/supervisor/links"),
+    "prefetch": ("runtime/verbs/downloads",),
+    "secrets": ("runtime/node/job_secrets",),
+    "shared_code": ("runtime/preflight/code_digest",),
+    "snapshot": ("runtime/code/snapshot",),
+    "srun": ("runtime/ranks/tasks",),
+    "steps": ("runtime/ranks/steps", "runtime/supervisor/after"),
+    "sweep": (
+        "engine/job_array",
+        "runtime/engines/sweep_engine",
+        "runtime/run_folder/points",
+        "runtime/verbs/submit_sweep",
+        "runtime/verbs/sweep_points",
+    ),
 }
 # Includes imports in functions. ast.parse() finds the same (tests/compiler/pipeline/test_library.py) in 100 ms.
-_IMPORT = re.compile(r"^ *from (\.+|jobc_)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+_IMPORT = re.compile(r"^( *)from (\.+|jobc_)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?: .*\n|\n)+", re.MULTILINE)
 
 
@@ -46,27 +66,36 @@ class Contents(NamedTuple):
     """Parts of a program.
 
     trainer: the whole bundled trainer; verbs, nodes: what runs on the submitting machine and on the nodes
-    programs: more programs for nodes, from _OF_PROGRAMS
+    features: from OF_FEATURES
     """
 
     trainer: bool = False
     verbs: bool = True
     nodes: bool = True
-    programs: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
 
 
-EVERYTHING = Contents(trainer=True, programs=tuple(_OF_PROGRAMS))
+EVERYTHING = Contents(trainer=True, features=tuple(OF_FEATURES))
 
 
-def contents_of(plan: LaunchPlan) -> Contents:
-    """Return what a job's jobctl contains."""
+def contents_of(plan: LaunchPlan, is_point: bool = False) -> Contents:
+    """Return what a job's jobctl contains. is_point: whether the job is a sweep's point"""
     is_used = {
+        "bucket": plan.run.storage == "object",
         "container": plan.container.is_entered,
-        "depot": plan.run.storage == "object",
-        "mpi": plan.launcher == "mpirun",
+        "gpus": plan.topology.gpus > 0,
+        "hosts": plan.topology.nodes > 1,  # an engine that always needs it imports it at its top
+        "mpirun": plan.launcher == "mpirun",
+        "nodes": plan.topology.nodes > 1,
+        "prefetch": bool(plan.caches.prefetch),
+        "secrets": bool(plan.secrets),
+        "shared_code": plan.code.kind == "shared",
+        "snapshot": plan.code.kind in ("snapshot", "rsync"),
+        "srun": plan.launcher == "srun",
         "steps": bool(plan.setup.before or plan.setup.per_node or plan.setup.after),
+        "sweep": is_point,
     }
-    return Contents(trainer=plan.uses_trainer, programs=tuple(name for name in _OF_PROGRAMS if is_used[name]))
+    return Contents(trainer=plan.uses_trainer, features=tuple(name for name in OF_FEATURES if is_used[name]))
 
 
 @cache
@@ -87,15 +116,16 @@ def program_on_nodes(contents: Contents, backend: Path) -> bytes:
 def modules(contents: Contents, backend: Path | None = None) -> dict[str, bytes]:
     """Return the files to pack, by their paths in the archive: __main__.py first, then sorted."""
     files = source_files() | _engine(backend)
-    barred = {path for name, paths in _OF_PROGRAMS.items() if name not in contents.programs for path in paths}
-    roots = [path for path in files if _is_root(path, contents)]
-    roots += [path for name in contents.programs for path in _OF_PROGRAMS[name]]
+    of_features = {name: [f"jobc_{path}.py" for path in paths] for name, paths in OF_FEATURES.items()}
+    barred = {path for name, paths in of_features.items() if name not in contents.features for path in paths}
+    together = {path: paths for paths in of_features.values() for path in paths}
+    roots = [path for path in files.keys() - barred if _is_root(path, contents)]
     empty = set() if contents.verbs else {f"{ENGINE}/__init__.py"}  # it imports the verbs' part of the engine
 
     def read(path: str) -> bytes:
         return b"" if path in empty else renamed(files[path].read_bytes())
 
-    needed = _with_imports(files.keys() - barred, roots, read)
+    needed = _with_imports(files.keys(), roots, read, barred, together)
     return {"__main__.py": read(f"{RUNTIME}/__main__.py")} | {path: needed[path] for path in sorted(needed)}
 
 
@@ -103,8 +133,7 @@ def _is_root(path: str, contents: Contents) -> bool:
     """Return whether the program needs a module that no other one imports."""
     package, _, below = path.partition("/")
     if package == RUNTIME:
-        is_verb = below.startswith("verbs/") or below in ("node/task.py", "engines/table.py")
-        return contents.verbs if is_verb else contents.nodes and below in _PROGRAM_FILES
+        return (contents.verbs and below in _VERB_FILES) or (contents.nodes and below in _PROGRAM_FILES)
     if package == TRAINER:
         return contents.nodes and (contents.trainer or path in _OF_TRAINER)
     return contents.nodes if Path(path).stem in _ENGINE_ON_NODES else contents.verbs
@@ -137,8 +166,18 @@ def renamed(text: bytes) -> bytes:
     return _OF_JOBC.sub(rb"\1jobc_\2", text)
 
 
-def _with_imports(paths: Set[str], roots: Iterable[str], read: Callable[[str], bytes]) -> dict[str, bytes]:
-    """Return the roots and everything that they import from `paths`, as read."""
+def _with_imports(
+    paths: Set[str],
+    roots: Iterable[str],
+    read: Callable[[str], bytes],
+    barred: Set[str],
+    together: Mapping[str, Iterable[str]],
+) -> dict[str, bytes]:
+    """Return the roots and everything that they import from `paths`, as read.
+
+    barred: modules that are left out if they are only imported in functions
+    together: module -> modules that are packed with it
+    """
     needed: dict[str, bytes] = {}
     remaining = list(roots)
     while remaining:
@@ -146,21 +185,27 @@ def _with_imports(paths: Set[str], roots: Iterable[str], read: Callable[[str], b
         if path in paths and path not in needed:
             needed[path] = read(path)
             packages = [f"{folder}/__init__.py" for folder in accumulate(path.split("/")[:-1], "{}/{}".format)]
-            remaining += [*packages, *_imports(path, needed[path])]
+            remaining += [*packages, *together.get(path, ())]
+            remaining += [
+                other for other, is_at_top in _imports(path, needed[path]) if is_at_top or other not in barred
+            ]
     return needed
 
 
-def _imports(path: str, text: bytes) -> Iterator[str]:
-    """Yield paths that `from ..package.module import name` may mean: the module, the package, or a module `name`."""
+def _imports(path: str, text: bytes) -> Iterator[tuple[str, bool]]:
+    """Yield paths that `from ..package.module import name` may mean: the module, the package, or a module `name`; each
+    with whether the import is at the top of the file, not in a function.
+    """
     if not path.endswith(".py"):
         return
     source = text.decode("utf-8")
     if "TYPE_CHECKING" in source:
         source = _FOR_TYPES.sub("", source)
-    for dots, module, names in _IMPORT.findall(source):
+    for indent, dots, module, names in _IMPORT.findall(source):
         above = path.split("/")[: -len(dots)] if dots.startswith(".") else []
         base = "/".join([*above, *filter(None, (module if above else f"jobc_{module}").split("."))])
-        yield from (f"{base}.py", f"{base}/__init__.py", *(f"{base}/{name}.py" for name in re.findall(r"\w+", names)))
+        for stem in (base, f"{base}/__init__", *(f"{base}/{name}" for name in re.findall(r"\w+", names))):
+            yield f"{stem}.py", not indent
 
 
 def _pack(files: Mapping[str, bytes], method: int) -> bytes:
@@ -171,5 +216,5 @@ def _pack(files: Mapping[str, bytes], method: int) -> bytes:
         for name, text in files.items():
             entry = zipfile.ZipInfo(name)  # its default date is 1980-01-01
             entry.external_attr, entry.create_system = 0o644 << 16, 3
-            zip_file.writestr(entry, text, method)
+            zip_file.writestr(entry, text, method, compresslevel=9)
     return archive.getvalue()

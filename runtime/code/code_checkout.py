@@ -162,7 +162,6 @@ def _try(what: str, words: list[str], environ: Mapping[str, str]) -> None:
 
 
 def _call(words: list[str], environ: Mapping[str, str]) -> tuple[int, str]:
-    """Return a command's exit code and output."""
     done = subprocess.run(
         words, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )

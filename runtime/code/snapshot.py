@@ -42,7 +42,6 @@ _SECRET = re.compile(
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code."""
     return call(snapshot, argv)
 
 
@@ -104,7 +103,6 @@ class _Copy:
         os.umask(self.umask)
 
     def fill(self, paths: list[bytes]) -> None:
-        """Copy the files over an earlier attempt's files. Raises Failure."""
         try:
             if self.folder.is_dir():
                 self._open_earlier()
@@ -241,7 +239,6 @@ def _refuse_script(root: Path, script: str) -> NoReturn:
 
 
 def _describe_plain_copy(root: Path, files: CodeFiles, size: int) -> None:
-    """Print what is copied from a folder outside git, and which files are not copied because of their names."""
     why = f"because {shell_word(str(root))} is not in a git repository"
     count = f"{len(files.paths)} file{'' if len(files.paths) == 1 else 's'}"
     print(f"code: copying {count} ({size_text(size)}), {why}", file=sys.stderr)
@@ -252,7 +249,6 @@ def _describe_plain_copy(root: Path, files: CodeFiles, size: int) -> None:
 
 
 def _is_environment(folder: Path) -> bool:
-    """Return whether the folder is a Python or conda environment."""
     return os.path.lexists(folder / "pyvenv.cfg") or (folder / "conda-meta").is_dir()
 
 

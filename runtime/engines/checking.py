@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from ..node.node_start import become_node
+from ..system.failure import Failure
+from .engine import Engine
 from .starting import StartingEngine
 
 if TYPE_CHECKING:
@@ -43,6 +45,13 @@ class CheckingEngine(StartingEngine, ABC):
         named: run whose code is used; "" for the default. Raises Failure.
         """
         become_shell(place, named, node, command)
+
+
+def checking_engine(engine: Engine) -> CheckingEngine:
+    """Return the engine. Raises Failure if it cannot check nodes."""
+    if not isinstance(engine, CheckingEngine):
+        raise Failure(f"backend {engine.job.backend} has no engine that checks its nodes")
+    return engine
 
 
 def become_shell(place: Place, named: str, node: int, command: Sequence[str]) -> NoReturn:

@@ -21,8 +21,7 @@ from ..run_folder.run_secrets import forget_secrets, secrets_of
 from ..system.failure import Failure
 from ..system.text import one_line
 from ..system.values import settings
-from .ended_nodes import why_it_may_run
-from .live_notes import live_notes
+from .live_notes import live_notes, why_it_may_run
 from .log_files import LogRequest
 from .stopping import signal_here, write_stop_mark
 

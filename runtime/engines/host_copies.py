@@ -20,6 +20,7 @@ from ..exit_codes import DATA_BROKEN
 from ..run_folder.artifact_copies import copy_of
 from ..run_folder.run import Run
 from ..run_folder.run_secrets import forget_secrets, secrets_of
+from ..system.cksum import cksum
 from ..system.failure import Failure
 from ..system.values import read_text
 from . import host_commands
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 _MOST_BYTES = 1 << 16  # in an answer
 _MARK = "state/mirror"
 _ARTIFACT = "artifact/"
-_POLYNOMIAL = 0x04C11DB7  # of cksum
 _CHECKPOINT_HOSTS = "state/checkpoint_hosts"
 # Skips the output of start-up files, as the client does; rsync reads the rest of the connection
 _SKIP = f'while IFS= read -r line && [[ $line != *"{BEGINS}" ]]; do :; done; cat'
@@ -46,7 +46,6 @@ class HostCopies:
         self.is_sent = False
 
     def send_attempt_files(self, attempt: int, code_kind: str) -> int:
-        """Send an attempt, with its code and secrets if there are any, and return the worst exit code."""
         run, has_code = self.run.path, (self.run.path / "code").is_dir()
         (run / _MARK).touch()
         self.is_sent = True
@@ -81,7 +80,6 @@ class HostCopies:
             self.client.each(self.hosts, lambda host, say: self.client.run_on(host, words, say), to_stderr)
 
     def record_checkpoint_host(self) -> None:
-        """Record that the first host, where rank 0 is, may have checkpoints from this run."""
         if self.hosts[0].name not in _checkpoint_hosts(self.run):
             with open(self.run.path / _CHECKPOINT_HOSTS, "a") as file:
                 file.write(f"{self.hosts[0].name}\n")
@@ -134,19 +132,7 @@ def is_mirror(run: Run) -> bool:
 def checksum(run: Run) -> str:
     """Return what distinguishes the run from another run with the same ID, as printed by `cksum <state/run`."""
     content = (run.path / "state/run").read_bytes()
-    return f"{_crc(content)} {len(content)}"
-
-
-def _crc(content: bytes) -> int:
-    """Return the CRC of POSIX cksum, which includes the length."""
-    length = len(content)
-    size = length.to_bytes((length.bit_length() + 7) // 8, "little")
-    crc = 0
-    for byte in content + size:
-        crc ^= byte << 24
-        for _ in range(8):
-            crc = (crc << 1 ^ (_POLYNOMIAL if crc & 1 << 31 else 0)) & 0xFFFFFFFF
-    return crc ^ 0xFFFFFFFF
+    return f"{cksum(content)} {len(content)}"
 
 
 def _checkpoint_hosts(run: Run) -> list[str]:

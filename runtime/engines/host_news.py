@@ -203,7 +203,6 @@ def _replace(path: Path, file: _File) -> None:
 
 
 def _size(path: Path) -> int:
-    """Return the size of a regular file in bytes; 0 for anything else."""
     try:
         seen = path.lstat()
     except OSError:

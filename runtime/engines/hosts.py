@@ -60,7 +60,6 @@ class Client:
         self._processes = _Processes()
 
     def command(self, host: Host, words: Sequence[str], options: Sequence[str] = ()) -> Command:
-        """Return the program that runs the command on the host."""
         return Command([*self.ssh_command, *options, "--", host.name, quoted(words)])
 
     def run(
@@ -109,7 +108,6 @@ class Client:
         return self._processes.run(self.command(host, words), say, feed)
 
     def run_here(self, words: Sequence[str], say: Say) -> int:
-        """Run a command on this machine, and return its exit code."""
         return self._processes.run(Command(words), say)
 
     @contextlib.contextmanager
@@ -131,7 +129,6 @@ class Client:
                     say(_text(line))
 
     def end(self) -> None:
-        """End the running commands."""
         self._processes.end()
 
 

@@ -6,6 +6,7 @@ Out  Job, Run; or Failure
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import sys
@@ -83,9 +84,23 @@ class Place:
         engine: Engine = module.ENGINE(self.job)
         return engine
 
+    def watching_engine(self) -> Engine:
+        """Return the backend's engine, or the engine for all points if the artifact is a sweep."""
+        engine = self.engine()
+        if not self.is_sweep:
+            return engine
+        from .sweep_engine import SweepEngine  # only in a sweep's jobctl
+
+        return SweepEngine(engine)
+
+    def of_point(self, named: str, named_run: str) -> Place:
+        """Return the artifact in a point's run. named_run: the sweep's run, "" for the newest. Raises Failure."""
+        from .sweep_engine import place_of_point
+
+        return place_of_point(self, named, named_run)
+
     @property
     def is_sweep(self) -> bool:
-        """Return whether this artifact has several points."""
         return bool(self.settings.get("sweep"))
 
     def runs(self) -> Path:
@@ -140,8 +155,14 @@ class Place:
         return Run(Path(named)) if is_path else self.choose_run(named)
 
 
+def add_point_option(parser: argparse.ArgumentParser, engine: Engine, default: str) -> None:
+    """Add --point if the artifact is a sweep. default: what the verb does without --point"""
+    parser.set_defaults(point=None)
+    if engine.job.settings.get("sweep"):
+        parser.add_argument("--point", metavar="POINT", help=f"number or label of a point; default: {default}")
+
+
 def list_runs(folder: Path) -> list[Run]:
-    """Return the runs in RUN_ROOT/JOB, newest first."""
     try:
         names = os.listdir(folder)
     except OSError:

@@ -1,4 +1,5 @@
-"""Lines in `status` about a live run: how far rank 0 has started if it reports no steps, and possible hangs.
+"""Lines in `status` about a live run: how far rank 0 has started if it reports no steps, and possible hangs; and why a
+run may not be removed yet.
 
 In   the state files of the nodes and of rank 0. They are untrusted, so only their numbers are used
 """
@@ -7,10 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
 
-from ..run_folder.run import Node, Run, utc
+from ..run_folder.run import Node, Run, machine, utc
 from ..system.text import named_ranks
 from ..system.values import number, read_keys
+
+if TYPE_CHECKING:
+    from .engine import State
+
+LONG_SILENT_S = 86400  # after this, the supervisor is dead; earlier, it may only have lost the storage
 
 
 def live_notes(run: Run, sees_ranks: bool) -> Iterator[str]:
@@ -55,3 +63,25 @@ def _hang(nodes: list[Node]) -> Iterator[str]:
 
 def _numbers(text: str) -> list[int]:
     return [int(word) for word in re.findall(r"\b[0-9]{1,9}\b", text)]
+
+
+def why_it_may_run(run: Run, state: State) -> str:
+    """Return why a run may still be running; "" if all its nodes have certainly ended. If in doubt, it may."""
+    if state.name == "unknown":
+        return state.reason or state.text
+    statuses = [(node, node.status(machine(), partial(run.silent_s, node))) for node in run.nodes()]
+    if state.is_live or any(status in ("up", "elsewhere") for _, status in statuses):
+        away = next((node for node, status in statuses if status == "elsewhere"), None)
+        return f"it is live{f', node {away.name} {away.where()}' if away else ''}"
+    for node, status in statuses:
+        if status == "silent" and not _is_long_silent(run, node):
+            return f"node {node.name} {node.where()} has not recorded its end, and may still be running there"
+    if not any(node.attempt == run.attempt for node in run.nodes()) and not run.is_stopped:
+        attempt = "" if run.attempt is None else run.attempt
+        return f"attempt {attempt} is being started, or was never started"
+    return ""
+
+
+def _is_long_silent(run: Run, node: Node) -> bool:
+    silent_s = run.silent_s(node)
+    return node.host == machine()["host"] and silent_s is not None and silent_s > LONG_SILENT_S

@@ -15,13 +15,12 @@ import re
 import resource
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from ..run_folder.run import Run
 from ..system.untrusted_files import Unreadable, open_regular
-from ..system.values import number, read_keys
 
 PIECE = 1 << 20  # bytes of a line that are read at a time
 BLOCK = 1 << 16
@@ -123,7 +122,6 @@ class Logs:
         return sizes
 
     def skip_to_tail(self, sizes: dict[str, int], lines: int) -> None:
-        """Skip all but the logs' last `lines` lines, up to these sizes."""
         total = 0
         for name, size in sizes.items():
             log = self._log(name)
@@ -145,7 +143,6 @@ class Logs:
                 log.offset = size if position < 0 else start + position
 
     def print(self, sizes: dict[str, int]) -> None:
-        """Print what has not been printed yet, up to these sizes."""
         grown = [(self._log(name), size) for name, size in sizes.items() if size > self._log(name).offset]
         out = sys.stdout.buffer
         if self.is_merged:
@@ -199,23 +196,12 @@ def shown(line: bytes) -> bytes:
     return text.rpartition(b"\r")[2] + (b"\n" if line.endswith(b"\n") else b"")
 
 
-def first_failure(run: Run) -> tuple[str, str, str] | None:
-    """Return the node, reason and log file name of the newest attempt's first failure; None if there is none."""
-    path = run.path / "exit" / str(run.attempt) / "first"
-    if not os.path.isfile(path):
-        return None
-    keys = read_keys(path)
-    node, rank = number(keys.get("node", "")), number(keys.get("rank", ""))
-    log = f"node_{node or 0:02}.log" if rank is None else f"rank_{rank:02}.log"
-    return "?" if node is None else str(node), keys.get("reason", ""), log
-
-
-def print_first_failure(run: Run, failure: tuple[str, str, str]) -> None:
+def print_first_failure(run: Run, failure: Mapping[str, str]) -> None:
     """Print which node failed first, and the end of its log, starting at the first traceback."""
-    node, reason, name = failure
+    name = failure["log"]
     out = sys.stdout.buffer
     lines = _failure_lines(run.path / "logs" / name, _header(run.attempt))
-    title = f"jobc: node {node} failed first: {reason}"
+    title = f"jobc: node {failure['node']} failed first: {failure['reason']}"
     if not lines:  # it had not written to its own log yet
         out.write(f"{title}\n".encode())
     else:
@@ -294,7 +280,6 @@ def _readable(log: Log, end: int) -> Iterator[bytes]:
 
 
 def _size(path: Path) -> int | None:
-    """Return the size of a regular file in bytes; None for anything else."""
     try:
         status = os.stat(path, follow_symlinks=False)
     except OSError:

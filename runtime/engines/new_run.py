@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
 from ..exit_codes import DATA_BROKEN
-from ..run_folder.artifact_copies import JOB_FILE, link_unchanged, numbers_of_copies
+from ..run_folder.artifact_copies import JOB_FILE, copy_read_only, link_unchanged, numbers_of_copies
 from ..run_folder.removal import erase, remove_folder
 from ..run_folder.run import Process, Run, is_mine, machine, shell_word
 from ..system.failure import Failure
@@ -90,22 +89,20 @@ class NewRun:
             remove_folder(created)
 
     def describe(self, init_from: str) -> None:
-        """Turn the folder into a run: the last step.
-
-        init_from: path of the run whose checkpoint it starts from, or ""
-        """
+        """Turn the folder into a run: the last step. init_from: run whose checkpoint it starts from, or ''"""
         for name in ("state", "logs", "control"):
             _create_folder(self.run.path / name)
         job = self.place.job.name
         keys = {"job": job, "created": int(time.time()), "project": self.place.project, "init_from": init_from}
-        _write(self.run.path / "state/run", "".join(f"{key}={value}\n" for key, value in keys.items()))
+        _write_keys(self.run.path / "state/run", keys)
         with contextlib.suppress(FileNotFoundError):
             (self.run.path / MAKING).unlink()
 
     def create_folder(self, run_id: str) -> None:
         """Create the run folder with that ID, or with a new one."""
         for _ in range(MOST_TRIES):
-            folder = self.place.job.runs / (run_id or _new_id())
+            new_id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(2).hex()}"
+            folder = self.place.job.runs / (run_id or new_id)
             if run_id:
                 _remove_abandoned(folder)
             try:
@@ -117,7 +114,8 @@ class NewRun:
             except OSError as error:
                 raise _failure(f"create the folder {folder}", error) from error
             self.run, self._unfinished = Run(folder), folder
-            _record_maker(folder)
+            maker = {**machine(), "pid": os.getpid(), "start_ticks": start_ticks(os.getpid())}
+            _write_keys(folder / MAKING, maker)
             return
         raise Failure(f"no free run id in {self.place.job.runs}")
 
@@ -136,7 +134,7 @@ class NewRun:
         part = self.artifact.parent / f".{self.attempt}.{os.getpid()}"  # no partial copy gets the final name
         _try(f"create the folder {part}", part.mkdir)
         self._unfinished = self._unfinished or part
-        _try(f"copy the artifact to {part}", lambda: _copy_read_only(self.place.artifact, part))
+        _try(f"copy the artifact to {part}", lambda: copy_read_only(self.place.artifact, part))
         try:
             if os.path.lexists(self.artifact):
                 raise FileExistsError
@@ -209,7 +207,7 @@ def continue_run(place: Place, engine: Engine, run: Run, new_code: bool) -> NewR
         changed = _differences(run, last, place.artifact, "spec")
         if changed:
             print(f"changed since attempt {last}:\n{changed}")
-            _append(run.path / "state/changes", f"attempt {new.attempt}\n{changed}\n")
+            _write(run.path / "state/changes", f"attempt {new.attempt}\n{changed}\n", os.O_APPEND)
         _note_code(new, new_code)
         with contextlib.suppress(FileNotFoundError):
             (run.path / "control/STOP").unlink()
@@ -225,7 +223,7 @@ def _note_code(new: NewRun, new_code: bool) -> None:
         why = "with storage.run=node the code is on the hosts, so --new-code cannot replace it"
         raise Failure(why, "--fork starts a new run with the code as it is now", 2)
     if new_code:
-        _append(run.path / "state/changes", f"attempt {new.attempt}\n  code: copied again\n")
+        _write(run.path / "state/changes", f"attempt {new.attempt}\n  code: copied again\n", os.O_APPEND)
     elif has_code:
         more = "; --new-code copies it again" if new.engine.can_replace_code else ""
         print(f"using the code as copied at the first start, in {shell_word(str(run.path / 'code'))}{more}")
@@ -329,15 +327,6 @@ def _warn_of_live_runs(place: Place, engine: Engine) -> None:
             )
 
 
-def _new_id() -> str:
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(2).hex()}"
-
-
-def _record_maker(folder: Path) -> None:
-    keys = {**machine(), "pid": os.getpid(), "start_ticks": start_ticks(os.getpid())}
-    _write(folder / MAKING, "".join(f"{key}={value}\n" for key, value in keys.items()))
-
-
 def _remove_abandoned(folder: Path) -> None:
     """Remove what is left of one of this user's runs whose creator was killed, so that its ID is free again."""
     making = folder / MAKING
@@ -367,16 +356,6 @@ def _taken(folder: Path) -> Failure:
     return Failure(f"{folder} exists, and is not a run that jobctl can continue", hint)
 
 
-def _copy_read_only(source: Path, copy: Path) -> None:
-    umask = os.umask(0)
-    os.umask(umask)
-    shutil.copytree(source, copy, symlinks=True, dirs_exist_ok=True)
-    for folder, _, files in os.walk(copy, topdown=False):
-        for path in (*(os.path.join(folder, name) for name in files), folder):
-            if not os.path.islink(path):
-                os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) & ~umask & ~0o222)
-
-
 # ---- files
 
 
@@ -395,22 +374,18 @@ def _failure(what: str, error: OSError) -> Failure:
     return Failure(f"cannot {what}: {error.strerror or error}", SPACE_HINT)
 
 
-def _write(path: Path, text: str) -> None:
-    """Create the file or replace its content. Follows no links. Raises Failure."""
-    _write_with(os.O_TRUNC, path, text)
-
-
-def _append(path: Path, text: str) -> None:
-    _write_with(os.O_APPEND, path, text)
-
-
-def _write_with(flag: int, path: Path, text: str) -> None:
-    flags = flag | os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+def _write(path: Path, text: str, how: int = os.O_TRUNC) -> None:
+    """Create the file or replace its content; O_APPEND appends. Follows no links. Raises Failure."""
+    flags = how | os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with open(os.open(path, flags, 0o666), "wb") as file:
             file.write(os.fsencode(text))
     except OSError as error:
         raise Failure(f"cannot write {path}: {error.strerror}", "is the disk full?") from error
+
+
+def _write_keys(path: Path, keys: Mapping[str, object]) -> None:
+    _write(path, "".join(f"{key}={value}\n" for key, value in keys.items()))
 
 
 @contextlib.contextmanager

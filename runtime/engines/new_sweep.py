@@ -29,7 +29,6 @@ class NewSweep:
         return f"{self.run.id}-{point.number}"
 
     def create_point(self, point: Point) -> NewRun:
-        """Create a point's run, with its artifact and the user's code. Raises Failure."""
         with artifact_of_point(self.place, self.points, point) as place:
             engine = starting_engine(place)
             new = create_run(place, engine, self.run_id(point))

@@ -12,7 +12,6 @@ from ..exit_codes import DATA_BROKEN
 from ..node.node_start import check_node, node_words, run_node
 from ..run_folder.run import Run, shell_word
 from ..system.failure import Failure
-from ..system.gpus import number_seen, too_few
 from ..system.streams import printed_lines
 from .checking import CheckingEngine
 from .new_run import NewRun, temporary_run
@@ -44,9 +43,12 @@ class OneMachineEngine(CheckingEngine):
     def require_startable(self, run: Run | None) -> None:
         """Raise Failure, or exit, if this machine lacks GPUs, secrets, the environment, the port or the code."""
         least = self.job.settings.get("gpus")
-        if isinstance(least, int) and least and (message := too_few(number_seen(os.environ), least)):
-            title, _, hint = message.partition("\n")
-            raise Failure(title, hint, DATA_BROKEN)
+        if isinstance(least, int) and least:
+            from ..system.gpus import number_seen, too_few  # only in jobs with GPUs
+
+            if message := too_few(number_seen(os.environ), least):
+                title, _, hint = message.partition("\n")
+                raise Failure(title, hint, DATA_BROKEN)
         folder = "" if run is None else str(run.path)
         where = {"JOBC_PROJECT": self.job.project, "JOBC_RUN_DIR": folder, "JOBC_HEAD_PORT": ""}
         check_node(self.job.artifact, {**os.environ, **self._gpu_type(), **where})

@@ -7,7 +7,7 @@ import time
 from ..run_folder.run import Run
 from ..system.failure import Failure
 from .engine import Engine
-from .log_files import LogRequest, Logs, first_failure, print_first_failure
+from .log_files import LogRequest, Logs, print_first_failure
 from .watch import Watch
 
 HINT = "try again when the engine answers; jobctl logs without --follow does not query it"
@@ -54,7 +54,7 @@ def _follow(watch: Watch, files: Logs, names: str, request: LogRequest) -> None:
                 break
             asked_at = time.monotonic()
         seen.append(files.sizes())
-        if files.is_merged and shown_attempt != run.attempt and first_failure(run):
+        if files.is_merged and shown_attempt != run.attempt and run.first_failure():
             failed_ticks += 1
             if failed_ticks > FIRST_TICKS:
                 _show_first_failure(engine, run)
@@ -76,7 +76,7 @@ def _skip(files: Logs, run: Run, request: LogRequest) -> None:
 
 
 def _show_first_failure(engine: Engine, run: Run) -> None:
-    failure = first_failure(run)
+    failure = run.first_failure()
     if failure:
-        engine.fetch(failure[2], [run])
+        engine.fetch(failure["log"], [run])
         print_first_failure(run, failure)

@@ -48,7 +48,6 @@ class RecordedEngine(Engine):
 
 
 def recorded_engine(run: Run) -> Engine:
-    """Return a run's engine, for its newest attempt's artifact."""
     artifact, runs = run.path / f"artifact/{run.attempt}", run.path.parent
     job_settings = settings(artifact / ".jobc/job.json")
     backend = job_settings.get("backend")

@@ -131,7 +131,6 @@ class RecordEngine(Engine):
         return status
 
     def record_codes(self, run: Run, codes: Iterable[int]) -> None:
-        """Record the end of a job that is gone, using the exit codes of all its nodes."""
         status, code = self.seen(run), worst_code(list(codes))
         if status.state == GONE and status.record is not None and code is not None:
             self.record_end(status.record, code, self.gone_reason(status.record))
@@ -178,14 +177,12 @@ class RecordEngine(Engine):
         return self.resume(run) if state.exit_code in (CRASHED, PEER_LOST, PREEMPTED) and not state.is_live else ""
 
     def storage_of(self, run: Run, node: int = 0) -> str:
-        """Return the run's folder on that node's storage."""
         root = str(self.job.settings.get("storage_root", ""))
         node_folder = f"node_{node:02}/" if self.job.settings.get("storage") == "object" else ""
         return f"{root}/{node_folder}{self.job.name}/{run.id}"
 
 
 def newest_record(run: Run) -> Record | None:
-    """Return the record of the newest attempt that has one; None if no attempt has."""
     attempts = numbered(f"{run.path}/state", "job_")
     if not attempts:
         return None

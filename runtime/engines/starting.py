@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..code.snapshot import copy_code
 from ..run_folder.run import Run
 from ..system.failure import Failure
 from ..system.values import number
@@ -107,6 +106,8 @@ def copy_user_code(place: Place, engine: StartingEngine, new: NewRun) -> None:
     code: Any = place.settings.get("code")
     if not isinstance(code, dict) or code.get("kind") not in ("snapshot", "rsync"):
         return
+    from ..code.snapshot import copy_code  # only in such jobs
+
     root = Path(place.project, code["root"])
     copy_code(
         root,

@@ -6,7 +6,6 @@ Out  the sweep's points: point N has the run RUN_ROOT/JOB/ID-N, which may not ex
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 from collections import Counter
 from collections.abc import Sequence
@@ -66,7 +65,6 @@ class SweepEngine(Engine):
         return self._engines[run.path]
 
     def is_sweep(self, run: Run) -> bool:
-        """Return whether this is a run of the sweep, not of a point."""
         return run.path.parent.name == self.job.name
 
     # ---- queries
@@ -148,18 +146,6 @@ class SweepEngine(Engine):
 def is_submitting(sweep: Run) -> bool:
     """Return whether a jobctl submit on this machine is starting the points of the sweep."""
     return Process(sweep.path / SUBMIT).status(machine(), lambda: None) == "up"
-
-
-def watching_engine(place: Place) -> Engine:
-    """Return the backend's engine, or the engine for all points if the artifact is a sweep."""
-    return SweepEngine(place.engine()) if place.is_sweep else place.engine()
-
-
-def add_point_option(parser: argparse.ArgumentParser, engine: Engine, default: str) -> None:
-    """Add --point if the artifact is a sweep. default: what the verb does without --point"""
-    parser.set_defaults(point=None)
-    if engine.job.settings.get("sweep"):
-        parser.add_argument("--point", metavar="POINT", help=f"number or label of a point; default: {default}")
 
 
 def place_of_point(place: Place, named: str, named_run: str) -> Place:

@@ -29,13 +29,12 @@ class Row:
         self.differs = False
 
     def add_number(self, number: float, node: int, text: str) -> None:
-        """Keep the text of the node with the lowest number."""
         self.differs = self.differs or (self.least is not None and text != self.text)
         if self.least is None or number < self.least[0]:
             self.least, self.text = (number, node, text), text
 
 
-class Answer:
+class NodeOutput:
     """Output of one node."""
 
     def __init__(self, name: str) -> None:
@@ -61,7 +60,7 @@ class Table:
 
     def __init__(self, nodes: Iterable[str]) -> None:
         names = [re.sub("^.*@", "", node) for node in nodes]
-        self.answers = [Answer(name) for name in names]
+        self.outputs = [NodeOutput(name) for name in names]
         self.position = {name: node for node, name in enumerate(names)}
         self.rows: dict[tuple[str, ...], Row] = {}
         self.same: dict[str, Same] = {}
@@ -72,22 +71,22 @@ class Table:
         node = self.position.get(re.sub("^.*@", "", before))
         if not colon or node is None:
             return  # printed by a client, or an empty line
-        answer = self.answers[node]
+        output = self.outputs[node]
         fields = [*text.split("\t"), "", "", "", ""]
         if fields[0] in ("ok", "FAIL"):
             self.add_check(node, fields[0], fields[1], fields[2], fields[3], fields[4])
         elif fields[0] == "same":
             self.same.setdefault(fields[1], Same(fields[3], {})).values[node] = fields[2]
         elif fields[0] == "name":
-            answer.name = fields[1]
+            output.name = fields[1]
         elif text == "end":
-            answer.ended = True
+            output.ended = True
         elif re.match("error: |FAIL  ", text):
-            answer.error = re.sub("^(error: |FAIL  )", "", text)
+            output.error = re.sub("^(error: |FAIL  )", "", text)
         elif re.match(" *hint: ", text):
-            answer.hint = re.sub("^ *hint: ", "", text)
-        elif text and not answer.error:
-            answer.lines.append(text)
+            output.hint = re.sub("^ *hint: ", "", text)
+        elif text and not output.error:
+            output.lines.append(text)
 
     def add_check(self, node: int, level: str, check: str, text: str, hint: str = "", number: str = "") -> None:
         """Add a result to its row. Good results with a number share one row, with the lowest number."""
@@ -113,14 +112,14 @@ class Table:
                 self.add_check(node, "ok", check, f"the same on all nodes: {best}")
 
     def names(self, nodes: Iterable[int]) -> str:
-        return folded([self.answers[node].name for node in sorted(nodes)])
+        return folded([self.outputs[node].name for node in sorted(nodes)])
 
     def lines(self) -> tuple[bool, list[str]]:
         """Return whether no check failed, and the table's lines."""
-        for node, answer in enumerate(self.answers):
-            if not answer.ended:
-                why = answer.why_missing()
-                self.add_check(node, "FAIL", "answer", why, answer.hint or _hint(why, answer.name))
+        for node, output in enumerate(self.outputs):
+            if not output.ended:
+                why = output.why_missing()
+                self.add_check(node, "FAIL", "answer", why, output.hint or _hint(why, output.name))
         for check, values in self.same.items():
             self.compare(check, values)
         checks = list(dict.fromkeys(row.check for row in self.rows.values()))
@@ -133,13 +132,13 @@ class Table:
         for index, row in enumerate(rows):
             text = row.text
             if row.least is not None and row.differs:
-                text += f", the minimum is on {self.answers[row.least[1]].name}"
-            prefix = f"{node_names[index]:<{width}}  " if len(self.answers) > 1 else ""
+                text += f", the minimum is on {self.outputs[row.least[1]].name}"
+            prefix = f"{node_names[index]:<{width}}  " if len(self.outputs) > 1 else ""
             printed.append(f"{row.level:<4}  {prefix}{text}")
             if row.level == "FAIL" and row.hint:
                 printed.append(f"      hint: {row.hint}")
         failed = sum(row.level == "FAIL" for row in rows)
-        nodes = len(self.answers)
+        nodes = len(self.outputs)
         if failed:
             printed.append(f"not ready: {failed} of {len(rows)} checks failed")
         else:
@@ -202,7 +201,6 @@ def _hint(text: str, name: str) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code."""
     table = Table(argv)
     for line in sys.stdin.buffer:
         table.add(printable(line.decode(errors="replace")).rstrip("\n"))

@@ -1,7 +1,7 @@
 """Choose the rendezvous port on node 0, and pass it to the other nodes through the run folder.
 
 In     JOBC_RUN_ID JOBC_NODES JOBC_NODE_RANK
-Out    the port; the run's state/head, written by node 0; NoPort with exit code 71 if the port is in use or node 0
+Out    the port; the run's state/head, written by node 0; Failure with exit code 71 if the port is in use or node 0
        writes nothing in time, 69 if a node failed while this one was waiting
 """
 
@@ -17,6 +17,7 @@ import zlib
 
 from .. import exit_codes
 from ..run_folder.run_folder import RunFolder, read_small, write_small
+from ..system.failure import Failure
 
 # Below Linux's range for outgoing connections (ip_local_port_range, 32768 up), so that no such connection takes the
 # port between our check and the launcher's bind.
@@ -26,22 +27,14 @@ POLL_S = 0.2
 F_OFD_SETLK = 37  # Linux: the lock lasts as long as the process that started the node keeps the file open
 
 
-class NoPort(Exception):
-    """Raised when there is no rendezvous port: the reason, a hint, and the exit code of the node."""
-
-    def __init__(self, code: int, why: str, hint: str) -> None:
-        super().__init__(why)
-        self.code, self.why, self.hint = code, why, hint
-
-
 def head_port(run: RunFolder, wanted: int, lock: int | None, timeout_s: float) -> int:
-    """Return the rendezvous port; node 0 publishes it. wanted: 0 = choose one. Raises NoPort, OSError."""
+    """Return the rendezvous port; node 0 publishes it. wanted: 0 = choose one. Raises Failure, OSError."""
     if int(os.environ["JOBC_NODE_RANK"]) != 0:
         return wanted or wait_for_head(run, timeout_s)
     if wanted and not is_free(wanted):
         why = f"rendezvous port {wanted} is in use on {os.uname().nodename}"
         hint = f"find the process with `ss -ltnp 'sport = :{wanted}'`, or set another rendezvous.port"
-        raise NoPort(exit_codes.RENDEZVOUS_FAILED, why, hint)
+        raise Failure(why, hint, exit_codes.RENDEZVOUS_FAILED)
     port = wanted or choose(f"{os.environ['JOBC_RUN_ID']}/{run.attempt}", lock)
     if int(os.environ["JOBC_NODES"]) > 1:
         write_small(run.head_state, keys={"attempt": run.attempt, "host": os.uname().nodename, "port": port})
@@ -73,7 +66,7 @@ def is_ours(port: int, lock: int | None) -> bool:
 
 
 def wait_for_head(run: RunFolder, timeout_s: float) -> int:
-    """Wait for node 0 of this attempt to write the port; return it. Raises NoPort on timeout or if a node failed."""
+    """Wait for node 0 of this attempt to write the port; return it. Raises Failure on timeout or if a node failed."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         os.listdir(run.head_state.parent)  # makes a network file system refresh its view
@@ -82,11 +75,11 @@ def wait_for_head(run: RunFolder, timeout_s: float) -> int:
             return int(state[1]["port"])
         if first := read_small(run.first_failure):
             why = f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"
-            raise NoPort(exit_codes.PEER_LOST, why, "jobctl status shows the result of each node")
+            raise Failure(why, "jobctl status shows the result of each node", exit_codes.PEER_LOST)
         time.sleep(POLL_S)
     why = f"node 0 ({os.environ.get('JOBC_HEAD_ADDR')}) has not started within {timeout_s:.0f} s"
     hint = f"its log: {run.node_log(0)}; or raise rendezvous.timeout"
-    raise NoPort(exit_codes.RENDEZVOUS_FAILED, why, hint)
+    raise Failure(why, hint, exit_codes.RENDEZVOUS_FAILED)
 
 
 def is_free(port: int) -> bool:

@@ -52,15 +52,6 @@ def variables(asked: argparse.Namespace, head: str, timeout_s: float) -> dict[st
     return {name: value for name, value in chosen_variables.items() if not os.environ.get(name)}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that node_checks.py shares."""
-    parser.add_argument("--profile", default="auto", help="network.profile of the job")
-    parser.add_argument(
-        "--interface", default="", help="comma-separated names; none = the interface that leads to node 0"
-    )
-    parser.add_argument("--gpus", type=int, default=0, help="GPUs on this node; NCCL is only used with GPUs")
-
-
 # ---- the interface
 
 

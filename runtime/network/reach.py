@@ -53,7 +53,6 @@ def wait_until_reached(
 
 
 def why_unreachable(host: str, port: int, timeout_s: float) -> str | None:
-    """Return None if a TCP connection succeeds, else the cause."""
     try:
         socket.create_connection((host, port), timeout=timeout_s).close()
     except socket.gaierror:

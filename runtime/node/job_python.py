@@ -30,14 +30,12 @@ def safe_path() -> list[str]:
 
 
 def require_version() -> None:
-    """Raise NodeFailure if this Python is too old for the ranks."""
     if sys.version_info < OLDEST:
         title = f"python is older than 3.10: {sys.executable}"
         raise NodeFailure(DATA_BROKEN, title, "choose another environment in the spec")
 
 
 def needed_modules(read: NodeSettings) -> list[str]:
-    """Return the modules that the job's environment must have."""
     modules = ["torch"] if read.needs_torch else []
     modules += ["accelerate"] if read.launcher == "accelerate" else []
     return modules + (["deepspeed"] if read.parallel == "deepspeed" else [])
@@ -69,7 +67,6 @@ def missing_modules(read: NodeSettings) -> list[NodeFailure]:
 
 
 def _folders(modules: Iterable[str]) -> dict[str, list[str]]:
-    """Return the folders of those modules that are installed."""
     words = [sys.executable, "-c", _FIND, *modules]
     done = subprocess.run(words, cwd=Path("/"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
     folders: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])

@@ -27,6 +27,7 @@ from ..run_folder.artifact_copies import copy_of, link_unchanged
 from ..run_folder.removal import remove_folder
 from ..run_folder.run import SILENT_S, Node, Run
 from ..run_folder.run_folder import RunFolder, write_small
+from ..system.cksum import cksum
 from ..system.failure import Leave
 from ..system.text import printable
 from ..system.values import number, read_keys, read_text
@@ -272,7 +273,6 @@ def prepare_attempt(run: Path, attempt: int, artifact: Path, init_from: str, job
 
 
 def describe_run(run: Path, init_from: str, job: str, project: str) -> None:
-    """Write state/run, which makes the folder a run: the last step of creating it. Raises StartFailure."""
     for name in ("state", "logs", "control"):
         attempt_to(f"create the folder {run / name}", (run / name).mkdir, parents=True, exist_ok=True)
     keys = {"job": job, "created": int(time.time()), "project": project, "init_from": init_from}
@@ -378,18 +378,4 @@ def depot_words(run: Path, verb: str, *words: str) -> list[str]:
 
 def derived_port(text: str) -> int:
     """Return a port, 20000 to 31999, that all nodes derive from the same text, by POSIX cksum."""
-    return 20000 + _cksum(f"{text}\n".encode()) % 12000
-
-
-def _cksum(content: bytes) -> int:
-    """Return what POSIX `cksum` prints: CRC-32 of the content and its length, most significant bit first."""
-    length, size = bytearray(), len(content)
-    while size:
-        length.append(size & 0xFF)
-        size >>= 8
-    checksum = 0
-    for byte in content + length:
-        checksum ^= byte << 24
-        for _ in range(8):
-            checksum = ((checksum << 1) ^ 0x04C11DB7 if checksum & 0x80000000 else checksum << 1) & 0xFFFFFFFF
-    return checksum ^ 0xFFFFFFFF
+    return 20000 + cksum(f"{text}\n".encode()) % 12000

@@ -19,7 +19,6 @@ from ..run_folder.artifact_copies import newest_attempt_from
 from ..run_folder.run import Run
 from ..system.text import printable
 from ..system.values import number, read_keys, settings
-from .job_secrets import secrets
 from .node_failure import LiveNode, NodeFailure, report
 from .node_folders import cache_folder, code_folder, home_variables, own_cache_folder, require_shm, under_project
 from .node_settings import JOB_FILE, NodeSettings
@@ -30,7 +29,6 @@ MOST_LISTED = 4  # hosts in JOBC_NODE_LIST
 
 
 def main(argv: list[str]) -> int:
-    """Print the variables, or report why the node cannot start."""
     artifact, words, environ = Path(sys.argv[0]).resolve().parent, argv, dict(os.environ)
     payload = words[1] if len(words) > 1 else "train"
     try:
@@ -90,7 +88,6 @@ def _node_setting(artifact: Path, section: str, key: str) -> object:
 
 
 def _of_engine(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what the artifact's engine knows about this node."""
     engine = find_spec("jobc_engine")
     if engine is None or not engine.submodule_search_locations or find_spec("jobc_engine.job_variables") is None:
         return {}
@@ -156,7 +153,9 @@ def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Map
     if read.data:
         variables["JOBC_DATA_DIR"] = under_project(project, read.data)
     steps: list[Callable[[], Mapping[str, str]]] = []
-    if "JOBC_INSIDE" not in environ:  # in a container, they are inherited
+    if read.secrets and "JOBC_INSIDE" not in environ:  # in a container, they are inherited
+        from .job_secrets import secrets  # only in jobs with secrets
+
         steps.append(lambda: secrets(read.secrets, environ, payload))
     if read.container is not None:
         steps.append(lambda: home_variables(environ))

@@ -110,7 +110,6 @@ def record_failure(environ: Mapping[str, str], payload: str, failure: NodeFailur
 
 
 def _record_first(run: RunFolder, node: int, task: str, failure: NodeFailure) -> None:
-    """Record this as the attempt's first failure, unless one is already recorded."""
     path = run.first_failure
     unfinished = path.with_name(f".first.{node}.{task}")
     write_small(unfinished, str(failure.code), {"node": node, "time_ns": time.time_ns(), "reason": failure.title})

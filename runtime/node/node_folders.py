@@ -18,7 +18,6 @@ SHM = "/dev/shm"
 
 
 def under_project(project: str, path: str) -> str:
-    """Return an absolute path; a relative one is below the project."""
     return os.path.join(project, path)
 
 

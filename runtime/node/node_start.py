@@ -88,7 +88,6 @@ def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mappin
 
 
 def node_words(artifact: Path, payload: str, node: int = 0) -> list[str]:
-    """Return the command that runs a node."""
     return ["bash", str(artifact / "launch.sh"), str(node), payload]
 
 

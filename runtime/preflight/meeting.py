@@ -84,7 +84,6 @@ def meet(folder: Path, rank: int, head: str) -> Seen:
 
 
 def leave(folder: Path, rank: int) -> None:
-    """Report the end of the test to node 0, on any other node."""
     write_small(folder / f"done_{rank:02}", keys={"rank": rank})
 
 

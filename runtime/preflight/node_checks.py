@@ -12,10 +12,8 @@ Out    lines of tab-separated fields; the last line is `end`:
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -24,19 +22,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ..network import head_port, interfaces, network
-from ..network.reach import REFUSED, why_unreachable
-from ..system import gpus
-from . import meeting
-from .code_digest import code_digest
+from ..network import head_port
 
 TORCH_TIMEOUT_S = 120  # a cold import from a network file system takes a minute
 LEAST_FREE_GIB, LEAST_FREE_INODES = 1.0, 10_000
 PROBE_BYTES = 2**20  # written in the run root as a test
 MOST_PROCS_PER_CORE = 4  # more is a mistake: the processes would only wait for each other
-LEAST_MEMLOCK_MIB = 1024  # RDMA pins every connection's buffers
-HEAD_S = 5.0  # timeout for node 0 to answer
-MOST_CLOCK_S = 2.0  # several nodes' logs are merged by time
 SAME_ENVIRONMENT = "use one environment on shared storage, or the same lock file on each node"
 ASK_TORCH = """
 import json, torch
@@ -69,7 +60,6 @@ class Same(NamedTuple):
 
 
 def main(argv: list[str]) -> int:
-    """Run all checks, print the results, and return the exit code."""
     options = parser().parse_args(argv)
     good = True
     if name := os.environ.get("JOBC_NODE_NAME"):  # the engine's name for this node
@@ -94,7 +84,11 @@ def parser() -> argparse.ArgumentParser:
     argument_parser.add_argument("--gpu-type", default="", help="type of every GPU; none = any")
     argument_parser.add_argument("--torch", action="store_true", help="torch is needed")
     argument_parser.add_argument("--code", type=Path, help="folder with each node's own copy of the code")
-    network.add_arguments(argument_parser)
+    argument_parser.add_argument("--profile", default="auto", help="network.profile of the job")
+    argument_parser.add_argument(
+        "--interface", default="", help="comma-separated names; none = the interface that leads to node 0"
+    )
+    argument_parser.add_argument("--gpus", type=int, default=0, help="GPUs on this node; NCCL is only used with GPUs")
     argument_parser.add_argument("command", nargs="*", help="command that each rank will run")
     return argument_parser
 
@@ -116,40 +110,19 @@ def everything(asked: argparse.Namespace) -> Iterator[Check | Same]:
         yield check_port(asked.port)
         yield from own_checks(asked)
         return
-    folder, head = Path(os.environ["JOBC_RUN_DIR"]) / "preflight", os.environ["JOBC_HEAD_ADDR"]
-    if asked.apart:
-        yield check_port(asked.port if rank == 0 else 0)
-        if rank:
-            yield check_head(head)
-        yield from check_network(asked, head, rank)
-        yield from own_checks(asked)
-        return
-    if rank == 0:
-        port = check_port(asked.port)
-        yield port
-        listening = meeting.attend(folder, nodes, asked.port if port.good else 0)
-        next(listening)
-        yield from check_network(asked, head, rank)
-        yield from own_checks(asked)
-        for _ in listening:
-            pass
-        return
-    try:
-        yield from check_meeting(folder, rank, head)
-        yield from check_network(asked, head, rank)
-        yield from own_checks(asked)
-    finally:
-        with contextlib.suppress(OSError):  # already reported
-            meeting.leave(folder, rank)
+    from .peer_checks import check_with_peers  # only in jobs with several nodes
+
+    yield from check_with_peers(asked, nodes, rank)
 
 
 def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
-    """Run the checks that need no other node."""
     version = sys.version.split()[0]
     yield Check(True, "python", f"python {version} at {sys.executable}")
     yield Same("python", "python " + ".".join(version.split(".")[:2]), SAME_ENVIRONMENT)
     yield from check_command(asked.command[:1] if asked.apart else asked.command)  # a script is sent with the run
     if asked.code:
+        from .code_digest import code_digest  # only in jobs with code=shared
+
         yield Same(
             "code",
             f"code {code_digest(asked.code)}",
@@ -158,80 +131,12 @@ def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
     yield from check_run_root(asked.run_root)
     yield from check_data(os.environ.get("JOBC_DATA_DIR"))
     if asked.gpus:
-        present_gpus = gpus.listed(os.environ)
-        yield from check_gpus(present_gpus, asked.gpus)
-        if asked.gpu_type:
-            good, text = gpus.compare(present_gpus, asked.gpu_type)
-            yield Check(good, "gpu_type", text, "use other hosts, or gpu_type=null for any type")
+        from .gpu_checks import check_gpus_of_type  # only in jobs with GPUs
+
+        yield from check_gpus_of_type(asked.gpus, asked.gpu_type)
     if asked.torch:
         yield from check_torch(asked.gpus)
     yield check_cores(len(os.sched_getaffinity(0)), asked.procs)
-
-
-def check_meeting(folder: Path, rank: int, head: str) -> Iterator[Check]:
-    """Check with node 0: shared storage, connections in both directions, and the clock."""
-    try:
-        result = meeting.meet(folder, rank, head)
-    except OSError as error:
-        hint = "the run folder must be on storage that every node can write to"
-        yield Check(False, "storage", f"run folder {folder.parent}: {error.strerror}", hint)
-        return
-    hint = "set storage.root to a folder that all nodes share"
-    yield Check(
-        result.storage is None, "storage", result.storage or f"run folder shared with node 0: {folder.parents[1]}", hint
-    )
-    if result.storage:
-        return
-    hint = "open TCP between the nodes in both directions; rendezvous.port sets a fixed rendezvous port"
-    yield Check(result.to_head is None, "to_head", f"node 0, {head}, is reachable" if not result.to_head
-                else f"node 0, {head}, is unreachable: {result.to_head}", hint)  # fmt: skip
-    yield Check(result.from_head is None, "from_head", "reachable from node 0" if not result.from_head
-                else f"unreachable from node 0: {result.from_head}", hint)  # fmt: skip
-    if result.clock_s is not None:
-        yield check_clock(*result.clock_s)
-
-
-def check_head(head: str) -> Check:
-    """Check that node 0 answers. Nothing is listening there yet, so a refused connection counts as an answer."""
-    why = why_unreachable(head, 1, HEAD_S)
-    if why in (None, REFUSED):
-        return Check(True, "to_head", f"node 0, {head}, answers")
-    hint = "check firewalls and NetworkPolicies: all TCP ports must be open between the nodes"
-    return Check(False, "to_head", f"node 0, {head}, does not answer: {why}", hint)
-
-
-def check_clock(ahead_s: float, unsure_s: float) -> Check:
-    """Check this node's clock. ahead_s: node 0's clock minus this one, seconds; unsure_s: its error, seconds."""
-    good = abs(ahead_s) <= MOST_CLOCK_S + unsure_s
-    direction = "behind" if ahead_s > 0 else "ahead of"
-    text = (
-        f"clock within {MOST_CLOCK_S:g} s of node 0's" if good else f"clock {abs(ahead_s):.1f} s {direction} node 0's"
-    )
-    return Check(good, "clock", text, "`timedatectl` or `chronyc tracking` there: check that the clock is synchronized")
-
-
-def check_network(asked: argparse.Namespace, head: str, rank: int) -> Iterator[Check]:
-    """Check the interface, the profile's fabric, and the memory that RDMA may pin."""
-    try:
-        chosen = network.choose_interface(asked.interface, head, rank == 0)
-        names = ", ".join(sorted({name for name in interfaces.addresses().values() if name in chosen.split(",")}))
-        yield Check(True, "interface", f"interface to the other nodes: {names}")
-        if asked.gpus:
-            network.fabric_variables(asked.profile, chosen, os.environ)
-            if asked.profile != "auto":
-                yield Check(True, "fabric", f"network={asked.profile}")
-    except network.Lacking as lacking:
-        yield Check(False, "network", lacking.title, lacking.hint)
-    if asked.gpus and (asked.profile in network.RDMA or Path("/dev/infiniband").is_dir()):  # NCCL finds it on its own
-        yield check_memlock(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])
-
-
-def check_memlock(limit: int) -> Check:
-    """Check the limit on locked memory. limit: bytes, -1 = unlimited"""
-    good = limit == resource.RLIM_INFINITY or limit >= LEAST_MEMLOCK_MIB * 2**20
-    text = "unlimited" if limit == resource.RLIM_INFINITY else f"{limit // 1024} KiB"
-    hint = "raise memlock in limits.conf; for Slurm LimitMEMLOCK=infinity of slurmd; for docker --ulimit memlock=-1"
-    return Check(good, "memlock", f"memory that can be locked (ulimit -l): {text}", hint)
 
 
 def check_command(command: list[str]) -> Iterator[Check]:
@@ -257,7 +162,6 @@ def check_cores(cores: int, procs: int) -> Check:
 
 
 def check_port(port: int) -> Check:
-    """Check node 0's rendezvous port."""
     if port == 0:
         return Check(True, "port", "rendezvous port: chosen at the start")
     text = f"rendezvous port {port}"
@@ -289,7 +193,6 @@ def check_run_root(root: Path) -> Iterator[Check]:
 
 
 def check_data(folder: str | None) -> Iterator[Check | Same]:
-    """Check that the data set folder is readable, if the job has one."""
     if not folder:
         return
     try:
@@ -300,28 +203,6 @@ def check_data(folder: str | None) -> Iterator[Check | Same]:
         return
     yield Check(True, "data", f"data folder {folder} is readable")
     yield Same("data", f"data folder with {entries} entries", "copy the same data to every node, or use shared storage")
-
-
-def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Same]:
-    """Check that enough GPUs are free. found: this node's GPUs; None = only torch can tell"""
-    if found is None:
-        return
-    busy = [gpu for gpu in found if not gpu.is_free]
-    text = f"{len(found) - len(busy)} free GPU{'s' * (len(found) - len(busy) != 1)} of {len(found)}"
-    if len(found) - len(busy) >= wanted:
-        yield Check(True, "gpus", f"{text}, wanted: {wanted}")
-    elif len(found) < wanted:
-        yield Check(False, "gpus", f"GPUs seen by the driver: {len(found)}, wanted: {wanted}", gpus.HINT)
-    else:
-        hint = "check `nvidia-smi` or `rocm-smi --showpids` there; use other nodes, or kill leftovers of old runs"
-        yield Check(False, "gpus", f"{text}, wanted: {wanted}: {'; '.join(gpu.use for gpu in busy)}", hint)
-    kinds = sorted({gpu.name for gpu in found})
-    if kinds:
-        yield Same(
-            "gpu",
-            f"GPU {', '.join(kinds)}",
-            "choose nodes of one type with queue.nodelist or hosts; the slowest node limits the speed",
-        )
 
 
 def check_torch(wanted: int) -> Iterator[Check | Same]:
@@ -353,4 +234,6 @@ def check_torch(wanted: int) -> Iterator[Check | Same]:
     if nccl:
         yield Same("nccl", f"NCCL {nccl}", SAME_ENVIRONMENT)
     if wanted:
-        yield Check(devices >= wanted, "devices", gpus.text(devices, wanted), gpus.HINT)
+        from .gpu_checks import check_devices  # only in jobs with GPUs
+
+        yield check_devices(devices, wanted)

@@ -25,7 +25,6 @@ _DEEPSPEED_OPTION = "--deepspeed_config_file"
 
 
 def split(line: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the launcher's words and the command's words. Raises NodeFailure."""
     if "--" not in line or list(line).index("--") + 1 == len(line):
         raise NodeFailure(DATA_BROKEN, "the launch line of launch.sh has no command after --", "compile the job again")
     position = list(line).index("--")
@@ -33,7 +32,6 @@ def split(line: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def program(name: str, *words: str) -> list[str]:
-    """Return the command that runs one of this jobctl's programs."""
     return [sys.executable, "-I", "-S", str(Path(sys.argv[0]).resolve()), name, *words]
 
 

@@ -84,7 +84,6 @@ def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
 
 
 def has_started(run: RunFolder) -> bool:
-    """Return whether this attempt's rank 0 has started."""
     state = read_small(run.rank_state(0))
     return state is not None and state[1].get("attempt") == str(run.attempt)
 

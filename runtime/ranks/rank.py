@@ -21,7 +21,7 @@ from ..run_folder.node_log import LossyLog, write_all
 from ..run_folder.run_folder import RunFolder, release_small, reserve_small, write_small
 from ..system import processes
 from ..system.signal_queue import SignalQueue
-from . import engine_variables, local_rank
+from . import engine_variables
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -31,9 +31,7 @@ DRAIN_S = 1.0  # for reading the output that is still in the pipe after the rank
 
 
 def main(argv: list[str]) -> int:
-    """Run the rank and return the exit code for the launcher."""
-    launcher_arguments, command = local_rank.split(argv)
-    command = local_rank.insert(command, launcher_arguments)
+    command = command_of(argv)
     signals = SignalQueue((*FORWARDED, signal.SIGCHLD))
     processes.die_with_parent()
     try:
@@ -47,6 +45,21 @@ def main(argv: list[str]) -> int:
     except OSError as error:
         print(f"jobc: rank {os.environ['RANK']}: cannot write to the run folder: {error}", file=sys.stderr)
         return exit_codes.CRASHED
+
+
+def command_of(argv: list[str]) -> list[str]:
+    """Return the rank's command, with the argument that torch.distributed.launch puts before it (torch 1.11 to 2.13).
+
+    The argument belongs after the program: `train.py`, `-m MODULE` or the first word. The bundled trainer does not
+    get it, because it reads the environment instead.
+    """
+    start = argv.index("--") + 1
+    given, command = argv[: start - 1], argv[start:]
+    if not given or (command[1:2] == ["-m"] and command[2].startswith("jobc_trainer")):
+        return command
+    script = next((index for index, word in enumerate(command) if word.endswith(".py")), 0)
+    index = 3 if command[1:2] == ["-m"] else script + 1
+    return [*command[:index], *given, *command[index:]]
 
 
 def number_by_place(environment: MutableMapping[str, str]) -> None:
@@ -122,7 +135,6 @@ class Rank:
             self._write_state()
 
     def _copy(self, pipe: int) -> bool:
-        """Copy one chunk of output to the log and to stdout; return False at the end of the output."""
         piece = os.read(pipe, 65536)
         self.lossy_log.write(piece)
         if piece and not self.first_output:

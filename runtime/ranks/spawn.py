@@ -15,12 +15,16 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from .. import exit_codes
 from ..system import processes
 from ..system.signal_queue import SignalQueue
-from .tasks import PASSED_ON, OtherTasks, run_task
 
+if TYPE_CHECKING:
+    from .tasks import OtherTasks
+
+PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # sent to all processes on a machine or in a job
 MOST_GRACE_S = 30  # for ranks to exit after another rank has failed, as in torchrun
 
 
@@ -32,13 +36,20 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--task", type=float, nargs=2, metavar=("N", "SECONDS"), help="this is one of those")
     options, command = parser.parse_args(argv[:index]), argv[index + 1 :]
     if options.task:
+        from .tasks import run_task  # only in jobs with launcher=srun
+
         return run_task(command, int(options.task[0]), options.task[1])
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])
     processes.die_with_parent()
     environments = dict(enumerate(ranks(os.environ)))
     mine = [0] if options.tasks is not None else list(environments)
     children = {processes.start(command, environ={**os.environ, **environments.pop(rank)}) for rank in mine}
-    return attend(children, OtherTasks(environments, options.tasks) if environments else None, signals)
+    tasks = None
+    if environments:
+        from .tasks import OtherTasks
+
+        tasks = OtherTasks(environments, options.tasks)
+    return attend(children, tasks, signals)
 
 
 def attend(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -> int:
@@ -68,7 +79,6 @@ def attend(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -
 
 
 def ranks(node: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the environment variables of each of this node's ranks."""
     nodes, procs, node_rank = (int(node[name]) for name in ("JOBC_NODES", "JOBC_PROCS", "JOBC_NODE_RANK"))
     return [
         {

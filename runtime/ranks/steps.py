@@ -43,7 +43,6 @@ class Ended(Exception):
 
 
 def main(argv: list[str]) -> int:
-    """Run the steps, then become the command; return the exit code if it must not start."""
     before, per_node, timeout_s, _, *command = argv
     run, node, nodes = RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"])
     steps = Steps(run, node, nodes, float(timeout_s), SignalQueue(CAUGHT))

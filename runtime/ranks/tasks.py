@@ -27,8 +27,8 @@ from ..run_folder.run import Node, machine
 from ..run_folder.run_folder import RunFolder
 from ..system import processes
 from ..system.signal_queue import SignalQueue
+from .spawn import PASSED_ON
 
-PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # sent to all processes on a machine or in a job
 RETRY_S = 0.1
 LOOK_S = 1.0  # pause between two looks at whether task 0 still runs
 ANSWER_S = 5.0  # for a connected task to send its local rank
@@ -50,7 +50,6 @@ class OtherTasks:
         self.listener.listen(len(self.missing))
 
     def __bool__(self) -> bool:
-        """Return whether any rank has not ended yet."""
         return bool(self.missing or self.connected)
 
     def descriptors(self) -> list[int]:
@@ -119,7 +118,6 @@ def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
 
 
 def _attend(rank: int, launcher: socket.socket, signals: SignalQueue) -> int:
-    """Forward signals until the rank or the launcher has ended; return the exit code."""
     while True:
         arrived, readable = signals.wait(60, launcher.fileno())
         numbers = [number for number in arrived if number in PASSED_ON]

@@ -11,6 +11,7 @@ import contextlib
 import filecmp
 import os
 import re
+import shutil
 import stat
 from pathlib import Path
 
@@ -96,3 +97,14 @@ def _is_equal(artifact: Path, copy: Path, owner: int) -> bool:
         if not is_equal:
             return False
     return True
+
+
+def copy_read_only(source: Path, copy: Path) -> None:
+    """Copy an artifact to a folder that may exist, without permissions to write. Raises OSError."""
+    umask = os.umask(0)
+    os.umask(umask)
+    shutil.copytree(source, copy, symlinks=True, dirs_exist_ok=True)
+    for folder, _, files in os.walk(copy, topdown=False):
+        for path in (*(os.path.join(folder, name) for name in files), folder):
+            if not os.path.islink(path):
+                os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) & ~umask & ~0o222)

@@ -52,7 +52,6 @@ class Points(NamedTuple):
     points: list[Point]
 
     def find(self, named: str) -> Point:
-        """Return the point with that number or label. Raises Failure."""
         for point in self.points:
             if named in (str(point.number), point.label, point.job):
                 return point

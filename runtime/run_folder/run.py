@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..exit_codes import PRIORITY
-from ..system.machine import identity
-from ..system.processes import is_running
+from ..system.processes import identity, is_running
 from ..system.text import one_line
 from ..system.untrusted_files import Unreadable, open_regular
 from ..system.values import number, read_keys, read_text
@@ -62,7 +61,7 @@ class Process:
         """Return where the process is: here, beside (another PID namespace of this kernel), away or unknown (not in the
         file).
 
-        here: machine.identity()
+        here: processes.identity()
         """
         if self.host != here["host"]:
             return "away"
@@ -130,12 +129,10 @@ class Run:
 
     @property
     def attempt(self) -> int | None:
-        """Number of the newest attempt; None if there is none."""
         return max(numbers_of_copies(self.path), default=None)
 
     @property
     def is_stopped(self) -> bool:
-        """Return whether a user stopped the run."""
         return os.path.lexists(f"{self.path}/control/STOP")
 
     @property
@@ -210,13 +207,14 @@ class Run:
             return 0
 
     def first_failure(self) -> dict[str, str]:
-        """Return `node` and `reason` of the node that failed first in the newest attempt; {} if none failed."""
+        """Return `node`, `reason` and `log` (file name) of the newest attempt's first failure; {} if none failed."""
         path = self.path / "exit" / str(self.attempt) / "first"
         if not os.path.isfile(path):
             return {}
         keys = read_keys(path)
-        node = number(keys.get("node", ""))
-        return {"node": "?" if node is None else str(node), "reason": keys.get("reason", "")}
+        node, rank = number(keys.get("node", "")), number(keys.get("rank", ""))
+        log = f"node_{node or 0:02}.log" if rank is None else f"rank_{rank:02}.log"
+        return {"node": "?" if node is None else str(node), "reason": keys.get("reason", ""), "log": log}
 
     def progress(self, rank: int) -> Progress | None:
         """Return the last step and loss in the rank's metrics; None if there are none. Ignores an incomplete line."""
@@ -247,7 +245,6 @@ def utc(seconds: int) -> str:
 
 @lru_cache
 def machine() -> dict[str, str]:
-    """Return the identity of this machine, as written in state files."""
     return identity()
 
 
@@ -297,7 +294,6 @@ def _owner_of_new_files(folder: Path) -> int:
 
 
 def owner_of(path: Path) -> str:
-    """Return the name of the file's owner, or `uid N`."""
     try:
         uid = path.stat().st_uid
     except OSError:
@@ -309,7 +305,6 @@ def owner_of(path: Path) -> str:
 
 
 def verb_words(artifact: Path, verb: str) -> str:
-    """Return the command that runs one of an artifact's verbs, for a shell."""
     return f"{shell_word(str(artifact / 'jobctl'))} {verb}"
 
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from .. import exit_codes
 from ..system.untrusted_files import MIB, Unreadable, parsed, read_bytes
 
 LARGEST = MIB  # size limit of a small file
@@ -174,7 +175,6 @@ def reserve_small(path: Path) -> None:
 
 
 def release_small(path: Path) -> None:
-    """Free the space that reserve_small() reserved."""
     with contextlib.suppress(OSError):
         _reserve_of(path).unlink(missing_ok=True)
 
@@ -231,3 +231,24 @@ def last_step(metrics: bytes) -> int | None:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split()) if "\n" in text else text
+
+
+def keep_earliest(run: RunFolder, code: str, keys: Mapping[str, object]) -> None:
+    """Record in exit/ATTEMPT/first that a node failed, unless an earlier failure is recorded.
+
+    Nodes may collide, so failed nodes call this again. keys: node, rank, time_ns, reason
+    """
+    recorded = read_small(run.first_failure)
+    if recorded and not is_earlier(code, keys, *recorded):
+        return
+    with contextlib.suppress(OSError):  # a full disk
+        write_small(run.first_failure, code, keys)
+
+
+def is_earlier(code: str, keys: Mapping[str, object], known_code: str, known: Mapping[str, object]) -> bool:
+    return _order(code, keys) < _order(known_code, known)
+
+
+def _order(code: str, keys: Mapping[str, object]) -> tuple[bool, int]:
+    """Return a sort key: the earliest failure first, and ranks that only lost a peer after all other failures."""
+    return code == str(exit_codes.PEER_LOST) and "rank" in keys, count_of(keys.get("time_ns"))

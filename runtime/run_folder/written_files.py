@@ -78,7 +78,6 @@ class WrittenFiles:
 
 
 def size_text(size: float) -> str:
-    """Return a size in bytes as text with a unit, such as 12 MiB."""
     for unit in UNITS:
         if size < 1024 or unit == UNITS[-1]:
             break

@@ -259,7 +259,6 @@ def _tag(element: ElementTree.Element) -> str:
 
 
 def _text(tree: ElementTree.Element, tag: str) -> str:
-    """Return the text of the first element with this tag; "" if there is none."""
     return next((element.text or "" for element in tree.iter() if _tag(element) == tag), "")
 
 

@@ -105,7 +105,6 @@ class BucketRun:
         return max(self._attempts(), default=None)
 
     def _attempts(self) -> dict[int, str]:
-        """Return the ID of the submission that began each attempt, by attempt number."""
         matches = [(name, OWNER.fullmatch(name)) for name in self.ages("starts/")]
         return {int(match[1]): (self.get(name) or b"").decode(errors="replace") for name, match in matches if match}
 

@@ -152,7 +152,6 @@ def _ask(
 
 
 def _seconds(text: str) -> float:
-    """Return an ISO 8601 time as seconds since 1970."""
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 

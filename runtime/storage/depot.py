@@ -41,7 +41,6 @@ PASSED_ON = (
 
 
 def main(argv: list[str]) -> int:
-    """Run the verb and return the exit code."""
     verb, folder, words = argv[0], argv[1], argv[2:]
     try:
         run = bucket_run(folder)
@@ -81,10 +80,6 @@ def join(run: BucketRun, member: Submission, fork_of: str, local: Path) -> int:
 
 
 def restore(run: BucketRun, local: RunFolder, node: int, init_from: str) -> None:
-    """Download the newest checkpoint; if there is none, the newest one from the run with the ID `init_from`, if any.
-
-    Meanwhile, a thread sends heartbeats, because many gigabytes take a while. Raises BucketError, OSError.
-    """
     mirror = Mirror(run, local, node)
     beat = Beat(mirror)
     beat.start()

@@ -21,8 +21,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..run_folder.first_failure import keep_earliest
-from ..run_folder.run_folder import PROGRESS, REACHED, RunFolder, last_step, write_small
+from ..run_folder.run_folder import PROGRESS, REACHED, RunFolder, keep_earliest, last_step, write_small
 from ..system.untrusted_files import Unreadable, is_below, read_json
 from .bucket_manifest import LARGEST_NOTE, MANIFEST, equal_files, read_entries, read_manifest, sha256_of
 from .bucket_run import GRAIN_S, SAVE, SILENT_S, STOP, BucketRun, small
@@ -221,7 +220,6 @@ class Mirror:
         return True
 
     def beat(self) -> None:
-        """Upload this node's heartbeat."""
         path = self.folder.node_state(self.node)
         try:
             self.run.put(f"state/{path.name}", path.read_bytes())

@@ -19,7 +19,6 @@ ENDING = (signal.SIGQUIT, signal.SIGINT)  # SIGTERM asks for the end of the rank
 
 
 def job_code(run: RunFolder, own: int) -> int:
-    """Return the exit code of the job as node 0 knows it: the worst of its own, the first failure and other nodes."""
     if own not in exit_codes.PRIORITY:
         return own
     files = [run.first_failure, *run.node_exit(0).parent.glob("node_*")]

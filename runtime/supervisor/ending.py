@@ -13,9 +13,8 @@ from .. import exit_codes
 from ..run_folder.run_folder import RunFolder, read_small, release_small, write_small
 from ..run_folder.written_files import WrittenFiles
 from ..system.signal_queue import SignalQueue
-from .links import GOODBYE_S
 from .node_output import NodeOutput
-from .peers import Peers
+from .peers import GOODBYE_S, Peers
 from .restarts import CAN_RESTART, Restarts
 from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge, log_tail, said_in
 
@@ -157,7 +156,6 @@ class Ending:
             self._write(self.run_folder.node_state(self.node), "", self.recorded)
 
     def _report(self, verdict: Verdict, launcher_output: bytes) -> None:
-        """Print what failed."""
         if verdict.first:
             self._show(verdict.first)
         elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):

@@ -48,6 +48,5 @@ def _position(frames: list[tuple[str, str]], code: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Escape control characters, and cut long lines."""
     text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"

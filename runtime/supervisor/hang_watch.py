@@ -47,7 +47,6 @@ class Hang(NamedTuple):
         )
 
     def keys(self) -> dict[str, object]:
-        """Return the keys for the node's state file."""
         since = int(time.time() - self.idle_s)
         ranks, left = (" ".join(map(str, numbers)) for numbers in (self.ranks, self.left))
         return {"idle_since": since, "idle_ranks": ranks, "left_ranks": left}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ..exit_codes import CRASHED, DATA_BROKEN
-from ..network import head_port, network
+from ..network import head_port
 from ..node.job_python import missing_modules, require_mpirun, require_version
 from ..node.node_failure import NodeFailure, print_check, report
 from ..node.node_folders import planted_cache_variables
@@ -24,7 +24,7 @@ from ..node.node_settings import NodeSettings
 from ..node.node_start import become
 from ..ranks import launchers
 from ..run_folder.run_folder import RunFolder
-from ..system import gpus
+from ..system.failure import Failure
 from ..system.private_folder import private_folder
 from ..system.values import number
 from . import supervise
@@ -71,6 +71,8 @@ class _Node:
             _become_shell([*(words or SHELL)])
         wanted = os.environ.get("JOBC_GPU_TYPE", "")
         if wanted and payload in ("train", "check"):
+            from ..system import gpus  # only in jobs with GPUs
+
             is_good, message = gpus.compare(gpus.listed(os.environ), wanted)
             if not is_good:
                 raise NodeFailure(DATA_BROKEN, message, "use other hosts, or gpu_type=null for any type")
@@ -111,6 +113,8 @@ class _Node:
 
     def _set_network(self) -> None:
         """Set the variables of NCCL and Gloo for this node. Raises NodeFailure if the network is not there."""
+        from ..network import network  # only in jobs with several nodes
+
         read = self.read
         asked = argparse.Namespace(profile=read.network_profile, interface=read.interface, gpus=read.gpus)
         head, timeout_s = os.environ["JOBC_HEAD_ADDR"], read.rendezvous_timeout_s
@@ -183,8 +187,8 @@ def _head_port(read: NodeSettings) -> int:
     try:
         run, wanted = RunFolder.from_environment(), number(os.environ["JOBC_HEAD_PORT"]) or 0
         return head_port.head_port(run, wanted, lock, read.rendezvous_timeout_s)
-    except head_port.NoPort as error:
-        raise NodeFailure(error.code, error.why, error.hint) from None
+    except Failure as error:
+        raise NodeFailure(error.code, error.title, error.hint) from None
     except OSError as error:
         title = f"no rendezvous port on {host}: {error.strerror}"
         raise NodeFailure(CRASHED, title, "set rendezvous.port to a free port") from None

@@ -23,8 +23,8 @@ import time
 from typing import TYPE_CHECKING
 
 from ..network.link import Link, proof
-from ..run_folder.first_failure import is_earlier, keep_earliest
-from ..run_folder.run_folder import RunFolder, read_small, write_small
+from ..run_folder.run_folder import RunFolder, is_earlier, keep_earliest, read_small, write_small
+from .peers import GOODBYE_S, JOIN_S
 
 if TYPE_CHECKING:
     from ..network.link import Message
@@ -37,8 +37,6 @@ HEAD_LOST_S = 23.0  # longer than LOST_S: node 0, which hears the other nodes, d
 TICK_S = 0.3
 CONNECT_S = 3.0
 MOST_PAUSE_S = 5.0  # between attempts to connect
-GOODBYE_S = 5.0  # time for the peer to read the last messages
-JOIN_S = 30.0  # how long a node that fails immediately waits for the others to start and to receive the failure
 
 
 class Links(threading.Thread):
@@ -66,7 +64,6 @@ class Links(threading.Thread):
         self._ending.set()
 
     def is_over(self, node: int) -> bool:
-        """Return whether a node has ended or is lost."""
         return node in self._done or node in self.lost or self._has_ended(node)
 
     def close(self) -> None:
@@ -92,7 +89,6 @@ class Links(threading.Thread):
         self._selector.close()
 
     def _exchange(self) -> None:
-        """Run one round: connections, received messages, messages to send."""
         for key, _ in self._selector.select(TICK_S):
             if isinstance(key.data, Link):
                 for message in key.data.receive():
@@ -173,7 +169,6 @@ class Links(threading.Thread):
                 keep_earliest(self.run_folder, mark["code"], mark["keys"])
 
     def _look_at_marks(self) -> None:
-        """Read the marks in this node's own run folder."""
         if "stop" not in self._marks and self.run_folder.stop_mark.exists():
             self._learn("stop", {})
         if "told" not in self._marks and (stop := read_small(self.run_folder.first_stop)):
@@ -191,7 +186,6 @@ class Links(threading.Thread):
                     link.send(**{kind: self._marks[kind]})
 
     def _judge(self) -> None:
-        """Find the lost nodes, after all messages were read: a pause in this process must not look like silence."""
         now = time.monotonic()
         self.lost = {n: self._hosts.get(n, "") for n, heard_at in self._heard.items() if now - heard_at > self.lost_s}
 

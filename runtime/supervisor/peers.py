@@ -14,15 +14,19 @@ import os
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from .. import exit_codes
-from ..run_folder import first_failure
-from ..run_folder.run_folder import RunFolder, read_small, write_small
-from .links import JOIN_S, Hub, Links, Spoke
+from ..run_folder.run_folder import RunFolder, keep_earliest, read_small, write_small
+
+if TYPE_CHECKING:
+    from .links import Links
 
 BEAT_S = 5.0  # between two heartbeats: touches of this node's state file
 SILENT_S = 60.0  # network file systems cache attributes for up to 60 s (nfs(5)), so a heartbeat may arrive late
 MARK_S = 2.0  # time for jobctl stop to send a signal, if it can, after it wrote the stop mark
+GOODBYE_S = 5.0  # time for a peer to read the last messages of a link
+JOIN_S = 30.0  # how long a node that fails immediately waits for the others to start and to receive the failure
 ANSWER_S, MOST_ASKED = 3.0, 64  # timeout for a host to answer, and number of hosts asked at the same time
 
 
@@ -34,6 +38,8 @@ class Peers:
         self.others = [number for number in range(nodes) if number != node]
         self.links: Links | None = None
         if self.others:
+            from .links import Hub, Spoke  # only in jobs with several nodes
+
             self.links = Hub(run, node, nodes) if node == 0 else Spoke(run, node, head)
         self.watched = range(1, nodes) if node == 0 else (0,)
         self.next_beat = 0.0
@@ -105,7 +111,7 @@ class Peers:
         keys: dict[str, object] = {"node": self.node, "time_ns": time_ns or time.time_ns()}
         if rank is not None:
             keys["rank"] = rank
-        first_failure.keep_earliest(self.run, str(code), {**keys, "reason": reason})
+        keep_earliest(self.run, str(code), {**keys, "reason": reason})
 
     def share_stop(self, reason: str) -> None:
         """Announce that this node stops early, so that the others save too: a program may not notice it."""

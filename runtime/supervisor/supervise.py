@@ -28,14 +28,13 @@ from ..run_folder.header import few_cores, header
 from ..run_folder.node_log import NodeLog
 from ..run_folder.run_folder import RunFolder, count_of, read_small, reserve_small, write_small
 from ..run_folder.written_files import WrittenFiles
-from ..system import machine, processes
+from ..system import processes
 from ..system.signal_queue import SignalQueue
 from .claim import Refused, claim
-from .console import Console
 from .enclosure import start_enclosed
 from .ending import WATCHFUL_S, Ending, Told, mark_stopped
 from .hang_watch import HangWatch
-from .node_output import NodeOutput
+from .node_output import Console, NodeOutput
 from .peers import Peers
 from .restarts import Restarts
 from .verdict import RankEnd, RankLook, described, left_by, look_at, unplanned, was_stopped, with_cause
@@ -116,7 +115,7 @@ class Supervisor:
         self.state: dict[str, object] = {
             "pid": os.getpid(),
             "start_ticks": processes.start_ticks(os.getpid()),
-            **machine.identity(),
+            **processes.identity(),
             "attempt": run_folder.attempt,
             "first_rank": self.ranks[0],
             "started": int(time.time()),
@@ -322,7 +321,6 @@ class Supervisor:
             self.output.say(f"cannot kill process {pid}: it hangs in the kernel")
 
     def _pause_s(self) -> float:
-        """Return how long the supervisor may sleep, in seconds."""
         if self.output.has_pending_output:
             return 0.05
         changing = self._is_stopping() or time.time() - float(str(self.state["started"])) < 10

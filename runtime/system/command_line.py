@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import NoReturn
 
 from .failure import Failure
@@ -16,6 +17,7 @@ from .untrusted_files import Unreadable
 
 NO_READER = 1
 INTERRUPTED = 130
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 HELP_WIDTH = 100
 
 
@@ -77,8 +79,30 @@ def call(verb: Callable[[list[str]], int], argv: list[str]) -> int:
         return 1
 
 
+class _Ended(BaseException):
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def call_until_ended(verb: Callable[[list[str]], int], argv: list[str]) -> int:
+    """Run the verb as call() does. A signal that ends this program raises an exception in the verb."""
+    for number in ENDING_SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, _raise)
+    try:
+        return call(verb, argv)
+    except _Ended as ended:
+        signal.signal(ended.number, signal.SIG_DFL)
+        os.kill(os.getpid(), ended.number)
+        return 1
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    raise _Ended(number)
+
+
 def print_failure(failure: Failure) -> None:
-    """Print an error and its hint."""
     print(f"error: {printable(failure.title)}", file=sys.stderr)
     if failure.hint:
         print(f"  hint: {printable(failure.hint)}", file=sys.stderr)

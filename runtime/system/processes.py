@@ -176,3 +176,17 @@ def kill_descendants(root: int, timeout_s: float = 10) -> list[int]:
         if not remaining or time.monotonic() > deadline:
             return [pid for pid, _ in remaining]
         time.sleep(0.01)
+
+
+def identity() -> dict[str, str]:
+    """Return this process's host, boot and pid_namespace; the last two only if /proc has them.
+
+    boot: the kernel's boot ID (random(4)), which differs between machines with the same host name
+    pid_namespace: the inode of the PID namespace (pid_namespaces(7)), which differs between containers on one kernel
+    """
+    keys = {"host": os.uname().nodename}
+    with contextlib.suppress(OSError):
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+        keys["boot"] = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        keys["pid_namespace"] = str(namespace)
+    return keys

@@ -150,14 +150,12 @@ class LineMerger:
                 process.terminate()
 
     def start(self, words: Sequence[str], change: Change | None = None) -> None:
-        """Start a client and print its lines, changed by `change`."""
         process = _started(words)
         thread = threading.Thread(target=self._print, args=(process, change), daemon=True)
         self._clients.append((process, thread))
         thread.start()
 
     def wait(self) -> None:
-        """Wait until all clients have ended."""
         for process, thread in self._clients:
             thread.join()
             process.wait()

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from ..engines.engine import Engine
 from ..engines.jobs import RUN_ID, Place
-from ..engines.sweep_engine import watching_engine
 from ..run_folder.removal import erase, name_before_hiding
 from ..run_folder.run import Run, is_mine, owner_of, shell_word
 from ..system.command_line import Parser, print_failure
@@ -24,9 +23,8 @@ from ..system.failure import Failure
 from ..system.text import one_line
 from ..system.untrusted_files import Unreadable, open_regular
 from ..system.values import number, read_keys
-from .ending_signals import call_until_ended
 from .old_checkpoints import old_checkpoints
-from .run_list import Size, disk_use, format_size
+from .run_rows import Size, disk_use, format_size
 
 MOST_STATE_BYTES = 65536  # limit for a state/run file, which names the checkpoint from which its run began
 
@@ -46,13 +44,8 @@ class OldRuns(NamedTuple):
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code."""
-    return call_until_ended(clean, argv)
-
-
-def clean(argv: list[str]) -> int:
     place = Place.of_program()
-    engine = watching_engine(place)
+    engine = place.watching_engine()
     options = parser(engine).parse_args(argv)
     old = find_old_runs(place, engine, _keep(options.keep, place))
     for line in old.spared:
@@ -188,7 +181,6 @@ def _wanted(engine: Engine, run: Run, only_checkpoints: bool) -> list[Removal]:
 
 
 def _list(engine: Engine, run: Run, folders: Sequence[Removal], only_checkpoints: bool) -> int:
-    """Print a run's line; return how many bytes its removal frees."""
     size = sum(disk_use(removal.path, sys.maxsize).bytes for removal in folders)
     created = number(read_keys(run.path / "state/run").get("created", ""))
     names = f": {' '.join(removal.path.name for removal in folders)}" if only_checkpoints else ""
@@ -198,7 +190,6 @@ def _list(engine: Engine, run: Run, folders: Sequence[Removal], only_checkpoints
 
 
 def _age(created: int | None) -> str:
-    """Return the age in its largest unit, such as `3 d`. created: seconds since 1970"""
     if created is None:
         return "?"
     ago = int(time.time()) - created

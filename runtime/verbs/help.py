@@ -8,7 +8,6 @@ from typing import Any
 
 from ..engines.jobs import Place
 from ..exit_codes import CRASHED, DATA_BROKEN, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
-from ..run_folder.points import read_points
 from ..system.command_line import call
 from ..system.text import one_line, printable
 
@@ -40,6 +39,8 @@ def _job(place: Place) -> Iterator[str]:
     yield f"jobctl: job {job.name} on backend {job.backend}"
     yield ""
     if place.is_sweep:
+        from ..run_folder.points import read_points  # only in a sweep's jobctl
+
         yield f"points:   {len(read_points(place.artifact).points)}, in points.json; the files here are of point 0"
     yield f"size:     {_size(settings)}"
     yield f"runs:     {_runs(place)}/RUN_ID; a run starts from its copy of this folder, so edits do not change it"
@@ -48,7 +49,6 @@ def _job(place: Place) -> Iterator[str]:
 
 
 def _size(settings: dict[str, Any]) -> str:
-    """Return the job's size, such as `2 nodes × 8 processes, 8 GPUs per node: world size 16`."""
     nodes, gpus, node = settings.get("nodes", 1), settings.get("gpus", 0), settings.get("node") or {}
     procs = node.get("procs", 1)
     processes = f"{procs} process{'' if procs == 1 else 'es'}"

@@ -9,44 +9,28 @@ from __future__ import annotations
 
 import argparse
 import re
-import signal
-from types import FrameType
 
 from ..engines.engine import Engine
-from ..engines.jobs import Place
+from ..engines.jobs import Place, add_point_option
 from ..engines.log_files import LogRequest
 from ..engines.print_logs import print_logs
-from ..engines.sweep_engine import SweepEngine, add_point_option, place_of_point, watching_engine
-from ..run_folder.run import Run
-from ..system.command_line import Parser, print_failure
+from ..system.command_line import Parser
 from ..system.failure import Failure
-from ..system.untrusted_files import Unreadable
 from ..system.values import number
-from .ending_signals import call_until_ended
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code."""
-    for signal_number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(signal_number) == signal.SIG_DFL:  # not under nohup
-            signal.signal(signal_number, _leave)
-    return call_until_ended(logs, argv)
-
-
-def _leave(signal_number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + signal_number)  # so that an engine's clients are ended too
-
-
-def logs(argv: list[str]) -> int:
     artifact = Place.of_program()
-    engine = watching_engine(artifact)
+    engine = artifact.watching_engine()
     options, request = _parse(argv, engine)
     if options.point is not None:
-        artifact, options.run = place_of_point(artifact, options.point, options.run), ""
+        artifact, options.run = artifact.of_point(options.point, options.run), ""
         engine = artifact.engine()
     run = artifact.choose_any_run(options.run)
-    if isinstance(engine, SweepEngine):
-        return _print_points(engine, run, request)
+    if artifact.is_sweep:
+        from .sweep_points import print_logs_of_points  # only in a sweep's jobctl
+
+        return print_logs_of_points(engine, run, request)
     return print_logs(engine, run, request, options.patient)
 
 
@@ -70,7 +54,7 @@ def _parse(argv: list[str], engine: Engine) -> tuple[argparse.Namespace, LogRequ
     options = parser(engine).parse_args(argv)
     if options.node and options.rank:
         raise Failure("--node and --rank cannot be used together", "jobctl logs --help", 2)
-    if isinstance(engine, SweepEngine) and options.follow and options.point is None:
+    if engine.job.settings.get("sweep") and options.follow and options.point is None:
         raise Failure("--follow needs one point of the sweep", "jobctl logs --point 0 --follow", 2)
     tail = _count(options.tail, "--tail")
     if tail == 0:
@@ -85,18 +69,3 @@ def _count(text: str | None, option: str) -> int | None:
     if value is None:
         raise Failure(f"{option} takes a number, not {text}", "jobctl logs --help", 2)
     return value
-
-
-def _print_points(engine: SweepEngine, sweep: Run, request: LogRequest) -> int:
-    """Print the logs of all started points in a sweep, one after another."""
-    for point in engine.points(sweep):
-        if not point.is_started:
-            continue
-        print(f"==> point {point.point.number}, {point.point.label}, {point.run.path}", flush=True)
-        try:
-            print_logs(engine.engine_of(point.run), point.run, request)
-        except Failure as failure:  # its nodes may not have started
-            print_failure(failure)
-        except Unreadable as error:
-            print_failure(Failure(str(error)))
-    return 0

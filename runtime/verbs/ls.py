@@ -1,6 +1,6 @@
-"""List runs of all jobs, newest first: name, run, backend, state, step, loss, age, size.
+"""List runs of all jobs, newest first: name, run, backend, state, step, loss, age, size. Not in jobctl.
 
-Usage  jobctl ls [FOLDER …] [--name PATTERN] [--state STATE[,STATE …]] [--limit N] [--format text|json]
+Usage  jobc ls [FOLDER …] [--name PATTERN] [--state STATE[,STATE …]] [--limit N] [--format text|json]
 Out    a table with 80 columns, or the terminal's width; JSON for programs: docs/reference/ls.md
 Exit   0, even if there are no runs; 1 if a folder cannot be listed; 2 for an invalid option
 """
@@ -22,9 +22,10 @@ from pathlib import Path
 from ..engines.jobs import Place
 from ..engines.recorded import recorded_engine
 from ..run_folder.artifact_copies import JOB_FILE
-from ..system.command_line import Parser, call
+from ..system.command_line import Parser
 from ..system.failure import Failure
-from .run_list import RECORDED_STATES, SCHEMA, ListedRun, Row, find_runs, row_of, rows_as_json, table
+from .run_list import RECORDED_STATES, ListedRun, find_runs, table
+from .run_rows import SCHEMA, Row, row_of, rows_as_json
 
 OPTIONS = {
     "FOLDER": "a run root, the folder of one job, a run, or an artifact directory",
@@ -34,11 +35,6 @@ OPTIONS = {
     "--limit N": "only the N most recently started runs",
     "--format FORMAT": "text, or json for programs: docs/reference/ls.md",
 }
-
-
-def main(argv: list[str]) -> int:
-    """List runs and return the exit code. The default folder is this artifact's run root."""
-    return call(lambda words: ls(words, [Place(Path(sys.argv[0]).parent).job.runs.parent]), argv)
 
 
 def ls(argv: Sequence[str], default_folders: Sequence[Path]) -> int:

@@ -5,20 +5,13 @@ Exit   0 if the nodes are ready; 1 if a check failed; 2 for an invalid option
 
 from __future__ import annotations
 
-from ..engines.checking import CheckingEngine
+from ..engines.checking import CheckingEngine, checking_engine
 from ..engines.engine import Engine
 from ..engines.jobs import Place
 from ..system.command_line import Parser
-from .checks import checking_engine
-from .ending_signals import call_until_ended
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code."""
-    return call_until_ended(preflight, argv)
-
-
-def preflight(argv: list[str]) -> int:
     place = Place.of_program()
     engine = place.engine()
     options = parser(engine).parse_args(argv)

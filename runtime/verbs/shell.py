@@ -7,20 +7,13 @@ from __future__ import annotations
 
 from ..engines.checking import CheckingEngine, become_shell
 from ..engines.engine import Engine
-from ..engines.jobs import Place
-from ..engines.sweep_engine import add_point_option, place_of_point
+from ..engines.jobs import Place, add_point_option
 from ..system.command_line import Parser
 from ..system.failure import Failure
 from ..system.values import number
-from .ending_signals import call_until_ended
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code."""
-    return call_until_ended(shell, argv)
-
-
-def shell(argv: list[str]) -> int:
     words, command = argv, []
     if "--" in argv:
         first = argv.index("--")
@@ -29,7 +22,7 @@ def shell(argv: list[str]) -> int:
     engine = place.engine()
     options = parser(engine).parse_args(words)
     if place.is_sweep:  # a sweep's run has no nodes
-        place, options.run = place_of_point(place, options.point or "0", options.run), ""
+        place, options.run = place.of_point(options.point or "0", options.run), ""
         engine = place.engine()
     rank = options.node or options.named_node
     if not isinstance(engine, CheckingEngine):

@@ -5,19 +5,13 @@ Exit   0 if it worked. The run folder is temporary, and is kept only if the chec
 
 from __future__ import annotations
 
+from ..engines.checking import checking_engine
 from ..engines.engine import Engine
 from ..engines.jobs import Place
 from ..system.command_line import Parser
-from .checks import checking_engine
-from .ending_signals import call_until_ended
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code."""
-    return call_until_ended(smoke, argv)
-
-
-def smoke(argv: list[str]) -> int:
     place = Place.of_program()
     engine = place.engine()
     parser(engine).parse_args(argv)

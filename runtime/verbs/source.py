@@ -12,16 +12,11 @@ from pathlib import Path
 
 from ..engines.engine import Engine
 from ..engines.jobs import Place
-from ..system.command_line import Parser, call
+from ..system.command_line import Parser
 from ..system.failure import Failure
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code."""
-    return call(source, argv)
-
-
-def source(argv: list[str]) -> int:
     folder = Path(parser(Place.of_program().engine()).parse_args(argv).folder)
     try:
         folder.mkdir(parents=True)

@@ -9,28 +9,19 @@ import json
 from typing import Any
 
 from ..engines.engine import Engine
-from ..engines.jobs import Place
-from ..engines.sweep_engine import SweepEngine, add_point_option, place_of_point, watching_engine
+from ..engines.jobs import Place, add_point_option
 from ..run_folder.run import Run, shell_word
 from ..system.command_line import Parser
 from ..system.text import one_line
-from .ending_signals import call_until_ended
-from .run_list import SCHEMA, Row, row_of, rows_as_json
-
-MOST_LABEL_WIDTH = 60  # for a point in a sweep's table; longer labels are not aligned
+from .run_rows import SCHEMA, row_of, rows_as_json
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code."""
-    return call_until_ended(status, argv)
-
-
-def status(argv: list[str]) -> int:
     artifact = Place.of_program()
-    engine = watching_engine(artifact)
+    engine = artifact.watching_engine()
     options = parser(engine).parse_args(argv)
     if options.point is not None:
-        artifact, options.run = place_of_point(artifact, options.point, options.run), ""
+        artifact, options.run = artifact.of_point(options.point, options.run), ""
         engine = artifact.engine()
     if options.all:
         runs = artifact.list_runs()
@@ -38,7 +29,7 @@ def status(argv: list[str]) -> int:
         engine.prepare(runs)
         rows = [row_of(run, lambda _: engine) for run in runs]
         if options.format == "json":
-            _print_json({"runs": rows_as_json(rows)})
+            print_json({"runs": rows_as_json(rows)})
         else:
             for row in rows:
                 print(f"{row.run.id:<22} {one_line(row.state.text)}")
@@ -46,11 +37,13 @@ def status(argv: list[str]) -> int:
     run = artifact.choose_run(options.run)
     for what in ("state", "news"):
         engine.fetch(what, [run])
-    if isinstance(engine, SweepEngine):
+    if artifact.is_sweep:
+        from .sweep_points import print_points  # only in a sweep's jobctl
+
         return print_points(engine, run, options.format)
     report = describe(engine, run)
     if options.format == "json":
-        _print_json(report)
+        print_json(report)
     else:
         print("\n".join(_lines(report, engine.logs(run)[0])))
     return 0
@@ -111,36 +104,10 @@ def _lines(report: dict[str, Any], logs_label: str) -> list[str]:
     return [*lines, f"  {logs_label} {shell_word(report['logs'])}"]
 
 
-def print_points(engine: SweepEngine, sweep: Run, shown_as: str) -> int:
-    """Print a sweep's points; return 1 if one has ended with an exit code other than 0, else 0."""
-    engine.prepare([sweep])
-    points = [(point, engine.state_of(point)) for point in engine.points(sweep)]
-    if shown_as == "json":
-        rows = rows_as_json(
-            [
-                row_of(point.run, lambda _: engine) if point.is_started else Row(point.run, 0, state)
-                for point, state in points
-            ]
-        )
-        labelled = [
-            {"point": point.point.number, "label": point.point.label, **rows[index]}
-            for index, (point, _) in enumerate(points)
-        ]
-        _print_json({"run": sweep.id, "job": engine.job.name, "points": labelled})
-    else:
-        where = engine.where(sweep)
-        print(f"sweep {sweep.id} of {engine.job.name}{where and f', {where}'}: {engine.state(sweep).text}")
-        width = min(MOST_LABEL_WIDTH, max(len(point.point.label) for point, _ in points))
-        for point, state in points:
-            print(f"{point.point.number:>5}  {one_line(point.point.label):<{width}}  {one_line(state.text)}")
-    return int(any(state.exit_code not in (None, 0) for _, state in points))
-
-
 def print_cost(engine: Engine) -> None:
-    """Print which machines cost money, and how to stop them."""
     for line in engine.cost():
         print(f"  {one_line(line)}", flush=True)
 
 
-def _print_json(tree: dict[str, Any]) -> None:
+def print_json(tree: dict[str, Any]) -> None:
     print(json.dumps({"schema": SCHEMA, **tree}, indent=2))

@@ -8,34 +8,30 @@ from __future__ import annotations
 import argparse
 
 from ..engines.engine import Engine
-from ..engines.jobs import Place, require_own
+from ..engines.jobs import Place, add_point_option, require_own
 from ..engines.stopping import signal_here
-from ..engines.sweep_engine import SweepEngine, add_point_option, place_of_point, watching_engine
 from ..engines.watch import Watch
 from ..run_folder.run import Run
-from ..system.command_line import Parser, call
+from ..system.command_line import Parser
 from ..system.failure import Failure
 from ..system.text import one_line
-from .status import print_cost, print_points
+from .status import print_cost
 
 HINT = "try again when the engine answers"
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code."""
-    return call(stop, argv)
-
-
-def stop(argv: list[str]) -> int:
     place = Place.of_program()
-    engine = watching_engine(place)
+    engine = place.watching_engine()
     options = parser(engine).parse_args(argv)
     if options.point is not None:
-        place, options.run = place_of_point(place, options.point, options.run), ""
+        place, options.run = place.of_point(options.point, options.run), ""
         engine = place.engine()
     if options.signal:
         _signal(engine, place.choose_any_run(options.run), options.signal, options.node)
-    elif isinstance(engine, SweepEngine):
+    elif place.is_sweep:
+        from .sweep_points import stop_points  # only in a sweep's jobctl
+
         stop_points(engine, require_own(place.choose_run(options.run)), options.now, options.down)
     elif engine.has_machines:
         _stop_and_release(place, engine, options)
@@ -129,36 +125,11 @@ def _end(watch: Watch, is_now: bool) -> bool:
 
 
 def _state(watch: Watch) -> str:
-    """Return the state of the only watched run in words, as of the last query."""
     return watch.engine.state(watch.runs[0]).text
 
 
 def _no_end(watch: Watch) -> Failure:
     return Failure(f"run {watch.runs[0].id} is still running", watch.engine.no_end_hint)
-
-
-def stop_points(engine: SweepEngine, sweep: Run, is_now: bool = False, is_down: bool = False) -> None:
-    """End all of a sweep's points. All are marked first, so that none starts in place of one that has ended."""
-    engine.mark_stopped(sweep)  # so that jobctl submit starts no further points
-    watch = Watch(engine, engine.started(sweep), HINT)
-    live = watch.live()
-    for point in live:
-        engine.mark_stopped(point)
-    for name, wait_s in engine.stop_steps():
-        if not live:
-            break
-        if name == "TERM" and is_now:
-            continue
-        _print(f"sweep {sweep.id}: SIG{name} to all points that have not ended")
-        for point in live:
-            watch.engine.signal(point, name)
-        live = watch.wait(wait_s, engine.stop_every_s)
-    after = SweepEngine(type(engine.engine)(engine.job))
-    for point in after.started(sweep) if engine.has_machines else ():
-        after.engine_of(point).release_machines(is_down)
-    print_points(after, Run(sweep.path), "text")
-    if live:
-        raise Failure("some points are still running", "jobctl status --point N shows where the nodes of a point are")
 
 
 def _stop_and_release(place: Place, engine: Engine, options: argparse.Namespace) -> None:

@@ -16,15 +16,9 @@ from ..engines.starting import StartingEngine, copy_user_code, starting_engine
 from ..system.command_line import Parser
 from ..system.failure import Failure
 from ..system.values import read_keys
-from .ending_signals import call_until_ended
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code."""
-    return call_until_ended(submit, argv)
-
-
-def submit(argv: list[str]) -> int:
     os.environ.pop("JOBC_INIT_FROM", None)  # only --fork decides
     place = Place.of_program()
     if place.is_sweep:

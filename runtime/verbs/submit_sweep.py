@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 
-from ..engines.jobs import Place, require_own
+from ..engines.jobs import Place, add_point_option, require_own
 from ..engines.new_run import NewRun, create_run
 from ..engines.new_sweep import NewSweep, artifact_of_point
 from ..engines.starting import StartingEngine, starting_engine
-from ..engines.sweep_engine import SweepEngine, add_point_option, is_submitting
+from ..engines.sweep_engine import SweepEngine, is_submitting
 from ..run_folder.points import Points, read_points
 from ..system.command_line import Parser
 from ..system.failure import Failure
@@ -43,7 +43,6 @@ def submit_sweep(place: Place, argv: list[str]) -> int:
 
 
 def _continued(place: Place, engine: StartingEngine, named: str) -> NewRun:
-    """Return the sweep's run whose points are to be continued. Raises Failure."""
     sweep = require_own(place.choose_run(named))
     if is_submitting(sweep):
         raise Failure(f"another jobctl submit is starting the points of sweep {sweep.id}", "jobctl stop ends it")

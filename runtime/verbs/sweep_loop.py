@@ -24,7 +24,7 @@ from ..run_folder.run_folder import write_small
 from ..system.processes import start_ticks
 from ..system.text import one_line, printable
 from ..system.values import read_text
-from .stop import stop_points
+from .sweep_points import stop_points
 
 MOST_STARTING = 8  # jobctl submit processes at a time
 LOOK_S = 0.2  # pause between checks of whether a point has ended
@@ -74,7 +74,6 @@ class Loop:
         return f"{self.sweep.run.path}/logs/point_{point.point.number}.log"
 
     def take_started(self) -> None:
-        """Report the points whose jobctl submit has ended."""
         for point, process in [*self.starting]:
             code = process.poll()
             if code is None:
@@ -97,7 +96,6 @@ class Loop:
         return "; ".join(line.strip() for line in lines[index : index + 2])
 
     def _take_ended(self) -> None:
-        """Report the points that have ended."""
         if not self.running:
             return
         engine, runs = SweepEngine(self.sweep.engine).asked_anew([point.run for point in self.running])

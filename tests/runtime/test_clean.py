@@ -27,6 +27,7 @@ from jobc.runtime.engines.jobs import Place
 from jobc.runtime.run_folder import removal
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.run_folder.run_secrets import secrets_of
+from jobc.runtime.system.command_line import call_until_ended
 from jobc.runtime.verbs import clean
 from jobc.runtime.verbs.old_checkpoints import Found, inspect
 from jobc.trainer.checkpoint import store
@@ -61,7 +62,7 @@ class Old:
 
     def clean(self, *words: str) -> tuple[int, str]:
         """(exit code, what it printed)."""
-        code = clean.main([*words])
+        code = call_until_ended(clean.main, [*words])
         printed = self.capsys.readouterr()
         return code, printed.out + printed.err
 

@@ -17,6 +17,7 @@ from jobc.runtime.engines.hosts_engine import HostsEngine
 from jobc.runtime.engines.jobs import Place
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.run_folder.run_secrets import secrets_of
+from jobc.runtime.system.command_line import call_until_ended
 from jobc.runtime.verbs import logs, preflight, shell, smoke, status, stop, submit
 
 from .hosts_bed import Bed
@@ -68,7 +69,7 @@ class Submit:
     def __call__(self, *words: str, verb: Any = submit) -> tuple[int, str]:
         """(exit code, what it printed)."""
         handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-        code = verb.main([*words])
+        code = call_until_ended(verb.main, [*words])
         for number, handler in handlers.items():
             signal.signal(number, handler)
         printed = self.capfd.readouterr()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.ranks import local_rank
+from jobc.runtime.ranks.rank import command_of
 from jobc.runtime.run_folder.header import few_cores, gpus, header
 
 from .conftest import Job
@@ -50,10 +50,8 @@ def test_a_torch_without_that_launcher_is_named(job: Callable[..., Job], monkeyp
     ],
 )
 def test_the_argument_stands_where_the_launcher_would_put_it(command: list[str], expected: list[str]) -> None:
-    given, rest = local_rank.split(["--local_rank=1", "--", *command])
-    assert local_rank.insert(rest, given) == expected
-    given, rest = local_rank.split(["--", *command])
-    assert local_rank.insert(rest, given) == command
+    assert command_of(["--local_rank=1", "--", *command]) == expected
+    assert command_of(["--", *command]) == command
 
 
 def test_the_header_says_where_the_run_is() -> None:

@@ -16,7 +16,7 @@ from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine, 
 from jobc.backends.skypilot.engine.output import plain_bytes
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
 from jobc.runtime.engines.engine import Engine, Job, State
-from jobc.runtime.engines.log_files import LogRequest, Logs, first_failure, print_first_failure, tail_offset
+from jobc.runtime.engines.log_files import LogRequest, Logs, print_first_failure, tail_offset
 from jobc.runtime.engines.print_logs import print_logs
 from jobc.runtime.engines.sweep_engine import SweepEngine
 from jobc.runtime.run_folder.run import Run
@@ -181,7 +181,7 @@ def fail(logs: Path, log: str, **keys: object) -> Run:
 
 
 def shown_failure(capture: CapBytes, run: Run) -> str:
-    failure = first_failure(run)
+    failure = run.first_failure()
     assert failure is not None
     print_first_failure(run, failure)
     return capture.readouterr().out.decode()

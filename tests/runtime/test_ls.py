@@ -16,7 +16,8 @@ from jobc.runtime.run_folder.run import Run
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.verbs import run_list
 from jobc.runtime.verbs.ls import ls
-from jobc.runtime.verbs.run_list import Row, Size, disk_use, find_runs, format_age, format_size, row_of, table
+from jobc.runtime.verbs.run_list import find_runs, format_age, table
+from jobc.runtime.verbs.run_rows import Row, Size, disk_use, format_size, row_of
 
 from .test_status import make_run, node
 

@@ -22,6 +22,7 @@ from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
 from jobc.runtime.engines.engine import Answer
 from jobc.runtime.engines.jobs import Place
 from jobc.runtime.run_folder.run import Run
+from jobc.runtime.system.command_line import call_until_ended
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.system.values import read_keys
 from jobc.runtime.verbs import preflight, shell, smoke, submit
@@ -147,7 +148,7 @@ class Demo:
 
     def __call__(self, verb: Any, *words: str) -> tuple[int, str]:
         """(exit code, what it printed)."""
-        code = verb.main([*words])
+        code = call_until_ended(verb.main, [*words])
         printed = self.capsys.readouterr()
         return code, printed.out + printed.err
 
@@ -221,7 +222,7 @@ def test_an_end_in_the_middle_leaves_neither_objects_nor_a_run(demo: Demo, error
     demo.kubectl.on_companions = fail
     place = Place(demo.artifact)
     with pytest.raises(type(error)):
-        submit.submit(["--run-id", "a"])
+        submit.main(["--run-id", "a"])
     assert demo.kubectl.changes()[-1] == f"{API}/demo-1a2b --filename=-"
     assert not demo.runs and place.job.name == "demo"
 

@@ -13,7 +13,9 @@ import pytest
 from jobc.runtime.engines.table import Table, folded
 from jobc.runtime.preflight import meeting
 from jobc.runtime.preflight.code_digest import code_digest
-from jobc.runtime.preflight.node_checks import Check, Same, check_clock, check_gpus, check_head, check_memlock, record
+from jobc.runtime.preflight.gpu_checks import check_gpus
+from jobc.runtime.preflight.node_checks import Check, Same, record
+from jobc.runtime.preflight.peer_checks import check_clock, check_head, check_memlock
 from jobc.runtime.system import gpus
 from jobc.runtime.system.gpu_names import is_of_type
 from jobc.runtime.system.gpus import Gpu

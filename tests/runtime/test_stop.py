@@ -26,6 +26,7 @@ from jobc.runtime.engines.jobs import Place
 from jobc.runtime.engines.stopping import signal_here, write_stop_mark
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.run_folder.run_secrets import secrets_of
+from jobc.runtime.system.command_line import call_until_ended
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.system.processes import start_ticks
 from jobc.runtime.verbs import stop
@@ -82,7 +83,7 @@ class Stop:
 
     def __call__(self, *words: str) -> tuple[int, str]:
         """(exit code, what it printed)."""
-        code = stop.main([*words])
+        code = call_until_ended(stop.main, [*words])
         printed = self.capsys.readouterr()
         return code, printed.out + printed.err
 

@@ -20,7 +20,7 @@ from jobc.runtime.engines.sweep_engine import SUBMIT, SweepEngine, is_submitting
 from jobc.runtime.run_folder.points import read_points
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.system.failure import Failure
-from jobc.runtime.verbs import status, sweep_loop
+from jobc.runtime.verbs import sweep_loop, sweep_points
 from jobc.runtime.verbs.submit_sweep import _continued, artifact_of_point
 
 # Creates the run of its point as an ended one. Point 1 cannot be started, point 2 fails.
@@ -105,12 +105,12 @@ def test_a_resumed_sweep_starts_what_was_not_started_and_resumes_what_failed(
 def test_status_has_a_row_for_each_point(sweep: NewSweep, capsys: pytest.CaptureFixture[str]) -> None:
     sweep_loop.start_points(sweep, None, [])
     capsys.readouterr()
-    assert status.print_points(SweepEngine(sweep.engine), sweep.run, "json") == 1
+    assert sweep_points.print_points(SweepEngine(sweep.engine), sweep.run, "json") == 1
     points = json.loads(capsys.readouterr().out)["points"]
     wanted = [("seed=0", "done", 0), ("seed=1", "not started", None), ("seed=2", "failed", 1), ("seed=3", "done", 0)]
     assert [(point["label"], point["state"], point["exit_code"]) for point in points] == wanted
     assert [(point["job"], point["run"]) for point in points] == [(f"s+seed={n}", f"a-{n}") for n in range(4)]
-    assert status.print_points(SweepEngine(sweep.engine), sweep.run, "text") == 1
+    assert sweep_points.print_points(SweepEngine(sweep.engine), sweep.run, "text") == 1
     table = capsys.readouterr().out
     assert table.startswith("sweep a of s+sweep: 2 done, 1 not started, 1 failed\n    0  seed=0  done (exit 0)\n")
 

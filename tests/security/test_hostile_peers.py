@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobc.runtime import exit_codes
-from jobc.runtime.run_folder.first_failure import keep_earliest
-from jobc.runtime.run_folder.run_folder import RunFolder, count_of, read_small
+from jobc.runtime.run_folder.run_folder import RunFolder, count_of, keep_earliest, read_small
 from jobc.runtime.storage.bucket_run import BucketRun
 from jobc.runtime.storage.mirror import Mirror
 from jobc.runtime.supervisor.verdict import look_at

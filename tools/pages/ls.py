@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from jobc.runtime.verbs.ls import OPTIONS
-from jobc.runtime.verbs.run_list import KEYS, LISTED_STATES, MOST_FILES, RECORDED_STATES, STATES
+from jobc.runtime.verbs.run_list import KEYS, LISTED_STATES, RECORDED_STATES, STATES
+from jobc.runtime.verbs.run_rows import MOST_FILES
 
 from ._common import GENERATED, table
 

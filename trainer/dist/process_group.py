@@ -22,7 +22,6 @@ from torch.distributed import HashStore, PrefixStore, Store, TCPStore  # type: i
 from torch.distributed.distributed_c10d import _set_pg_timeout, _world
 
 from ..lifecycle.errors import BrokenInput, RendezvousFailed, StoppedEarly
-from ...runtime.system import gpus
 from . import flight_recorder
 from .env import Env
 from .phases import Phases
@@ -176,6 +175,8 @@ def choose_device(env: Env) -> torch.device:
     """
     num_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if env.gpus is not None and num_gpus < env.gpus:
+        from ...runtime.system import gpus  # only in a jobctl of jobs with GPUs
+
         raise BrokenInput(gpus.text(num_gpus, env.gpus), hint=gpus.HINT)
     if num_gpus == 0 or env.gpus == 0:
         return torch.device("cpu")

@@ -15,7 +15,7 @@ from ....runtime.engines.new_sweep import NewSweep, print_sweep
 from ....runtime.engines.sweep_engine import SweepEngine
 from ....runtime.engines.watch import Watch
 from ....runtime.run_folder.saved_secrets import saved_secrets
-from ....runtime.verbs.status import print_points
+from ....runtime.verbs.sweep_points import print_points
 from .job_records import note_job
 from .submission import Queue, dependency_option
 

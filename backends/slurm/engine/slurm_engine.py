@@ -13,13 +13,13 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ....runtime.engines.checking import CheckingEngine
 from ....runtime.engines.engine import Job, State, ended
 from ....runtime.engines.jobs import Place, is_run
 from ....runtime.engines.log_files import LogRequest
 from ....runtime.engines.new_run import NewRun, temporary_run
-from ....runtime.engines.new_sweep import NewSweep
 from ....runtime.engines.print_logs import print_logs
 from ....runtime.engines.starting import positive
 from ....runtime.engines.table import Table
@@ -33,10 +33,12 @@ from ....runtime.system.failure import Failure
 from ....runtime.system.streams import printed_lines
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number, numbered, read_keys
-from .job_array import start_array
 from .job_records import note_job, step_id
 from .submission import Queue, clean_environment, dependency_option, parse_after, require_client
 from .trial import container_environment, without_padding, words_beside, words_on_nodes
+
+if TYPE_CHECKING:
+    from ....runtime.engines.new_sweep import NewSweep
 
 _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
 _OVER = re.compile(
@@ -263,6 +265,8 @@ class SlurmEngine(CheckingEngine):
         if words:
             raise Failure(f"{words[0]} needs --point", "jobctl submit --help", 2)
         require_client()
+        from .job_array import start_array  # only in a sweep's jobctl
+
         return start_array(sweep, self._queue, options)
 
     # ---- trying the nodes

@@ -1,0 +1,45 @@
+"""Check a node's GPUs before a run. Part of node_checks.py; only in jobs with GPUs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from ..system import gpus
+from .node_checks import Check, Same
+
+
+def check_gpus_of_type(wanted: int, gpu_type: str) -> Iterator[Check | Same]:
+    """Check the number of free GPUs, and their type. gpu_type: "" = any"""
+    found = gpus.listed(os.environ)
+    yield from check_gpus(found, wanted)
+    if gpu_type:
+        good, text = gpus.compare(found, gpu_type)
+        yield Check(good, "gpu_type", text, "use other hosts, or gpu_type=null for any type")
+
+
+def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Same]:
+    """Check that enough GPUs are free. found: this node's GPUs; None = only torch can tell"""
+    if found is None:
+        return
+    busy = [gpu for gpu in found if not gpu.is_free]
+    text = f"{len(found) - len(busy)} free GPU{'s' * (len(found) - len(busy) != 1)} of {len(found)}"
+    if len(found) - len(busy) >= wanted:
+        yield Check(True, "gpus", f"{text}, wanted: {wanted}")
+    elif len(found) < wanted:
+        yield Check(False, "gpus", f"GPUs seen by the driver: {len(found)}, wanted: {wanted}", gpus.HINT)
+    else:
+        hint = "check `nvidia-smi` or `rocm-smi --showpids` there; use other nodes, or kill leftovers of old runs"
+        yield Check(False, "gpus", f"{text}, wanted: {wanted}: {'; '.join(gpu.use for gpu in busy)}", hint)
+    kinds = sorted({gpu.name for gpu in found})
+    if kinds:
+        yield Same(
+            "gpu",
+            f"GPU {', '.join(kinds)}",
+            "choose nodes of one type with queue.nodelist or hosts; the slowest node limits the speed",
+        )
+
+
+def check_devices(found: int, wanted: int) -> Check:
+    """Check how many GPUs torch sees."""
+    return Check(found >= wanted, "devices", gpus.text(found, wanted), gpus.HINT)

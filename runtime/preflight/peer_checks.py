@@ -1,0 +1,114 @@
+"""Check on one node of several, before a run, whether the nodes can reach each other. Part of node_checks.py."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..network import interfaces, network
+from ..network.reach import REFUSED, why_unreachable
+from . import meeting
+from .node_checks import Check, Same, check_port, own_checks
+
+LEAST_MEMLOCK_MIB = 1024  # RDMA pins every connection's buffers
+HEAD_S = 5.0  # timeout for node 0 to answer
+MOST_CLOCK_S = 2.0  # several nodes' logs are merged by time
+
+
+def check_with_peers(asked: argparse.Namespace, nodes: int, rank: int) -> Iterator[Check | Same]:
+    """Run all checks of one node, first those that other nodes wait for."""
+    folder, head = Path(os.environ["JOBC_RUN_DIR"]) / "preflight", os.environ["JOBC_HEAD_ADDR"]
+    if asked.apart:
+        yield check_port(asked.port if rank == 0 else 0)
+        if rank:
+            yield check_head(head)
+        yield from check_network(asked, head, rank)
+        yield from own_checks(asked)
+        return
+    if rank == 0:
+        port = check_port(asked.port)
+        yield port
+        listening = meeting.attend(folder, nodes, asked.port if port.good else 0)
+        next(listening)
+        yield from check_network(asked, head, rank)
+        yield from own_checks(asked)
+        for _ in listening:
+            pass
+        return
+    try:
+        yield from check_meeting(folder, rank, head)
+        yield from check_network(asked, head, rank)
+        yield from own_checks(asked)
+    finally:
+        with contextlib.suppress(OSError):  # already reported
+            meeting.leave(folder, rank)
+
+
+def check_meeting(folder: Path, rank: int, head: str) -> Iterator[Check]:
+    """Check with node 0: shared storage, connections in both directions, and the clock."""
+    try:
+        result = meeting.meet(folder, rank, head)
+    except OSError as error:
+        hint = "the run folder must be on storage that every node can write to"
+        yield Check(False, "storage", f"run folder {folder.parent}: {error.strerror}", hint)
+        return
+    hint = "set storage.root to a folder that all nodes share"
+    yield Check(
+        result.storage is None, "storage", result.storage or f"run folder shared with node 0: {folder.parents[1]}", hint
+    )
+    if result.storage:
+        return
+    hint = "open TCP between the nodes in both directions; rendezvous.port sets a fixed rendezvous port"
+    yield Check(result.to_head is None, "to_head", f"node 0, {head}, is reachable" if not result.to_head
+                else f"node 0, {head}, is unreachable: {result.to_head}", hint)  # fmt: skip
+    yield Check(result.from_head is None, "from_head", "reachable from node 0" if not result.from_head
+                else f"unreachable from node 0: {result.from_head}", hint)  # fmt: skip
+    if result.clock_s is not None:
+        yield check_clock(*result.clock_s)
+
+
+def check_head(head: str) -> Check:
+    """Check that node 0 answers. Nothing is listening there yet, so a refused connection counts as an answer."""
+    why = why_unreachable(head, 1, HEAD_S)
+    if why in (None, REFUSED):
+        return Check(True, "to_head", f"node 0, {head}, answers")
+    hint = "check firewalls and NetworkPolicies: all TCP ports must be open between the nodes"
+    return Check(False, "to_head", f"node 0, {head}, does not answer: {why}", hint)
+
+
+def check_clock(ahead_s: float, unsure_s: float) -> Check:
+    """Check this node's clock. ahead_s: node 0's clock minus this one, seconds; unsure_s: its error, seconds."""
+    good = abs(ahead_s) <= MOST_CLOCK_S + unsure_s
+    direction = "behind" if ahead_s > 0 else "ahead of"
+    text = (
+        f"clock within {MOST_CLOCK_S:g} s of node 0's" if good else f"clock {abs(ahead_s):.1f} s {direction} node 0's"
+    )
+    return Check(good, "clock", text, "`timedatectl` or `chronyc tracking` there: check that the clock is synchronized")
+
+
+def check_network(asked: argparse.Namespace, head: str, rank: int) -> Iterator[Check]:
+    """Check the interface, the profile's fabric, and the memory that RDMA may pin."""
+    try:
+        chosen = network.choose_interface(asked.interface, head, rank == 0)
+        names = ", ".join(sorted({name for name in interfaces.addresses().values() if name in chosen.split(",")}))
+        yield Check(True, "interface", f"interface to the other nodes: {names}")
+        if asked.gpus:
+            network.fabric_variables(asked.profile, chosen, os.environ)
+            if asked.profile != "auto":
+                yield Check(True, "fabric", f"network={asked.profile}")
+    except network.Lacking as lacking:
+        yield Check(False, "network", lacking.title, lacking.hint)
+    if asked.gpus and (asked.profile in network.RDMA or Path("/dev/infiniband").is_dir()):  # NCCL finds it on its own
+        yield check_memlock(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])
+
+
+def check_memlock(limit: int) -> Check:
+    """Check the limit on locked memory. limit: bytes, -1 = unlimited"""
+    good = limit == resource.RLIM_INFINITY or limit >= LEAST_MEMLOCK_MIB * 2**20
+    text = "unlimited" if limit == resource.RLIM_INFINITY else f"{limit // 1024} KiB"
+    hint = "raise memlock in limits.conf; for Slurm LimitMEMLOCK=infinity of slurmd; for docker --ulimit memlock=-1"
+    return Check(good, "memlock", f"memory that can be locked (ulimit -l): {text}", hint)

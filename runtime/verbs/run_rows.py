@@ -1,0 +1,138 @@
+"""Describe runs in rows with sizes, for programs: `status --all`, and `jobc ls` (run_list.py).
+
+Other users' run folders are not read. Nothing is written, except state/.now in a live run on another machine.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..engines.engine import Engine, State
+from ..run_folder.run import Run, owner_of
+from ..system.text import one_line
+
+SCHEMA = 1  # version of the JSON that jobc ls and status print
+MOST_FILES = 10_000  # files that one listing counts for sizes, shared equally among its runs
+BLOCK_BYTES = 512
+COPIES = ("code", "artifact")  # folders in a run with many small files, so they are counted last
+
+
+class Size(NamedTuple):
+    """Disk space. is_complete: whether all files were counted"""
+
+    bytes: int
+    is_complete: bool
+
+
+class Row(NamedTuple):
+    """One run in a list. started: seconds since 1970; is_read: whether its files were read"""
+
+    run: Run
+    started: float
+    state: State
+    is_read: bool = False
+    backend: str = ""
+    attempt: int | None = None
+    step: int | None = None
+    loss: float | None = None
+
+    @property
+    def job(self) -> str:
+        return self.run.path.parent.name
+
+    def as_json(self, most_files: int) -> dict[str, Any]:
+        """Return the row for programs (docs/reference/ls.md). most_files: limit on the files counted for the size"""
+        size = disk_use(self.run.path, most_files) if self.is_read else None
+        return {
+            "job": _unicode(self.job),
+            "run": self.run.id,
+            "path": _unicode(str(self.run.path)),
+            "backend": self.backend,
+            "attempt": self.attempt,
+            "state": self.state.name,
+            "text": one_line(self.state.text),
+            "exit_code": self.state.exit_code,
+            "step": self.step,
+            "loss": self.loss,
+            "started": int(self.started),
+            "size_bytes": size and size.bytes,
+            "size_is_complete": size is not None and size.is_complete,
+        }
+
+
+def row_of(run: Run, engine_of: Callable[[Run], Engine]) -> Row:
+    """Return a run's row; for another user's run, only its owner. engine_of: returns a run's engine"""
+    if not run.is_mine:
+        text = f"belongs to {owner_of(run.path)}: --run {run.id} reads it"
+        return Row(run, run.created(), State("of another user", text))
+    engine = engine_of(run)
+    state, progress = engine.state(run), run.progress(0)
+    step, loss = (progress.step, progress.loss) if progress else (None, None)
+    return Row(run, run.created(), state, True, engine.job.backend, run.attempt, step, loss)
+
+
+def rows_as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    most_files = MOST_FILES // max(1, len(rows))
+    return [row.as_json(most_files) for row in rows]
+
+
+def disk_use(folder: Path, most_files: int) -> Size:
+    """Return a run folder's disk space on its file system. Links are not followed; hard links are counted once.
+
+    Checkpoints are counted first, because they are large, and copies of the code and the artifact last.
+    """
+    total = count = 0
+    device = None
+    waiting, linked = [str(folder)], set()
+    while waiting:
+        path, subfolders = waiting.pop(), []
+        try:
+            status = os.lstat(path)
+            device = device or status.st_dev
+            if status.st_dev != device:
+                continue
+            total += status.st_blocks * BLOCK_BYTES
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    count += 1
+                    if count > most_files:
+                        return Size(total, False)
+                    if entry.is_dir(follow_symlinks=False):
+                        subfolders.append(entry.path)
+                        continue
+                    status = entry.stat(follow_symlinks=False)
+                    inode = (status.st_dev, status.st_ino)
+                    if inode not in linked:
+                        total += status.st_blocks * BLOCK_BYTES
+                    if status.st_nlink > 1:
+                        linked.add(inode)
+        except OSError:
+            pass  # removed after it was listed, or not readable
+        waiting += sorted(subfolders, key=_order)
+    return Size(total, True)
+
+
+def _order(path: str) -> int:
+    """Return a folder's position on the stack. The last folder is counted first."""
+    name = os.path.basename(path)
+    return 0 if name in COPIES else 2 if name == "checkpoints" else 1
+
+
+def format_size(size: Size) -> str:
+    """Return the size as `du -h` prints it, with `>` before a lower bound."""
+    value, unit = float(size.bytes), ""
+    for unit in ("", "K", "M", "G", "T", "P"):
+        if value < 1000 or unit == "P":
+            break
+        value /= 1024
+    text = f"{value:.1f}" if unit and value < 9.95 else f"{math.ceil(value)}"
+    return f"{'' if size.is_complete else '>'}{text}{unit}"
+
+
+def _unicode(text: str) -> str:
+    """Return the text with bytes that are not UTF-8 replaced, so that every JSON parser accepts it."""
+    return os.fsencode(text).decode(errors="replace")

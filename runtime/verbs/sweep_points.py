@@ -1,0 +1,89 @@
+"""Report, print and stop all points of a sweep, for status, logs and stop. Only in a sweep's jobctl."""
+
+from __future__ import annotations
+
+from ..engines.engine import Engine
+from ..engines.log_files import LogRequest
+from ..engines.print_logs import print_logs
+from ..engines.sweep_engine import SweepEngine
+from ..engines.watch import Watch
+from ..run_folder.run import Run
+from ..system.command_line import print_failure
+from ..system.failure import Failure
+from ..system.text import one_line
+from ..system.untrusted_files import Unreadable
+from .run_rows import Row, row_of, rows_as_json
+from .status import print_json
+
+MOST_LABEL_WIDTH = 60  # in the table of points; longer labels are not aligned
+
+
+def print_points(engine: Engine, sweep: Run, shown_as: str) -> int:
+    """Print a sweep's points; return 1 if one has ended with an exit code other than 0, else 0."""
+    assert isinstance(engine, SweepEngine)
+    engine.prepare([sweep])
+    points = [(point, engine.state_of(point)) for point in engine.points(sweep)]
+    if shown_as == "json":
+        rows = rows_as_json(
+            [
+                row_of(point.run, lambda _: engine) if point.is_started else Row(point.run, 0, state)
+                for point, state in points
+            ]
+        )
+        labelled = [
+            {"point": point.point.number, "label": point.point.label, **rows[index]}
+            for index, (point, _) in enumerate(points)
+        ]
+        print_json({"run": sweep.id, "job": engine.job.name, "points": labelled})
+    else:
+        where = engine.where(sweep)
+        print(f"sweep {sweep.id} of {engine.job.name}{where and f', {where}'}: {engine.state(sweep).text}")
+        width = min(MOST_LABEL_WIDTH, max(len(point.point.label) for point, _ in points))
+        for point, state in points:
+            print(f"{point.point.number:>5}  {one_line(point.point.label):<{width}}  {one_line(state.text)}")
+    return int(any(state.exit_code not in (None, 0) for _, state in points))
+
+
+def print_logs_of_points(engine: Engine, sweep: Run, request: LogRequest) -> int:
+    """Print the logs of all started points in a sweep, one after another."""
+    assert isinstance(engine, SweepEngine)
+    for point in engine.points(sweep):
+        if not point.is_started:
+            continue
+        print(f"==> point {point.point.number}, {point.point.label}, {point.run.path}", flush=True)
+        try:
+            print_logs(engine.engine_of(point.run), point.run, request)
+        except Failure as failure:  # its nodes may not have started
+            print_failure(failure)
+        except Unreadable as error:
+            print_failure(Failure(str(error)))
+    return 0
+
+
+def stop_points(engine: Engine, sweep: Run, is_now: bool = False, is_down: bool = False) -> None:
+    """End all of a sweep's points. All are marked first, so that none starts in place of one that has ended."""
+    assert isinstance(engine, SweepEngine)
+    engine.mark_stopped(sweep)  # so that jobctl submit starts no further points
+    watch = Watch(engine, engine.started(sweep), "try again when the engine answers")
+    live = watch.live()
+    for point in live:
+        engine.mark_stopped(point)
+    for name, wait_s in engine.stop_steps():
+        if not live:
+            break
+        if name == "TERM" and is_now:
+            continue
+        _say(f"sweep {sweep.id}: SIG{name} to all points that have not ended")
+        for point in live:
+            watch.engine.signal(point, name)
+        live = watch.wait(wait_s, engine.stop_every_s)
+    after = SweepEngine(type(engine.engine)(engine.job))
+    for point in after.started(sweep) if engine.has_machines else ():
+        after.engine_of(point).release_machines(is_down)
+    print_points(after, Run(sweep.path), "text")
+    if live:
+        raise Failure("some points are still running", "jobctl status --point N shows where the nodes of a point are")
+
+
+def _say(line: str) -> None:
+    print(one_line(line), flush=True)
