@@ -63,7 +63,7 @@ def compiled(backend: str, folder: Path, pairs: int, most_ratio: float = MOST_RA
 
 def fan_out(folder: Path) -> dict[str, Any]:
     """smoke, which reaches every host first, with a stand-in for ssh that counts those beside it and then fails."""
-    words = ("name=big", "backend=ssh", f"nodes={HOSTS}", f"hosts=node[0001-{HOSTS}]", f"backend.fanout={FANOUT}")
+    words = ("name=big", "backend=ssh", f"nodes={HOSTS}", f"hosts=node[0001-{HOSTS:04}]", f"backend.fanout={FANOUT}")
     artifact = write_job(compile_job(Request(words, ("train.py",))), folder)
     (folder / "bin").mkdir()
     (folder / "bin" / "ssh").write_text(STAND_IN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +10,19 @@ from .campaign import Campaign, expect
 from .job import MICRO, Job
 
 STEPS = 40
+LAUNCHERS = ("spawn", "spawn", "torchrun")
 
 
-def run(number: int, folder: Path) -> dict[str, Any]:
+def run(number: int, folder: Path, launchers: Sequence[str] = LAUNCHERS) -> dict[str, Any]:
     overrides = [*MICRO, f"seed={number}", f"loop.steps={STEPS}"]
-    results = {}
-    for name, launcher in (("first", "spawn"), ("second", "spawn"), ("third", "torchrun")):
-        with Job(folder / name, [*overrides, f"launcher={launcher}"]) as job:
-            results[name] = job.trained()
-    first, second, third = results.values()
+    results = []
+    for index, launcher in enumerate(launchers):
+        with Job(folder / str(index), [*overrides, f"launcher={launcher}"]) as job:
+            results.append(job.trained())
+    first = results[0]
     expect(all(len(losses) == STEPS for losses in first["losses"]), "losses are missing")
-    expect(first == second, "two runs of the same spec differ")
-    expect(first == third, "launcher=spawn and launcher=torchrun differ")
+    for launcher, other in zip(launchers, results, strict=True):
+        expect(first == other, f"two runs of the same spec differ, launcher={launchers[0]} and launcher={launcher}")
     return {"seed": number, "sha256": first["sha256"], "last_loss_hex": first["losses"][0][-1]}
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from jobc.compiler.cli import main
 from jobc.compiler.pipeline.library import EVERYTHING
 from jobc.compiler.pipeline.library import program as packed_program
 from jobc.compiler.plugins.registry import find_plugins
@@ -38,3 +42,15 @@ def change_program(program: Path, modules: Mapping[str, str]) -> None:
         with zipfile.ZipFile(file, "w") as archive:
             for name, text in texts.items():
                 archive.writestr(name, text)
+
+
+def compile_here(folder: Path, *words: str) -> None:
+    """`jobc WORDS` in `folder`, in this process, whose artifacts have bytecode."""
+    before, printed = Path.cwd(), io.StringIO()
+    os.chdir(folder)
+    try:
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            status = main(words)
+    finally:
+        os.chdir(before)
+    assert status == 0, printed.getvalue()

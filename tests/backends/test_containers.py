@@ -21,7 +21,7 @@ from jobc.compiler.pipeline.types import Request
 from jobc.tests.testbed import Cluster, Host, wait_for
 from jobc.tests.testbed.docker import IMAGE, Docker, root_file_system
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("containers")]  # one worker starts Docker on the hosts
 
 STAND_INS = Path(__file__).parent / "stand_ins" / "containers"
 SECRET = "s3cret-canary"  # of no account

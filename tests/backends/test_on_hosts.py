@@ -61,10 +61,13 @@ def check_what_is_shown(said: str, job: Job, rank: int = 4) -> None:
     assert job("logs", "--node", "2")[1].startswith("=== jobc: attempt 0, node 2 on node3")
 
 
-def test_status_and_logs_of_a_live_run_are_of_all_its_nodes(cluster: Cluster, tmp_path: Path, way: str) -> None:
-    words = ("nodes=3", "procs=2", "launcher=spawn")
+def test_a_live_run_is_shown_keeps_its_secret_and_ends_on_every_node(
+    cluster: Cluster, tmp_path: Path, way: str
+) -> None:
+    words = ("nodes=3", "procs=2", "secrets.TOKEN=env:TOKEN")
     job = make(cluster, tmp_path / "project", way, *words, command=("program.py", "-", "300"))
-    start(job, way)
+    start(job, way, TOKEN=SECRET)
+    check_that_nothing_shows_the_secret(cluster, job)
     (job.run / "metrics").mkdir()
     (job.run / "metrics/rank_02.jsonl").write_text('{"step": 40, "loss": 3.083304286003113}\n{"step": 41, "lo')
     status = job("status")[1].splitlines()
@@ -75,46 +78,38 @@ def test_status_and_logs_of_a_live_run_are_of_all_its_nodes(cluster: Cluster, tm
     logs = job("logs")[1]
     assert all(f"node {node}  | === jobc: attempt 0, node {node} on node{node + 1}" in logs for node in range(3)), logs
     assert "node 0  | up\n" in logs
-    assert job("stop")[0] == 0
-
-
-def test_stop_ends_every_process_and_nothing_starts_again(cluster: Cluster, tmp_path: Path, way: str) -> None:
-    words = ("nodes=3", "procs=2")
-    job = make(cluster, tmp_path / "project", way, *words, command=("program.py", "-", "300"))
-    start(job, way)
     code, said = job("stop")
     assert code == 0 and "stopped by jobctl stop" in said, said
     wait_for(lambda: not cluster.processes("program.py|jobctl launch"), "an end of all", 20)
     cluster.wait_idle()
     assert "stopped" in job("status")[1]
+    for folder in (tmp_path, *(host.outside("/var/spool") for host in cluster.hosts)):
+        assert not [f for f in folder.rglob("*") if f.is_file() and SECRET.encode() in f.read_bytes()]
 
 
-def test_a_secret_reaches_the_ranks_and_nothing_else(cluster: Cluster, tmp_path: Path, way: str) -> None:
-    words = ("nodes=3", "procs=2", "secrets.TOKEN=env:TOKEN")
-    job = make(cluster, tmp_path / "project", way, *words, command=("program.py", "-", "300"))
-    start(job, way, TOKEN=SECRET)
+def check_that_nothing_shows_the_secret(cluster: Cluster, job: Job) -> None:
     shown = "".join(
         cluster.login.run(["scontrol", "show", "job", "--details", job_id]).stdout for job_id in cluster.jobs()
     )
     shown += "".join(seen.command for found in cluster.processes().values() for seen in found)
     assert SECRET not in shown
     assert f"token of {len(SECRET)}" in read(job.run / "logs" / "rank_05.log")
-    assert job("stop")[0] == 0
-    for folder in (tmp_path, *(host.outside("/var/spool") for host in cluster.hosts)):
-        assert not [f for f in folder.rglob("*") if f.is_file() and SECRET.encode() in f.read_bytes()]
 
 
-@pytest.mark.parametrize("hosts", ["node1,node2,node9", "node9,node1,node2"])
-def test_a_host_that_does_not_answer_leaves_nothing_started(cluster: Cluster, tmp_path: Path, hosts: str) -> None:
+@pytest.mark.parametrize(
+    ("way", "hosts"),
+    [("ssh", "node1,node2,node9"), ("pdsh", "node9,node1,node2"), ("clush", "node1,node2,node9")],
+)
+def test_a_host_that_does_not_answer_leaves_nothing_started(
+    cluster: Cluster, tmp_path: Path, way: str, hosts: str
+) -> None:
     """Nor does anything wait for it, a first host either: rendezvous.timeout is longer than a script may take here."""
-    for way in ("ssh", "pdsh", "clush"):
-        words = ("nodes=3", f"hosts={hosts}")
-        job = make(cluster, tmp_path / way, way, *words, command=("program.py", "-", "300"))
-        code, said = job("submit")
-        assert code != 0 and "node9" in said and "not all of the 3 nodes could be started" in said, said
-        code, said = job("smoke")
-        assert code == 1 and "node9" in said and "not all of the 3 hosts answer" in said, said
-        wait_for(lambda: not cluster.processes("program.py|jobctl launch"), "an end of all")
+    job = make(cluster, tmp_path / way, way, "nodes=3", f"hosts={hosts}", command=("program.py", "-", "300"))
+    code, said = job("submit")
+    assert code != 0 and "node9" in said and "not all of the 3 nodes could be started" in said, said
+    code, said = job("smoke")
+    assert code == 1 and "node9" in said and "not all of the 3 hosts answer" in said, said
+    wait_for(lambda: not cluster.processes("program.py|jobctl launch"), "an end of all")
 
 
 @pytest.mark.parametrize(("way", "lacking"), [("slurm", 0), ("slurm", 1), ("ssh", 1)])

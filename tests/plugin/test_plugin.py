@@ -13,6 +13,7 @@ import pytest
 
 from jobc.tests.plugin.installed import Installed, install
 
+pytestmark = pytest.mark.xdist_group("plugin")  # installed once
 ACME = Path(__file__).parent / "acme"
 
 
@@ -56,6 +57,8 @@ def test_the_suite_finds_a_bug(
     text = (source / "acme_jobc" / file).read_text()
     assert text.count(written) == 1
     (source / "acme_jobc" / file).write_text(text.replace(written, instead))
+    with (source / "tests" / "conftest.py").open("a") as conftest:  # a state that never comes is not waited for so long
+        conftest.write("from jobc.compiler.testing import behaviour\n\nbehaviour.PATIENCE_S = 40\n")
     done = acme.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", test, folder=source)
     assert done.returncode == 1 and "1 failed" in done.stdout, done.stdout
 

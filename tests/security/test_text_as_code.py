@@ -11,14 +11,14 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-JOBC = (sys.executable, "-m", "jobc")
+from jobc.tests.packed import compile_here
+
 LIMIT_S = 90  # of one script, which takes less than one on an idle machine; a hang is endless
 BROKEN = re.compile(r"syntax error|unbound variable|invalid number|bad array|bad substitution|: line \d+: |warning: ")
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
@@ -45,9 +45,7 @@ FIELDS = (
 def artifact_of(project: Path, *overrides: str) -> Path:
     """Compile a job that runs nothing; the folder with its scripts."""
     (project / "p.py").write_text("")
-    command = [*JOBC, "compile", "name=demo", "command=[python3,p.py]", "gpus=0", *overrides]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    compile_here(project, "compile", "name=demo", "command=[python3,p.py]", "gpus=0", *overrides)
     backend = next(word.removeprefix("backend=") for word in overrides if word.startswith("backend="))
     return project / "artifacts" / "demo" / backend
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from jobc.tests.packed import compile_here
 
 NEIGHBOUR = 12345  # a uid and gid without a name
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -44,10 +45,7 @@ class SharedJob:
 
     def compile(self, *overrides: str, script: str = "program.py") -> None:
         words = ["name=demo", "procs=1", "launcher=spawn", "code=shared", *overrides, "--", script]
-        done = subprocess.run(
-            [sys.executable, "-m", "jobc", *words], cwd=self.folder, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
+        compile_here(self.folder, *words)
 
     def environment(self, **extra: str) -> dict[str, str]:
         """Nothing of the caller's: one PATH and one home for each user."""

@@ -236,7 +236,7 @@ def test_the_help_of_a_command_is_its_own(shell: Shell, verb: str, says: str) ->
     assert len(done.stdout.splitlines()) < 25
 
 
-@pytest.mark.parametrize("backend", ["local", "slurm", "ssh"])
+@pytest.mark.parametrize("backend", ["slurm", "ssh"])
 def test_help_names_the_options_of_every_verb_of_every_backend(shell: Shell, backend: str) -> None:
     assert shell.jobc(f"backend={backend}", *(["hosts=a"] if backend == "ssh" else [])).returncode == 0
     for verb in VERBS:

@@ -22,6 +22,7 @@ from jobc.compiler.plugins.registry import PACKAGE, code_name, code_pages, codes
 from jobc.tests.compiler import hints
 from jobc.tests.compiler.quick_jobc import quick_jobc
 
+pytestmark = pytest.mark.xdist_group("codes")  # one server of quick_jobc
 PAGES = list(code_pages().values())
 OF_RULES = [page for page in PAGES if "JC3001" <= page.stem < "JC3080"]  # of compiler/rules/plan/
 # What the job means, by which a job is judged that is written well. The others are about files, words, types, plugins,

@@ -116,7 +116,8 @@ def test_every_packed_module_can_be_imported(tmp_path: Path, part: str, backend:
     packed = program(contents, folder).content if contents.verbs else program_on_nodes(contents, folder)
     archive.write_bytes(packed)
     paths = zipfile.ZipFile(io.BytesIO(packed)).namelist()
-    names = [path.removesuffix(".py").replace("/", ".") for path in paths if not path.endswith("__.py")]
+    modules_ = [path.removesuffix(".py") for path in paths if path.endswith(".py") and not path.endswith("__.py")]
+    names = [path.replace("/", ".") for path in modules_]
     if (part, backend) != ("a command", "local"):  # once is enough for the modules that need torch
         names = [name for name in names if not name.startswith("jobc_trainer.")]
     text = f"from importlib import import_module\nfor name in {names}: import_module(name)"
