@@ -24,7 +24,7 @@ COMMANDS = {
     "verify": "find hand edits and inputs that changed since the compile: jobc verify DIR",
     "explain": "explain a diagnostic: jobc explain JC3011, jobc explain taken-port",
     "backends": "list the installed backends and what each one supports",
-    "submit": "run DIR/jobctl submit; status, logs, stop, preflight, smoke, shell and clean run theirs",
+    "submit": "run DIR/jobctl submit; also status, logs, stop, preflight, smoke, shell and clean",
     "status": "",
     "logs": "",
     "stop": "",
@@ -33,7 +33,7 @@ COMMANDS = {
     "shell": "",
     "clean": "",
     "ls": "list the runs of all jobs, newest first: jobc ls --state failed --limit 20",
-    "watch": "show live progress of a run, with DIR/jobctl logs: jobc watch DIR",
+    "watch": "show a run's live progress, using DIR/jobctl logs: jobc watch DIR",
     "init": "write a cluster profile from detected facts and your answers: jobc init lab",
     "completion": 'print shell completion: eval "$(jobc completion bash)"',
     "help": "",
@@ -306,7 +306,8 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
         "--out",
         type=Path,
         default=Path("artifacts"),
-        help="folder for artifact directories (default: artifacts); relative paths in the job start from its parent",
+        help="folder for artifact directories (default: artifacts); relative paths in the job are resolved against its "
+             "parent",
     )
     add("--force", action="store_true", help="overwrite files that were edited by hand")
     add("--strict", action="store_true", help="treat warnings and notes as errors, unless `# jobc: allow` covers them")

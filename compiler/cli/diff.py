@@ -166,7 +166,7 @@ def _written(word: str) -> Side:
 
 def _read(word: str, folder: Path) -> Side:
     if is_sweep(read_job(folder)):
-        title, because = f"{word} is not one job", "it holds a sweep, and each of its points is a job with its own plan"
+        title, because = f"{word} is not a single job", "it contains a sweep, and each point is a separate job"
         hint = shlex.join(["jobc", "diff", f"{word}:0", f"{word}:1"])
         raise CompileError([Diagnostic("JC1110", title, because, hint)])
     edits = find_edits(folder)

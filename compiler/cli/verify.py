@@ -56,7 +56,7 @@ def verify_command(arguments: Arguments) -> int:
 
 def _removed() -> CompileError:
     """Return JC1110 for --equivalence, an option of earlier versions."""
-    because = "it ran the scripts in the directory, which another user may have written, with your permissions"
+    because = "it ran the directory's scripts with your permissions, but another user may have written them"
     hint = f"{EXAMPLE} finds hand edits and changed inputs; jobc smoke DIR and jobc submit DIR show what they do"
     return CompileError([Diagnostic("JC1110", "jobc verify --equivalence was removed", because, hint)])
 

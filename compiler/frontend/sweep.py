@@ -77,7 +77,7 @@ def _set_again(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> I
         if i in varied and (common_keys := sets[i] & sets[j]):
             key, swept, later = min(common_keys), _masked(points[0][i].typed), _masked(points[0][j].typed)
             title = f"{key} is swept and then set again"
-            because = "the names of the points would show values that they do not have"
+            because = "the points would be named after values that they do not use"
             hint = f"{shlex.quote(swept)} or {shlex.quote(later)}, not both"
             yield Diagnostic("JC1112", title, because, hint, Origin(COMMAND_LINE, later), key)
 

@@ -155,7 +155,7 @@ _PARTS_S = {"ms": "0.001", "us": "0.000001"}
 
 def _duration(text: str) -> int:
     if len(text) > 40 or re.search(r"[0-9]{10}", text):
-        raise Refused("engines do not accept such a long time", "365d")
+        raise Refused("engines do not accept times this long", "365d")
     if match := re.fullmatch(r"(?:([0-9]+)-)?([0-9]+):([0-5][0-9]):([0-5][0-9])", text):
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return days * 86400 + hours * 3600 + minutes * 60 + seconds
@@ -381,7 +381,7 @@ STEP_END = "END_OF_LINES"  # ends the here-documents of launch.sh
 def _step_line(text: str) -> str:
     """Return a line for a here-document of launch.sh. Raises Refused as _shell_line() does, and for the end word."""
     if STEP_END in text.split("\n"):
-        raise Refused("in launch.sh, that line ends these lines", "rsync -a /data/ /scratch/data/")
+        raise Refused("in launch.sh, that line would end the block", "rsync -a /data/ /scratch/data/")
     return _shell_line(text)
 
 

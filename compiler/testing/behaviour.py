@@ -183,7 +183,7 @@ def problems_of_preflight(
         if engine and not engine & check.variables:
             problems.append(
                 f"jobctl preflight ran the checks of node {check.node} outside a job of the engine: "
-                f"the ranks have {', '.join(sorted(engine))}, and the checks had not"
+                f"the ranks have {', '.join(sorted(engine))}, but the checks did not"
             )
     return problems
 

@@ -105,7 +105,7 @@ def _in_shell(text: str) -> Iterator[str]:
             places.feed(piece)
         places.feed("\n")
     if places.stack != ["code"]:
-        yield f"the end is inside {places.stack[-1]}"
+        yield f"the text ends inside {places.stack[-1]}"
 
 
 def _in_document(artifact: Artifact) -> Iterator[str]:

@@ -54,7 +54,7 @@ HOSTILE = "a b'c\"d$(echo x)`echo y`\\n\ttab\nline é \ue000 -- ; & | > * ? ~ # 
 
 
 def pytest_addoption(parser: Any) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write what compiles now into the golden directories")
+    parser.addoption("--update-golden", action="store_true", help="write the current output to the golden directories")
 
 
 def pytest_configure(config: Any) -> None:
@@ -126,7 +126,7 @@ class BackendSuite:
 
     def test_goldens_run(self, tmp_path: Path) -> None:
         run = [case for case in self.cases() if (read_case(case).command or ("",))[0] == "record.py"]
-        assert run, "no golden case runs record.py, so nothing shows that the emitted files work"
+        assert run, "no golden case runs record.py, so nothing proves that the emitted files work"
         for case in run:
             if (case / "expected.txt").exists():
                 continue
@@ -145,7 +145,7 @@ class BackendSuite:
             environment = {**os.environ, **self.environment(artifact)}
             done = subprocess.run(command, env=environment, capture_output=True, check=False)
             if done.returncode or not done.stdout:
-                problems.append(f"jobctl {verb} ended with {done.returncode}: {done.stderr!r}")
+                problems.append(f"jobctl {verb} exited with {done.returncode}: {done.stderr!r}")
         return problems
 
     def test_any_text_arrives_byte_for_byte(self, tmp_path: Path) -> None:
@@ -179,9 +179,9 @@ class BackendSuite:
         for verb in VERBS:
             for option, status in (("--no-such-option", 2), ("--help", 0)):
                 done = call(artifact, verb, tmp_path, self.environment(tmp_path), option)
-                problem = f"{verb} {option} ended with {done.returncode}, not {status}\n{done.stdout}\n{done.stderr}"
+                problem = f"{verb} {option} exited with {done.returncode}, not {status}\n{done.stdout}\n{done.stderr}"
                 assert done.returncode == status and done.stdout + done.stderr, problem
-                assert sorted(tmp_path.rglob("*")) == before, f"{verb} {option} does more than answer"
+                assert sorted(tmp_path.rglob("*")) == before, f"{verb} {option} does more than print"
 
     def test_options_refuse_what_they_do_not_mean(self, tmp_path: Path) -> None:
         """The help explains every option in the usage; options with a value require it, and a number for `N`."""
@@ -189,12 +189,12 @@ class BackendSuite:
         for verb in VERBS:
             help_text = call(artifact, verb, tmp_path, self.environment(tmp_path), "--help").stdout
             usage, _, explained = help_text.partition("\n\n")
-            assert usage.startswith(f"usage: jobctl {verb}"), f"{verb} --help begins otherwise: {help_text!r}"
+            assert usage.startswith(f"usage: jobctl {verb}"), f"{verb} --help begins differently: {help_text!r}"
             for option, value in re.findall(r"(--[a-z][\w-]*)(?: ([A-Z]+))?", usage):
                 assert f"  {option}" in explained, f"{verb} --help does not explain {option}"
                 for words in ([[option]] if value else []) + ([[option, "one"]] if value == "N" else []):
                     done = call(artifact, verb, tmp_path, self.environment(tmp_path), *words)
-                    problem = f"{verb} {' '.join(words)} ended with {done.returncode}, not 2: {done.stderr}"
+                    problem = f"{verb} {' '.join(words)} exited with {done.returncode}, not 2: {done.stderr}"
                     assert done.returncode == 2 and (option in done.stderr or len(words) == 2), problem
 
     def test_status_tells_the_states_of_a_job_apart(self, tmp_path: Path) -> None:

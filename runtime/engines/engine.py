@@ -321,7 +321,7 @@ class Engine:
                 list(words), input=os.fsencode(text), capture_output=True, timeout=timeout_s, check=False, env=environ
             )
         except subprocess.TimeoutExpired:
-            return Answer(124, "", f"{words[0]} has not answered within {timeout_s:g} s")
+            return Answer(124, "", f"{words[0]} did not respond within {timeout_s:g} s")
         except OSError as error:
             return Answer(127, "", f"{words[0]}: {error.strerror}")
         return Answer(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))

@@ -141,7 +141,7 @@ class HostsEngine(CheckingEngine):
     def run_task(self, new: NewRun, payload: str, say: Say) -> int:
         """Run `jobctl task` on all hosts, and return the worst exit code.
 
-        A run starts on node 0 first, because the other nodes could otherwise wait for a node 0 that does not answer.
+        A run starts on node 0 first, because the other nodes could otherwise wait for a node 0 that does not respond.
         """
         hosts, words = hosts_of(new.run), self.task(new.run, new.attempt, HOST, payload)
         if len(hosts) > 1 and self.has_copies and payload != "preflight":
@@ -205,7 +205,7 @@ class HostsEngine(CheckingEngine):
     def smoke(self, place: Place) -> int:
         hosts = self.hosts()
         if self.client.run(hosts, ["true"], to_stderr):  # the nodes would wait for a host that cannot be reached
-            raise Failure(f"not all of the {len(hosts)} hosts answer", "jobctl preflight checks each host")
+            raise Failure(f"not all of the {len(hosts)} hosts respond", "jobctl preflight checks each host")
         with self._trial(place) as new:
             code = self.run_task(new, "smoke", to_stdout)
             if code:

@@ -25,7 +25,7 @@ KEYS = {  # a row's key in JSON -> its meaning; docs/reference/ls.md
     "run": "ID of the run",
     "path": "the run folder",
     "backend": "backend that compiled the newest attempt; empty when it cannot be read",
-    "attempt": "number of the newest attempt; null when there is none",
+    "attempt": "number of the newest attempt; null if there is none",
     "state": "one of the states below",
     "text": "the state in words",
     "exit_code": "exit code of the job once it has ended; null when it is not known",
@@ -37,7 +37,7 @@ KEYS = {  # a row's key in JSON -> its meaning; docs/reference/ls.md
 }
 STATES = {  # state -> what it means; completes "the run ..."
     "not started": "has no job, or no node has started",
-    "submitted": "was submitted to its engine or hosts; its folder records nothing later",
+    "submitted": "was submitted to its engine or hosts; its folder contains no later record",
     "queued": "is waiting for nodes",
     "starting": "is waiting for pods or machines",
     "live": "is running",
@@ -47,7 +47,7 @@ STATES = {  # state -> what it means; completes "the run ..."
     "preempted": "saved and ended early (75)",
     "failed": "ended with any other exit code, or its supervisor was killed",
     "gone": "ended; the engine does not know its exit code",
-    "unknown": "the engine does not answer",
+    "unknown": "the engine does not respond",
     "of another user": "belongs to another user: its files are only read if you select the run with --run",
     "incomplete": "jobctl submit is still creating it, or was killed while creating it",
     "other layout": "a run folder that this version of jobc cannot read",

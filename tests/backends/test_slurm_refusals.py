@@ -1,4 +1,4 @@
-"""Slurm on the test bed: what it refuses, and when it is not there or does not answer."""
+"""Slurm on the test bed: what it refuses, and when it is not there or does not respond."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobc.tests.testbed import Cluster, wait_for
 pytestmark = pytest.mark.engine
 
 
-# ---- when Slurm does not answer -------------------------------------------------------------------------------------
+# ---- when Slurm does not respond -------------------------------------------------------------------------------------
 
 SILENT = """#!/bin/bash
 if [[ ! -e {down} ]]; then exec /usr/bin/squeue "$@"; fi
@@ -44,7 +44,7 @@ def test_a_silent_controller_is_no_end_of_a_run(cluster: Cluster, tmp_path: Path
     job = held(cluster, tmp_path / "job")
     path, down = path_with_silence(tmp_path)
     down.touch()
-    why = "Slurm does not answer: Unable to contact slurm controller (connect failure)"
+    why = "Slurm does not respond: Unable to contact slurm controller (connect failure)"
     code, said = job("clean", "--keep", "0", "--yes", PATH=path)
     assert code == 0 and f"run {job.run.name} is kept: {why}" in said, said
     for verb, *words in (["submit", "--resume", job.run.name], ["stop"], ["logs", "--follow"]):

@@ -195,7 +195,7 @@ def test_the_namespace_is_that_of_kubectl_where_the_spec_sets_none(demo: Demo) -
 def test_what_the_server_refuses_changes_nothing(demo: Demo) -> None:
     demo.kubectl.refusal = "kind: Job"
     code, output = demo.submit("--run-id", "a")
-    assert code == 1 and "error: the cluster refuses the job in namespace ns: error: kind: Job is refused\n" in output
+    assert code == 1 and "error: the cluster rejects the job in namespace ns: error: kind: Job is refused\n" in output
     assert "hint: jobctl preflight --queue-only asks again" in output
     demo.kubectl.found = DONE
     assert demo.submit("--replace")[0] == 1, "the ended run keeps its pods and their logs"
@@ -361,7 +361,7 @@ def test_preflight_makes_a_table_of_what_the_pods_found(demo: Demo) -> None:
     exits = [f"{node}: jobc: exit of the payload: 0" for node in (0, 1)]
     demo.kubectl.log = log(*lines, *exits)
     code, output = demo(preflight)
-    assert code == 0 and output.startswith("ok    the cluster takes the job in namespace ns\n"), output
+    assert code == 0 and output.startswith("ok    the cluster accepts the job in namespace ns\n"), output
     assert "ready: 2 nodes" in output and "waiting" not in output
     demo.kubectl.log = log(*lines, exits[0])
     assert demo(preflight)[0] == 1, "a pod did not say how it ended"

@@ -131,7 +131,7 @@ def test_after_a_signal_the_user_reads_where_the_job_may_be(
     demo.error = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         demo.start(demo.create())
-    assert "SkyPilot may have the job: sky queue, or sky jobs queue, shows it\n" in capsys.readouterr().err
+    assert "SkyPilot may have accepted the job: check with sky queue or sky jobs queue\n" in capsys.readouterr().err
 
 
 def test_only_prepare_sends_nothing_and_prints_the_run(

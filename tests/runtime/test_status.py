@@ -241,7 +241,7 @@ def test_slurm_that_does_not_answer_leaves_the_state_unknown(tmp_path: Path) -> 
     run = make_run(tmp_path, state__job_0="job_id=7\n")
     engine = slurm(tmp_path, errors="slurm_load_jobs error: Unable to contact slurm controller", code=1)
     engine.prepare([run])
-    assert engine.state(run).text == "unknown, because Slurm does not answer: Unable to contact slurm controller"
+    assert engine.state(run).text == "unknown, because Slurm does not respond: Unable to contact slurm controller"
     assert engine.state(run).is_live
 
 

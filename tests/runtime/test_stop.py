@@ -371,8 +371,8 @@ def test_a_controller_that_is_silent_is_an_error_first_and_then_waited_for(demo:
     states = {"silent": ""}
     slurm(demo, states)
     run = demo.run(state__job_0="job_id=7\n")
-    why = "Slurm does not answer: Unable to contact slurm controller"
-    assert demo() == (1, f"error: {why}\n  hint: try again when the engine answers\n")
+    why = "Slurm does not respond: Unable to contact slurm controller"
+    assert demo() == (1, f"error: {why}\n  hint: try again when the engine responds\n")
     assert not (run.path / "control").exists() and not demo.signals("scancel")
     states.update({"7": "RUNNING None"})
     del states["silent"]

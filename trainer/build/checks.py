@@ -80,7 +80,7 @@ def check_storage(model: nn.Module) -> None:
         hint = "build it on the CPU instead of the `meta` device; or use to_empty(device='cpu') and initialize it"
         raise BrokenInput(f"model: tensors on the `meta` device have no values: {', '.join(empty[:8])}", hint=hint)
     if expanded := [name for name, tensor in tensors if is_expanded(tensor)]:
-        hint = "expand() makes such tensors; .clone() gives each element its own memory"
+        hint = "expand() creates such tensors; use .clone() to give each element separate memory"
         raise BrokenInput(f"model: elements of a tensor share memory: {', '.join(expanded[:8])}", hint=hint)
 
 

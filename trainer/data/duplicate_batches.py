@@ -67,7 +67,7 @@ class DuplicateBatchCheck:
         if not doubtful:
             return ""
         named, most = self._named([ranks for ranks, _ in doubtful]), max(different for _, different in doubtful)
-        message = f"warning: data: {named} seem to get the same samples, judging by {most} batches"
+        message = f"warning: data: {named} seem to get the same samples in {most} batches"
         return f"{message}: many samples may be identical, or __getitem__ depends on more than its index"
 
     def _named(self, groups: list[list[int]]) -> str:

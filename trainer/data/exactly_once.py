@@ -42,7 +42,7 @@ class ExactlyOnceCheck:
             try:
                 self._go_on(before)
             except (KeyError, TypeError, ValueError, zlib.error) as error:
-                raise BrokenInput("the part `data` of the checkpoint's state.json is damaged") from error
+                raise BrokenInput("the `data` entry in the checkpoint's state.json is damaged") from error
 
     def _go_on(self, before: Mapping[str, Any]) -> None:
         if self._order.epoch_of(self._first_step) != before["epoch"]:

@@ -188,7 +188,7 @@ class HangWatchdog:
         doing = AT_DISK.get(position.phase, f"in {position.phase}")
         message = f"{self.name} has been {doing} {of_step(position.place[0])} for {position.seconds:.0f} s"
         if position.phase in AT_DISK:
-            message += ", and continues; check its disk, because the other ranks wait for it"
+            message += ", and continues; check its disk, because the other ranks are waiting for it"
         print(f"warning: {message}; its stacks:\n{_stacks()}", file=sys.stderr, flush=True)
         if position.phase in AT_DISK:
             return

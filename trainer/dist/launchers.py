@@ -82,7 +82,7 @@ def reconcile_variables(
     others = [claim for claim in outer if not (_same(inner.values, claim) or _counts_nodes(inner, claim))]
     wrong = [f"{inner.launcher} says {inner.text}, but {claim.launcher} says {claim.text}" for claim in others]
     wrong += [
-        f"{name}={environment[name]} is set, but {inner.launcher} says {inner.names[name]}={value}"
+        f"{name}={environment[name]} is set, but {inner.launcher} sets {inner.names[name]}={value}"
         for name, value in inner.values.items()
         if name in inner.names and not name.startswith("MASTER_") and environment.get(name, value) != value
     ]

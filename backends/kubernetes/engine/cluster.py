@@ -1,7 +1,7 @@
 """A job's object and its pods in a Kubernetes cluster, as kubectl reports them. Packed into jobctl; Python 3.8.
 
 In   Target: object, context and namespace, from the record of a run or from the settings of an artifact
-Out  uid, owner and conditions of the object; its pods; Failure if the cluster does not answer
+Out  uid, owner and conditions of the object; its pods; Failure if the cluster does not respond
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Cluster:
         while self.look(suffix).uid == found.uid:
             if time.monotonic() >= until:
                 raise Failure(
-                    f"{self.target.kind} {found.identity.name} in {self.target} is not gone after {DELETE_S} s"
+                    f"{self.target.kind} {found.identity.name} in {self.target} was not deleted within {DELETE_S} s"
                 )
             time.sleep(DELETE_LOOK_S)
 

@@ -19,7 +19,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     of = f" of type {kind}" if kind else ""
     rare = count <= most
     some = f"few machines have more than {usual}{of}" if rare else f"no machine has more than {most}{of}"
-    because = f"{some}, and pods that fit on no node stay Pending; gpus is per node, 1 to {usual}"
+    because = f"{some}, and pods that do not fit on any node stay Pending; gpus is per node, 1 to {usual}"
     hint = spread_over_nodes(count, plan.topology.nodes, usual)
     severity = Severity.WARNING if rare else Severity.ERROR
     yield Diagnostic(

@@ -24,6 +24,6 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     own_size = len(json.dumps(without_neutral_fields(plan), ensure_ascii=False).encode())
     total = (program_size + 6 * own_size) // KIB
     if total > MOST_CONFIG_KIB:
-        because = f"the artifact is sent in a ConfigMap, which holds {MOST_CONFIG_KIB} KiB; this one would be {total}"
+        because = f"the artifact is sent in a ConfigMap of at most {MOST_CONFIG_KIB} KiB; this one would be {total}"
         hint = "move long text to a file in the image (code=image) or on a mounted volume (code=shared)"
         yield Diagnostic("JC4507", "the job is too large for a ConfigMap", because, hint)

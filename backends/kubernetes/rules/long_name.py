@@ -16,6 +16,6 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     longest = longest_pod(name, options.flavor, plan.topology.nodes)
     if len(longest) > LONGEST:
         most = len(plan.name) - (len(longest) - LONGEST)
-        because = f"it becomes {longest}, and Kubernetes allows {LONGEST} characters"
+        because = f"it becomes {longest}, but Kubernetes allows only {LONGEST} characters"
         hint = f"name={plan.name[:most].strip('._-')}"
         yield Diagnostic("JC4501", f"name is too long: at most {most} characters", because, hint, key="name")

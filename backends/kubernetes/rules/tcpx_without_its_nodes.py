@@ -15,7 +15,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         return
     if len(options.gke_networks) != tcpx.NETWORKS:
         title = f"network=tcpx needs {tcpx.NETWORKS} cluster networks, not {len(options.gke_networks)}"
-        because = "each GPU network card has its own; `kubectl get networks.networking.gke.io` lists them"
+        because = "each GPU network card has its own network; `kubectl get networks.networking.gke.io` lists them"
         hint = "backend.gke_networks=[vpc1,vpc2,vpc3,vpc4]"
         yield Diagnostic("JC4518", title, because, hint, key="backend.gke_networks")
     if plan.topology.gpus != tcpx.GPUS:

@@ -60,7 +60,7 @@ def _above_limits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diag
             continue
         if is_device and asked != most:
             because, hint = (
-                "a device is allocated whole: its request must equal its limit",
+                "devices are allocated as a whole, so the request must equal the limit",
                 _with("limits", options.limits, name, text),
             )
         elif most is not None and asked > most:

@@ -16,7 +16,7 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         return
     because = "SkyPilot requests GPUs by name, such as H100:8"
     if types := open_types(plan, options):
-        title = f"gpu_type is not set: SkyPilot takes the cheapest of {', '.join(types)} (backend.gpu_types)"
+        title = f"gpu_type is not set: SkyPilot chooses the cheapest of {', '.join(types)} (backend.gpu_types)"
         yield Diagnostic("JC4703", title, because, "gpu_type=H100", key="gpu_type", severity=Severity.WARNING)
     else:
         yield Diagnostic("JC4703", "gpus needs gpu_type", because, "gpu_type=H100", key="gpu_type")

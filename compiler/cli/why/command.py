@@ -46,7 +46,7 @@ def why_command(arguments: Arguments) -> int:
         )
     if rank is not None and not any(_is_variable(word) for word in remaining):
         because = (
-            "it shows where a rank runs and the value of a variable there; keys and lines are the same for all ranks"
+            "it prints where a rank runs and a variable's value there; keys and lines are the same for all ranks"
         )
         raise CompileError([Diagnostic("JC1110", "--rank has no effect here", because, "remove --rank")])
     jobs: dict[Path, Job] = {}

@@ -174,7 +174,7 @@ def _settings(job: Job, name: str) -> list[tuple[str, int]]:
 
 
 _SECRETS = {
-    "env": "jobctl reads the environment variable {} on each node, or what jobctl submit saved of it",
+    "env": "jobctl reads the environment variable {} on each node, or the value that jobctl submit saved",
     "file": "jobctl reads the file {} on each node",
 }
 
