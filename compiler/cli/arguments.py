@@ -307,7 +307,7 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
         type=Path,
         default=Path("artifacts"),
         help="folder for artifact directories (default: artifacts); relative paths in the job are resolved against its "
-             "parent",
+        "parent",
     )
     add("--force", action="store_true", help="overwrite files that were edited by hand")
     add("--strict", action="store_true", help="treat warnings and notes as errors, unless `# jobc: allow` covers them")

@@ -144,7 +144,7 @@ class Peers:
         return self.links is not None and self.links.is_alive()
 
     def unreachable(self) -> str:
-        """Return which nodes do not respond, in words, or "". A refused connection is an answer, so any port will do."""
+        """Return which nodes do not respond, in words, or "". A refused connection also counts as a response."""
         with ThreadPoolExecutor(MOST_ASKED) as threads:
             hosts = zip(self.others, threads.map(self._silent_host, self.others), strict=True)
         names = [f"node {node} ({host})" for node, host in hosts if host]

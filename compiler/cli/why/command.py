@@ -45,9 +45,7 @@ def why_command(arguments: Arguments) -> int:
             f"jobc why {_a_line_of(Path(remaining[0]))}" if remaining and _is_path(remaining[0]) else EXAMPLE,
         )
     if rank is not None and not any(_is_variable(word) for word in remaining):
-        because = (
-            "it prints where a rank runs and a variable's value there; keys and lines are the same for all ranks"
-        )
+        because = "it prints where a rank runs and a variable's value there; keys and lines are the same for all ranks"
         raise CompileError([Diagnostic("JC1110", "--rank has no effect here", because, "remove --rank")])
     jobs: dict[Path, Job] = {}
     for location in places:
