@@ -20,7 +20,7 @@ NEEDED = ("JOBC_RUN_DIR", "JOBC_TRAIN_JSON")
 
 def main() -> int:
     """Train, and return the exit code (runtime/exit_codes.py). `kill -QUIT PID` prints this rank's stacks."""
-    faulthandler.register(signal.SIGQUIT, file=2)  # works without the GIL
+    faulthandler.register(signal.SIGQUIT, file=2)  # faulthandler works without the GIL
     signals = StopSignals()
     try:
         env = environment.read(os.environ, NEEDED)

@@ -35,7 +35,6 @@ class Recompiled:
 
     @property
     def job(self) -> dict[str, Any]:
-        """Return job.json."""
         return dict(json.loads(self.texts[JOB]))
 
 
@@ -167,7 +166,6 @@ def _changed(inputs: Mapping[str, str], folders: Mapping[str, Path]) -> tuple[st
 
 
 def _elsewhere(written: Mapping[str, Any], folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[str, ...]:
-    """Return the inputs that are not on this machine."""
     return tuple(source for source in written["inputs"] if _is_elsewhere(source, folder, dict(config_dirs)))
 
 

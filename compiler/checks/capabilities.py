@@ -1,7 +1,7 @@
 """Compare what a plan requests with what a backend honours, so that nothing is ignored silently.
 
-A must that the backend does not honour is an error that lists alternatives; such a wish is a note. This file also
-contains the generic scope check of runtime variables.
+A required setting (must) that the backend does not honour is an error that lists alternatives; an optional one (wish)
+gets a note. This file also checks the scopes of runtime variables.
 """
 
 from __future__ import annotations
@@ -223,7 +223,6 @@ def _group(key: str) -> str:
 
 
 def is_in_section(key: str, section: str) -> bool:
-    """Return whether a dotted key is the section or is inside it."""
     return key == section or key.startswith(f"{section}.")
 
 

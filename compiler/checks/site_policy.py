@@ -57,7 +57,6 @@ class Policy:
             yield from rule(spec, plan)
 
     def _image(self, spec: JobSpec) -> Iterator[Diagnostic]:
-        """Yield JC3090 for an image that matches no pattern."""
         image, allowed = (
             (spec.image or "").removeprefix(_DOCKER),
             [pattern.removeprefix(_DOCKER) for pattern in self.images],
@@ -69,7 +68,6 @@ class Policy:
             yield Diagnostic("JC3090", title, because, hint, key="image", severity=self.severity)
 
     def _time(self, spec: JobSpec) -> Iterator[Diagnostic]:
-        """Yield JC3091 for a time limit that is missing or too long."""
         if self.most_time_s is not None and (spec.time is None or spec.time > self.most_time_s):
             most = show_duration(self.most_time_s)
             title = (
@@ -84,7 +82,6 @@ class Policy:
             yield Diagnostic("JC3091", title, because, hint, key="time", severity=self.severity)
 
     def _labels(self, spec: JobSpec) -> Iterator[Diagnostic]:
-        """Yield JC3092 for each missing label."""
         for label in self.labels:
             if not spec.labels.get(label, "").strip():
                 title, because = f"jobs need the label {label} at this site", f"policy {self.name} requires it"
@@ -110,7 +107,6 @@ def required_keys() -> frozenset[str]:
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """Yield the findings of every installed policy."""
     for plugin in find_policies():
         try:
             policy = plugin.load_module()

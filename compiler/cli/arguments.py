@@ -106,7 +106,6 @@ class Arguments:
 
 
 def user_config() -> Path:
-    """Return the user's own config folder."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "jobc"
 
 
@@ -201,7 +200,6 @@ def _no_format(command: str, name: str) -> CompileError:
 
 
 def option_names() -> list[str]:
-    """Return every option name, for shell completion."""
     return sorted(name for action in _parser()._actions for name in action.option_strings if name.startswith("--"))
 
 

@@ -28,12 +28,12 @@ def compile_command(arguments: Arguments) -> int:
     requested = request(arguments)
     if arguments.cfg or arguments.info:
         return _show_config(arguments, requested)
-    gc.disable()  # a compile makes next to no cycles, so that the collector finds nothing in a tenth of the time
+    gc.disable()  # a compile creates almost no reference cycles, so the collector would find nothing and take a tenth of the time
     compiled = compile_sweep(requested, tell_progress()) if arguments.multirun else [compile_job(requested)]
     _refuse_collisions(compiled)
     folders, of_sweep = sweep_folders(compiled)
     diagnostics = [*_found(compiled, arguments.out), *of_sweep]
-    if not arguments.for_machines:  # text is printed before writing may fail; a document is printed once
+    if not arguments.for_machines:  # print text before a write can fail; a document is printed only once
         report(diagnostics)
     written = [(folder, write_job(folder, arguments.out, arguments.force)) for folder in folders]
     if arguments.for_machines:
@@ -44,7 +44,6 @@ def compile_command(arguments: Arguments) -> int:
 
 
 def _summary(folder: Compiled | SweepFolder, target: Path) -> str:
-    """Return the line about a directory that was written."""
     points = f"{folder.points} points in " if isinstance(folder, SweepFolder) else ""
     submit = f"{display_path(target / PROGRAM)} submit"
     return f"{display_path(target)}  {points}{len(folder.artifacts)} files, start with {submit}"

@@ -117,7 +117,6 @@ def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:
 
 
 def _now(arguments: Arguments, word: str) -> Side:
-    """Compile a directory's recorded command line again."""
     with _opened(word) as folder:
         recorded = read_recorded_request(folder, arguments.config_dirs)
     return _side("the same overrides, compiled now", compile_job(recorded))

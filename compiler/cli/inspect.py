@@ -18,7 +18,6 @@ from .terminal import put, put_text
 
 
 def explain_command(arguments: Arguments) -> int:
-    """Run jobc explain CODE|NAME …"""
     pages = code_pages()
     if not arguments.words:
         for page in pages.values():
@@ -43,7 +42,6 @@ def _codes(word: str) -> tuple[str, ...]:
 
 
 def backends_command(arguments: Arguments) -> int:
-    """Run jobc backends, which prints one block per backend."""
     if arguments.words:
         because = f"it always lists all backends, so {arguments.words[0]} has no effect"
         raise CompileError([Diagnostic("JC1110", "jobc backends takes no arguments", because, "jobc backends")])

@@ -151,7 +151,6 @@ def _verified(word: str, arguments: Arguments) -> Verified:
 
 
 def _again(folder: Path, config_dir: Path | None) -> str:
-    """Return the command that writes a directory again."""
     from ..artifacts.recompile import InputsMissing, is_sweep, read_recorded_request
     from .compiling import display_path
 

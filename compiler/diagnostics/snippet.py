@@ -41,6 +41,5 @@ def _fits(line: str) -> bool:
 
 
 def _width(text: str) -> int:
-    """Return the number of terminal columns."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)

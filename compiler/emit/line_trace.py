@@ -89,7 +89,6 @@ class Trace:
         return ended
 
     def keys(self) -> tuple[str, ...]:
-        """Return the current piece's keys."""
         keys = dict.fromkeys(self.take())
         for guard in self.guards:
             keys.update(dict.fromkeys(guard))

@@ -79,7 +79,7 @@ class Digested:
 
 @dataclass(frozen=True)
 class JsonText:
-    """Leaf: a tree as JSON text, on one line of a document that only programs read
+    """Leaf: a tree as JSON text on one line, for documents that only programs read.
 
     by: reads the values that determine which entries the tree has
     """
@@ -185,7 +185,6 @@ class Render:
         return Artifact(path, text, False, (LineRange(1, len(rows), (key,), "table"),) if rows else ())
 
     def _said(self, text: str | Leaf) -> tuple[str, tuple[str, ...]]:
-        """Return a comment and the keys that it depends on."""
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         comment_text: str = self._evaluate(text, (), keys)
         return comment_text, keys.get((), ())
@@ -227,7 +226,6 @@ class Render:
 
     @functools.cached_property
     def _traced(self) -> tuple[Trace, _Views]:
-        """The views, and the trace of what is read from them."""
         trace = Trace()
         return trace, _Views(_watched(self.views, trace))
 

@@ -45,7 +45,7 @@ def best_interval_s(mtbf_s: float, save_s: float) -> float:
 def goodput_fraction(interval_s: float, mtbf_s: float, save_s: float, restart_s: float) -> float:
     """Return Daly's equation 20 as the fraction of wall time spent training."""
     exponent = (interval_s + save_s) / mtbf_s + restart_s / mtbf_s
-    if exponent > 100:  # one in e^100 attempts would succeed
+    if exponent > 100:  # only one in e^100 attempts would succeed
         return 0.0
     spent = mtbf_s * math.exp(restart_s / mtbf_s) * math.expm1((interval_s + save_s) / mtbf_s)
     return interval_s / spent if spent else 1.0

@@ -45,5 +45,4 @@ def warning(code: str, title: str, because: str, hint: str, key: str, by: float)
 
 
 def warnings(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
-    """Yield the findings of every rule for one size."""
     return findings(f"{__package__}.rules", figures, spec, plan)

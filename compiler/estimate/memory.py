@@ -20,7 +20,7 @@ from .zero import zero
 
 STATES_ERROR = 0.01
 MAY_BE_UNKNOWN = ("optimizer", "activations", "gathered")
-ACTIVATION_ERROR = 0.10  # relative to what autograd was measured to keep (tests/trainer)
+ACTIVATION_ERROR = 0.10  # relative error, measured against what autograd keeps (tests/trainer)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,6 @@ class Memory(States):
 
     @property
     def _wrong(self) -> int:
-        """Return the error bar of the known parts in bytes."""
         return round(STATES_ERROR * self.states + ACTIVATION_ERROR * (self.activations or 0))
 
 

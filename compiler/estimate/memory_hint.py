@@ -96,7 +96,6 @@ def _shared(plan: LaunchPlan) -> list[Change]:
 
 
 def _widest(plan: LaunchPlan) -> Change:
-    """Return the change that shards everything over all ranks."""
     if plan.train["parallel"]["kind"] == "deepspeed":
         return Change(("parallel.zero_stage=3",), {"parallel": {"zero_stage": 3}})
     compiles = plan.uses_trainer and plan.train["loop"]["compile"] == "model"

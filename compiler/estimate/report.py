@@ -35,8 +35,6 @@ def _bytes(value: int | None) -> str:
 
 
 def _total(unknown: tuple[str, ...]) -> Cell:
-    """Return a cell for the total. unknown: parts that the total does not include"""
-
     def show(one: Figures) -> str:
         return readable_bytes(one.memory.total) if one.memory and one.memory.unknown == unknown else "–"
 

@@ -61,7 +61,9 @@ def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Ov
     CompileError for unreadable files.
     """
     chosen = choosing_files(folders, overrides)
-    if any(o.canonical.partition("=")[2].startswith("{") for o in chosen):  # it replaces a whole group by a mapping
+    if any(
+        o.canonical.partition("=")[2].startswith("{") for o in chosen
+    ):  # the override replaces a whole group with a mapping
         return compose(config_name, [o.canonical for o in overrides], return_hydra_config=True)
     values = OverridesParser.create().parse_overrides([o.canonical for o in overrides if o not in chosen])
     choice = _choice(folders, config_name, chosen)
@@ -80,7 +82,6 @@ def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Ov
 
 
 def choosing_files(folders: tuple[str, ...], overrides: Sequence[Override]) -> list[Override]:
-    """Return the overrides that choose files."""
     return [o for o in overrides if o.package or any(os.path.isdir(f"{folder}/{o.key}") for folder in folders)]
 
 

@@ -257,7 +257,6 @@ def _each_quoted(key: str, right: str) -> list[str]:
 
 
 def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
-    """Return a sweep's values as text, at least one."""
     from hydra.core.override_parser.types import Glob, IntervalSweep, RangeSweep
 
     swept = parsed._value

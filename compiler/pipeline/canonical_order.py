@@ -34,7 +34,7 @@ _sorted_sections: MemoOfObject[Any] = MemoOfObject(2_000)
 
 
 def sort_sections(tree: Mapping[str, Any], keeps: KeepsOrder, backend: Backend) -> dict[str, Any]:
-    """Return the composed tree with sorted mappings. The points of a sweep share the sections that they have in common.
+    """Return the composed tree with sorted mappings. Points of a sweep share equal sections.
 
     keeps: order_keeper() of the tree and the backend, which depends on nothing in the other sections
     """

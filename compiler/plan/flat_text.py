@@ -11,7 +11,7 @@ from ..spec.type_hints import join
 from ..untrusted_files import parsed
 from .runtime_vars import Concat, RuntimeVar
 
-_to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() with this option makes an encoder in each call
+_to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() with this option creates an encoder in each call
 _SCALARS = (str, int, float, bool, type(None))
 
 

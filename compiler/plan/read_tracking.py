@@ -53,7 +53,7 @@ class WatchedFields:
             raise AttributeError(name)
         cls: type = type(target)
         if derive := _properties(cls).get(name):
-            return derive(self)  # derived from fields: run on the view, so that its reads are recorded
+            return derive(self)  # a property: evaluate it on the view, so that its reads are recorded
         value = getattr(target, name)
         part = name.rstrip("_")
         return watch(value, f"{self._key}.{part}" if self._key else part, self._note)

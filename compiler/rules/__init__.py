@@ -70,7 +70,6 @@ def collect_findings(*checks: Callable[[], Iterable[Diagnostic]]) -> tuple[list[
 
 @cache
 def _rules(folder: str) -> tuple[Callable[..., Iterable[Any]], ...]:
-    """Return the rules in a folder, by name."""
     init_file = import_module(folder).__file__
     assert init_file is not None, f"{folder} has no __init__.py"
     names = sorted(file.stem for file in Path(init_file).parent.glob("[a-z]*.py"))

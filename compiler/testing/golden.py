@@ -30,7 +30,6 @@ NEUTRAL = ("launch.sh", "train.json", "spec.yaml", POINTS)
 
 
 def read_case(case: Path) -> Request:
-    """Return the request of one golden case."""
     words = _lines(case)
     if is_sweep(case):
         words = words[1:]
@@ -86,7 +85,7 @@ def golden_differences(case: Path, neutral: bool = False, update: bool = False) 
         files = _chosen(case, golden_files(_compiled(case), neutral))
         failure = None
     except CompileError as error:
-        if any(d.code.startswith("JC9") for d in error.diagnostics):  # a bug must not be accepted as a golden
+        if any(d.code.startswith("JC9") for d in error.diagnostics):  # do not let --update-golden accept a bug
             raise
         # without the names of codes, so that a renamed code changes no golden
         files, failure = {}, format_text(error.diagnostics) + "\n"

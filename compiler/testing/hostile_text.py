@@ -126,7 +126,6 @@ def _in_document(artifact: Artifact) -> Iterator[str]:
 
 
 def _strings(tree: Any) -> Iterator[str]:
-    """Yield a document's strings, including keys."""
     if isinstance(tree, str):
         yield tree
     elif isinstance(tree, Mapping):

@@ -77,12 +77,10 @@ class Training:
 
     @property
     def phases(self) -> Phases:
-        """Return the current phase of this rank."""
         return self.group.phases
 
     @property
     def checkpoints(self) -> Path:
-        """Return the checkpoint folder of this run."""
         return self.run_dir / "checkpoints"
 
 

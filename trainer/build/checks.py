@@ -25,7 +25,6 @@ from ..recipe.recipe import Recipe
 
 
 def has_user_code(recipe: Recipe) -> bool:
-    """Return whether the first pass runs user code."""
     config = recipe.config
     return type(recipe) is not Recipe or any(
         isinstance(section, Target) for section in (config.model, config.data, config.loss)
@@ -53,7 +52,6 @@ def check_source(source: Any) -> DataSource:
 
 
 def check_score(score: Any) -> None:
-    """Check the name of the score that measure() returns."""
     if score is not None and not isinstance(score, str):
         raise BrokenInput(f"recipe: score is {score!r:.60}, but must be one word that names the score of measure()")
 
@@ -102,7 +100,6 @@ def check_loss(output: Any) -> tuple[Tensor, Any]:
 
 
 def check_measure(output: Any) -> None:
-    """Check the result of measure() for a batch."""
     if not (isinstance(output, tuple | list) and len(output) == 3 and all(map(is_number, output))):
         raise BrokenInput("recipe: measure() must return (loss, score, count), each summed over the batch")
 

@@ -72,7 +72,6 @@ def first_batches(
 
 
 def first_loss(parallel: Parallel, recipe: Recipe, batch: Any) -> tuple[Tensor, Any]:
-    """Return the loss of one batch and the number of its items."""
     model = kind_of(recipe.config.model) if type(recipe) is Recipe else recipe.config.recipe
     title = f"model: the forward pass of {model} failed on the first batch"
     return checks.check_loss(call_user_code(lambda: parallel.module(batch), recipe, title))

@@ -21,7 +21,7 @@ from ..lifecycle.errors import TrainerError
 from . import store
 from .snapshot import Snapshot, copy_to_cpu
 
-STALL_S = 1.0  # how long training may wait for the previous save without a warning
+STALL_S = 1.0  # seconds that training may wait for the previous save without a warning
 Keep = Callable[[Any], Any]  # converts tensors to what will be written
 
 
@@ -33,7 +33,7 @@ class Saver:
     phases    phases of this rank, for the watchdog
     replaces  whether a step that is saved again may have another state
     gives_up  whether rank 0 wants all ranks to exit
-    request   a user's request to save now; a save with wait=True answers it
+    request   a user's request to save now; a save with wait=True fulfills it
     """
 
     def __init__(

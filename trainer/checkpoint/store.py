@@ -27,7 +27,7 @@ from ...runtime.system.untrusted_files import is_file_name, parsed
 from ..files.durable_files import Content, Written, flush_folder, sha256_of, write_durably
 from ..files.retried_reads import NOT_THERE, read_with_retries
 
-FORMAT = 1  # of the manifest and of the files from contents.py; the seal is the same in all formats
+FORMAT = 1  # format of the manifest and of the files from contents.py; the seal is the same in all formats
 MANIFEST = "MANIFEST.json"
 LARGEST_MANIFEST = 64 * untrusted_files.MIB
 SEAL = "manifest_sha256"
@@ -106,7 +106,6 @@ def _aside(target: Path) -> Path:
 
 
 def _bring_back(target: Path) -> None:
-    """Restore the old folder if nothing replaced it."""
     if not target.exists():
         _aside(target).rename(target)
 
@@ -307,5 +306,4 @@ def read_manifest(path: Path) -> bytes:
 
 
 def step_of(folder: Path) -> int:
-    """Return the step in a folder's name."""
     return int(folder.name.removeprefix(TEMPORARY).removeprefix(PREFIX).removesuffix(REPLACED))

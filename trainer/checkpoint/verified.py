@@ -180,7 +180,6 @@ def _read(path: Path) -> io.BytesIO:
 
 
 def _in_memory(path: Path) -> io.BytesIO:
-    """Return the content of a file, held in memory once."""
     with store.open_own(path) as file:
         content = file_of(os.fstat(file.fileno()).st_size)
         if cast(io.BufferedReader, file).readinto(content.getbuffer()) != content.getbuffer().nbytes:

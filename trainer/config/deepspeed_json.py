@@ -92,7 +92,6 @@ def _left_out(train: Tree) -> Iterator[tuple[str, ...]]:
 
 
 def _key(path: tuple[str, ...]) -> str:
-    """Return the key of train.json for a path."""
     return "optim.clip_norm" if path == ("gradient_clipping",) else SAID_BY.get(path[0], "parallel")
 
 

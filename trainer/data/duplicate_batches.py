@@ -91,7 +91,6 @@ class DuplicateBatchCheck:
 
 
 def batch_digest(batch: Any) -> bytes:
-    """Return the digest of every tensor in a batch."""
     hasher = hashlib.blake2b(digest_size=8)
     for tensor in iter_tensors(batch):
         for part in component_tensors(tensor.detach().cpu()):

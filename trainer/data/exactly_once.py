@@ -106,7 +106,6 @@ class ExactlyOnceCheck:
         }
 
     def _count(self) -> None:
-        """Add the recorded indices to the counts."""
         if self._notes:
             indices_R = torch.cat([indices_R for indices_R, _ in self._notes])
             self._seen_N.index_add_(0, indices_R, torch.ones(len(indices_R), dtype=torch.uint8))

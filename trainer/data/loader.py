@@ -142,7 +142,6 @@ class Loader:
             yield batch
 
     def close(self) -> None:
-        """End the workers."""
         self._batches = iter(())
 
     def _read(self) -> list[MicroBatch]:
@@ -200,8 +199,6 @@ class _Plain:
 
 
 class _Fetching(Dataset[Any]):
-    """Fetch samples for each slot, in a loader worker."""
-
     def __init__(self, split: Split) -> None:
         self._split = split
 

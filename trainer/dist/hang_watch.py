@@ -87,7 +87,6 @@ class HangWatchdog:
         ]
 
     def use_timeout(self, timeout_s: float) -> None:
-        """Set the timeout from now on."""
         self.timeout_s, self._is_first = timeout_s, False
         self.tick_s = min(MOST_TICK_S, timeout_s / 30)
         self.alarm_s = timeout_s - min(MOST_MARGIN_S, timeout_s / 3)
@@ -95,7 +94,6 @@ class HangWatchdog:
             self._board.tick_s = self.tick_s
 
     def where(self) -> RankStatus:
-        """Return the position of this rank."""
         return RankStatus(self.phases.place, self.phases.phase, time.perf_counter() - self.phases.since)
 
     def __enter__(self) -> "HangWatchdog":
@@ -116,7 +114,7 @@ class HangWatchdog:
         if error is not None and not isinstance(lost, PeerLost):
             self.phases.enter("failed")
             if self._board:
-                self._board.report(True)  # until this process exits, which may take a while if it is waiting for a disk
+                self._board.report(True)  # lasts until this process exits, which may take a while if it is waiting for a disk
         if self._board and isinstance(lost, PeerLost) and TIMED_OUT.search(str(error)):
             raise PeerLost(lost.title, [self._culprit(self._board), "stacks of each rank: logs/rank_NN.log"]) from error
 

@@ -20,7 +20,6 @@ class SaveRequest:
         self._answered: tuple[int, int] | None = None
 
     def is_made(self) -> bool:
-        """Return whether a request is pending."""
         try:
             stat = self._file.stat()
             self._seen = stat.st_ino, stat.st_ctime_ns

@@ -55,7 +55,6 @@ class MetricsFile:
             self.flush()
 
     def flush(self) -> None:
-        """Write the buffered lines now."""
         with self._lock:
             text, self._lines = "".join(self._lines).encode(), []
             self._written_at = time.monotonic()

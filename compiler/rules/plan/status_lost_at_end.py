@@ -39,7 +39,6 @@ class _Part:
 
     @property
     def runs(self) -> bool:
-        """Return whether the command trains."""
         return any(starts_training(command.words) for command in self.commands)
 
 
