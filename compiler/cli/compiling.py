@@ -28,7 +28,7 @@ def compile_command(arguments: Arguments) -> int:
     requested = request(arguments)
     if arguments.cfg or arguments.info:
         return _show_config(arguments, requested)
-    gc.disable()  # a compile creates almost no reference cycles, so the collector would find nothing and take a tenth of the time
+    gc.disable()  # a compile creates almost no reference cycles, and collecting takes a tenth of the time
     compiled = compile_sweep(requested, tell_progress()) if arguments.multirun else [compile_job(requested)]
     _refuse_collisions(compiled)
     folders, of_sweep = sweep_folders(compiled)
