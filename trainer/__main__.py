@@ -70,7 +70,7 @@ def refuse_other_settings(config: TrainConfig, env: environment.Env) -> None:
         *(["dynamo_config"] if (env.accelerate_dynamo_backend or "no").lower() != "no" else []),
     ]
     if wrong:
-        hint = "the trainer follows train.json: compile again, or restore the YAML"
+        hint = "the trainer uses train.json: compile again, or restore the YAML"
         raise BrokenInput(f"{YAML} contradicts {env.train_json}", wrong, hint=hint)
 
 

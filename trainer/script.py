@@ -258,7 +258,7 @@ class Runtime:
             print("  ".join([f"step {step}", *(f"{name} {value:.6g}" for name, value in numbers.items())]), flush=True)
 
     def leave(self) -> NoReturn:
-        """Exit early, after save(): with 75, or with 0 if the run was stopped for good; with 1 if that save failed."""
+        """Exit early, after save(): with 75, with 0 after jobctl stop, or with 1 if that save failed."""
         self._refuse_when_over("leave()")
         self._write_all()
         for_good = self.group.start_sum([stop_file(self.run_dir).exists()])()[0] > 0

@@ -136,7 +136,8 @@ def _refuse_collisions(compiled: list[Compiled]) -> None:
         because, hint = "a value occurs twice in the sweep, so two points are the same job", "give each value once"
         if (job.spec, job.options) != (existing.spec, existing.options):
             because = (
-                "the points differ only in characters that a folder name cannot hold, or after its first 60 characters"
+                "the points differ only in characters that a folder name cannot contain, or after the first 60 "
+                "characters"
             )
             hint = "compile them without -m, each with its own name=…"
         raise CompileError([Diagnostic("JC5005", f"two artifacts would be written to {job.place}", because, hint)])

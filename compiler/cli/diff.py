@@ -158,7 +158,7 @@ def _folder(word: str) -> Path:
 
 
 def _written(word: str) -> Side:
-    """Return a directory's job. Raises CompileError: JC5009 if its job.json was edited, JC1110 if it holds a sweep."""
+    """Return a directory's job. Raises CompileError: JC5009 if its job.json was edited, JC1110 for a sweep."""
     with _opened(word) as folder:
         return _read(word, folder)
 

@@ -56,7 +56,7 @@ class SourceMap:
     options: Mapping[str, tuple[str, Origin | None]]
 
     def spec_keys(self, plan_keys: Iterable[str]) -> tuple[str, ...]:
-        """Return the spec leaves behind plan keys. A section's key stands for every leaf in it."""
+        """Return the spec leaves behind plan keys. A section's key includes every leaf in it."""
         leaves: dict[str, None] = {}
         for key in plan_keys:
             for spec_key in self._spec_keys(key):

@@ -114,7 +114,7 @@ def _shown(override: Override, private_keys: Collection[str]) -> str:
 
 
 def _masked(word: str) -> str:
-    """Return the word, or `NAME=…` if it may hold a secret."""
+    """Return the word, or `NAME=…` if it may contain a secret."""
     words = re.split(r"[\s\[\]{},]+", re.sub("[\"']", "", word))
     return f"{word.partition('=')[0]}=…" if secret_scan.secret_in_words(words) else secret_scan.redacted(word)
 

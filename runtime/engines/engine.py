@@ -108,7 +108,7 @@ class Engine:
 
     can_replace_code = True  # whether a resumed run can get new code (jobctl submit --new-code)
     default_console = "the consoles of all nodes, merged by time"  # printed by `jobctl logs` without --node and --rank
-    default_shell = "the newest run, or the code as it is now if there is none"  # for `jobctl shell` without --run
+    default_shell = "the newest run, or your current code if there is none"  # for `jobctl shell` without --run
 
     def prepare(self, runs: Sequence[Run]) -> None:
         """Query the engine about many runs at once. Called before each run's state()."""

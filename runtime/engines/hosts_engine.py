@@ -58,8 +58,8 @@ class HostsEngine(CheckingEngine):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         text = (
-            "return when all nodes are up; without it, wait, and exit with the job's exit code. The run does not need"
-            " this program or this machine: only Ctrl-C here stops it"
+            "return when all nodes are up; by default, wait and exit with the job's exit code. The run does not depend "
+            "on this program or machine; only Ctrl-C here stops it"
         )
         is_detached = self.job.settings.get("detach") is True
         parser.add_argument("--detach", action="store_true", default=is_detached, help=text)

@@ -228,7 +228,7 @@ def _note_code(new: NewRun, new_code: bool) -> None:
         _append(run.path / "state/changes", f"attempt {new.attempt}\n  code: copied again\n")
     elif has_code:
         more = "; --new-code copies it again" if new.engine.can_replace_code else ""
-        print(f"using the code as copied at the first start, in {shell_word(str(run.path / 'code'))}{more}")
+        print(f"using the code copied at the first start, in {shell_word(str(run.path / 'code'))}{more}")
 
 
 # ---- whether a run may be continued
@@ -363,8 +363,8 @@ def _silent_s(making: Path) -> float | None:
 def _taken(folder: Path) -> Failure:
     if is_run(folder):
         return Failure(f"run {folder.name} already exists", f"resume it with jobctl submit --resume {folder.name}")
-    hint = "another jobctl submit is creating it, or jobc did not create it: choose another --run-id, or remove it"
-    return Failure(f"{folder} exists, and is not a run that jobctl can continue", hint)
+    hint = "choose another --run-id; or remove it, unless another jobctl submit is creating it"
+    return Failure(f"{folder} exists, but is not a run that jobctl can resume", hint)
 
 
 def _copy_read_only(source: Path, copy: Path) -> None:

@@ -85,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
     argument_parser = argparse.ArgumentParser(prog="node_checks", description="checks of this node before a run")
     argument_parser.add_argument("--procs", type=int, required=True, help="processes on this node")
     argument_parser.add_argument("--port", type=int, required=True, help="rendezvous port; 0 = chosen at the start")
-    argument_parser.add_argument("--run-root", type=Path, required=True, help="folder that will hold the runs")
+    argument_parser.add_argument("--run-root", type=Path, required=True, help="folder for the runs")
     argument_parser.add_argument(
         "--apart",
         action="store_true",
@@ -311,7 +311,7 @@ def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Sa
     if len(found) - len(busy) >= wanted:
         yield Check(True, "gpus", f"{text}, wanted: {wanted}")
     elif len(found) < wanted:
-        yield Check(False, "gpus", f"GPUs seen by the driver: {len(found)}, wanted: {wanted}", gpus.HINT)
+        yield Check(False, "gpus", f"GPUs visible to the driver: {len(found)}, wanted: {wanted}", gpus.HINT)
     else:
         hint = "check `nvidia-smi` or `rocm-smi --showpids` there; use other nodes, or kill leftovers of old runs"
         yield Check(False, "gpus", f"{text}, wanted: {wanted}: {'; '.join(gpu.use for gpu in busy)}", hint)

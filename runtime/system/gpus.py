@@ -81,7 +81,7 @@ def too_few(seen: int | None, wanted: int) -> str:
 
 def text(seen: int, wanted: int) -> str:
     """Return the line that reports too few GPUs. The trainer prints the same line when it refuses to start."""
-    return f"GPUs seen by torch: {seen}, wanted: {wanted}"
+    return f"GPUs visible to torch: {seen}, wanted: {wanted}"
 
 
 def listed(environ: Mapping[str, str]) -> list[Gpu] | None:

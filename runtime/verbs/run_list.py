@@ -21,7 +21,7 @@ from ..system.text import one_line
 
 SCHEMA = 1  # version of the JSON that ls and status print
 KEYS = {  # a row's key in JSON -> its meaning; docs/reference/ls.md
-    "job": "name of the job: the folder that holds its runs",
+    "job": "name of the job: the folder that contains its runs",
     "run": "ID of the run",
     "path": "the run folder",
     "backend": "backend that compiled the newest attempt; empty when it cannot be read",
@@ -43,7 +43,7 @@ STATES = {  # state -> what it means; completes "the run ..."
     "live": "is running",
     "stopping": "is running, and has been asked to stop",
     "done": "ended with exit code 0",
-    "stopped": "was stopped by a person",
+    "stopped": "was stopped by a user",
     "preempted": "saved and ended early (75)",
     "failed": "ended with any other exit code, or its supervisor was killed",
     "gone": "ended; the engine does not know its exit code",

@@ -67,7 +67,7 @@ def parser(engine: Engine) -> Parser:
     words.add_argument("--resume", metavar="ID", default="", help=text)
     words.set_defaults(new_code=False)
     if engine.can_replace_code:
-        text = "with --resume: copy your code again; without it, the run keeps the code of its first start"
+        text = "with --resume: copy your code again; by default, the run keeps the code from its first start"
         words.add_argument("--new-code", action="store_true", help=text)
     text = "start a new run from that run's newest checkpoint"
     words.add_argument("--fork", metavar="ID", default="", help=text)

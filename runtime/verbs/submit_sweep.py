@@ -53,7 +53,7 @@ def _continued(place: Place, engine: StartingEngine, named: str) -> NewRun:
 
 
 def _sweep_parser(engine: StartingEngine) -> Parser:
-    end = "Other options are for the submit of each point: jobctl submit --point 0 --help prints them."
+    end = "For options that apply to each point, see jobctl submit --point 0 --help."
     words = Parser("submit", "Start each point of the sweep as a separate run.", end)
     add_point_option(words, engine, "all points")
     text = "in that run of the sweep, start the points that never started and resume those that failed or stopped early"

@@ -184,7 +184,7 @@ def test_the_code_of_a_git_checkout_is_snapshotted_and_what_git_ignores_is_linke
     assert {p.name for p in code.iterdir() if p.is_symlink()} == LINKED
     assert demo.mark("record.0").split("--\0")[1].split("\0")[0] == str(code)
     _, output = demo.run("submit", "--resume", demo.only_run.name)
-    assert f"using the code as copied at the first start, in {code}; --new-code copies it again" in output
+    assert f"using the code copied at the first start, in {code}; --new-code copies it again" in output
 
 
 def test_the_code_of_a_plain_folder_is_snapshotted_without_caches_and_runs(job, tmp_path):

@@ -292,7 +292,7 @@ def test_a_node_elsewhere_is_named_and_never_signalled(
     run = make_run(tmp_path)
     sleeper = process(str(run.path))
     (run.path / "state/node_03").write_text(state_of(sleeper, **keys) if "start_ticks" not in keys else node(**keys))
-    line = f"node 03 is {where}: run jobctl stop there, or wait until it sees the stop mark"
+    line = f"node 03 is {where}: run jobctl stop there, or wait until it finds the stop mark"
     assert signal_here(run, "KILL") == ([line] if where else []) and sleeper.poll() is None
 
 

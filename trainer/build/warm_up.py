@@ -30,7 +30,7 @@ from .checks import call_user_code, has_user_code
 def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: DataSource, group: Group) -> float:
     """Run the first pass and return the number of items in the first batch. Raises BrokenInput.
 
-    With user code it also measures a batch of held-out data.
+    With user code, it also measures a batch of held-out data.
     """
     phases = group.phases
     phases.begin_part("data")

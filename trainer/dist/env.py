@@ -68,7 +68,7 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_GPUS", "jobctl", "index", "GPUs of each node; 0 = CPU only"),
     Variable("JOBC_TRAIN_JSON", "jobctl", "path", "train.json, for the bundled trainer (trainer/config/train_json.py)"),
     Variable("JOBC_DEEPSPEED_JSON", "jobctl", "path", "deepspeed.json, with parallel=deepspeed: DeepSpeed's config"),
-    Variable("JOBC_LIB", "jobctl", "path", "jobctl, the packed file that holds jobc_trainer"),
+    Variable("JOBC_LIB", "jobctl", "path", "jobctl, the packed file that contains jobc_trainer"),
     Variable("JOBC_GRACE_S", "jobctl", "index", "seconds between the stop signal and the kill"),
     Variable("JOBC_DATA_DIR", "user", "path", "folder from which relative data paths start"),
     Variable("JOBC_INIT_FROM", "user", "path", "run folder whose newest checkpoint provides the initial weights (fork)"),

@@ -35,5 +35,5 @@ class SaveRequest:
         try:
             self._file.unlink(missing_ok=True)
         except OSError as error:
-            hint = "remove it before you ask for another save"
+            hint = "remove the file before you request another save"
             print(f"warning: {self._file} was handled but cannot be removed: {error.strerror}; {hint}", flush=True)

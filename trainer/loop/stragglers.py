@@ -2,7 +2,7 @@
 
 Only the time for data and the forward pass counts, because in the backward pass of DDP and FSDP all ranks wait for the
 slowest. With sharded weights they already wait in the forward pass, so only data loading reveals a straggler there. On
-a GPU the forward pass is timed with CUDA events (gpu_timer.py).
+a GPU, the forward pass is timed with CUDA events (gpu_timer.py).
 """
 
 import time

@@ -42,7 +42,7 @@ def settings(config: TrainConfig, env: Env) -> dict[str, Any]:
         return engine_config(train)
     document = _read(path)
     if wrong := disagreements(document, train):
-        hint = f"the trainer follows train.json: compile again, or restore {path.name}"
+        hint = f"the trainer uses train.json: compile again, or restore {path.name}"
         raise BrokenInput(f"{path} contradicts {env.train_json}", wrong, hint=hint)
     return document
 

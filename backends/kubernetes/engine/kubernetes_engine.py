@@ -50,7 +50,7 @@ _PREFIX = re.compile(rb"^\[pod/[^]]*-([0-9]+)-[^-]*/node\] ")
 
 
 HOW = {
-    "wait": "wait until the job ends; the exit code is the job's",
+    "wait": "wait until the job ends, and exit with its exit code",
     "only-prepare": "record the run and print its path, but submit nothing",
 }
 

@@ -197,8 +197,8 @@ class ObservingEngine(RecordEngine):
         if record.path in self._why_gone:
             return self._why_gone[record.path]
         if not _uid(record):
-            return f"{target.kind} {target.object} is not there: jobctl submit was interrupted"
-        return f"{target.kind} {target.object} is gone, deleted by hand or after lifecycle.keep"
+            return f"{target.kind} {target.object} does not exist: jobctl submit was interrupted"
+        return f"{target.kind} {target.object} no longer exists: it was deleted by hand, or after lifecycle.keep"
 
     def why_it_stays(self, run: Run) -> str:
         record = self.seen(run).record

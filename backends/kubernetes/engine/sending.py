@@ -163,7 +163,10 @@ class Sender:
         words = ("patch", "trainingruntime.trainer.kubeflow.org", runtime.name, "--type=merge", f"--patch={patch}")
         answer = self.cluster.k(*words)
         if answer.code:
-            print(f"warning: TrainingRuntime {runtime.name} stays after the job: {_reason(answer)}", file=sys.stderr)
+            print(
+                f"warning: TrainingRuntime {runtime.name} was not deleted: {_reason(answer)}",
+                file=sys.stderr,
+            )
 
     def _take_back(self, created: list[Identity]) -> None:
         """Delete what this call has created."""

@@ -43,7 +43,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
     default_shell = "the newest run, whose cluster must be up"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        text = "print the output until the job ends; the exit code is the job's"
+        text = "print the output until the job ends, and exit with its exit code"
         parser.add_argument("--wait", action="store_true", help=text)
         text = "record the run and print its path, but submit nothing"
         parser.add_argument("--only-prepare", action="store_true", help=text)

@@ -18,7 +18,7 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
             continue
         reported.add((request.key, request.type))
         near = nearest(request.type.upper(), GPUS)
-        because = "SkyPilot accepts any name, and would find no such GPU at launch"
+        because = "SkyPilot accepts any name, but would not find this GPU at launch"
         hint = f"gpu_type={near[0]}" if near else "gpu_type=H100; `sky gpus list` shows them"
         severity = Severity.WARNING if request.is_site else Severity.ERROR
         yield Diagnostic(

@@ -64,12 +64,12 @@ _PENDING = (  # reason in squeue -> why a job is waiting
     ("Assoc.*|QOS.*|MaxJobs.*", "a limit of the account or its quality of service ({})"),
     ("Reservation", "its reservation has not started"),
     ("Licenses", "waiting for licenses"),
-    ("None|", "not considered by the scheduler yet"),
+    ("None|", "the scheduler has not considered it yet"),
 )
 
 
 HOW = {
-    "wait": "print the output until the job ends; the exit code is the job's",
+    "wait": "print the output until the job ends, and exit with its exit code",
     "detach": "return when the job is queued; the default",
     "here": "run in this shell's allocation; by default, jobctl queues a new job even inside an allocation",
     "only-prepare": "create the run folder and print its path, but queue nothing",

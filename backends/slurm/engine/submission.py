@@ -33,7 +33,7 @@ _HINTS = (  # part of sbatch's output, in lower case -> what to check
     ("node configuration", "no node satisfies gpus, gpu_type, cpus and mem together: sinfo --format='%P %D %c %m %G'"),
     ("feature", "backend.constraint; sinfo --format='%N %f' lists the features"),
     ("node name", "hosts, queue.nodelist or queue.exclude; sinfo --Node lists the nodes"),
-    ("job array", "the site allows fewer elements: scontrol show config | grep MaxArraySize"),
+    ("job array", "the site allows fewer array elements: scontrol show config | grep MaxArraySize"),
     ("reservation", "queue.reservation; scontrol show reservation lists them"),
     ("account", "queue.account; sacctmgr show associations lists them"),
     ("qos", "queue.qos; sacctmgr show qos lists them"),

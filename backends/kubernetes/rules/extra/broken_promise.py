@@ -107,8 +107,7 @@ PROMISES = (
     ),
     Promise(
         (*child_paths((_NODE,), "lifecycle"),),
-        "preStop uses up the grace period that the ranks need for saving, and SIGTERM, which tells the supervisor"
-        " to stop, is only sent after it",
+        "preStop uses up the grace period in which the ranks save, because SIGTERM is only sent after it",
         "lifecycle.grace=2m, if the ranks need longer; lifecycle: {postStart: …} is supported",
         lambda value: isinstance(value, Mapping) and bool({"preStop", "stopSignal"} & {*value}),
     ),
@@ -126,7 +125,7 @@ PROMISES = (
     ),
     Promise(
         (("Pod", "spec", "priority"),),
-        "Kubernetes takes the number from the class, and rejects pods with a different number",
+        "Kubernetes sets the number from the class, and rejects pods with a different number",
         "queue.priority=high, a PriorityClass",
         lambda value: value is not None,
     ),
