@@ -2,7 +2,7 @@
 
 An entry point is an object with a `name` and a function `check(spec, plan)` that yields Diagnostics. Their codes have
 their own prefix, and their pages are in `codes/` next to the module. `Policy` is a ready-made policy that only needs
-values. A policy that cannot be loaded or run is an error (JC3093), because ignoring it would allow everything.
+its limits. A policy that cannot be loaded or run is an error (JC3093), because otherwise everything would be allowed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ _DOCKER = "docker://"  # prefix that Apptainer and Pyxis use for Docker image na
 
 @runtime_checkable
 class PolicyProtocol(Protocol):
-    """The type of a policy entry point."""
-
     name: str
 
     def check(self, spec: JobSpec, plan: LaunchPlan) -> Iterable[Diagnostic]:

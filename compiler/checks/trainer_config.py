@@ -28,7 +28,6 @@ def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnosti
 
 
 def _refused(train: Any) -> tuple[str, ...]:
-    """Return the errors that the trainer's own checks find in train.json, each as `path: problem`."""
     try:
         train_json.parse(thaw(train))
     except BrokenInput as error:

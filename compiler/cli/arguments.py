@@ -144,7 +144,9 @@ def parse(argv: Sequence[str]) -> Arguments:
 
 
 def parse_leniently(argv: Sequence[str]) -> Arguments:
-    """Return an unparsable command line's command and format, so that the error has the right format."""
+    """Return the command and format of a command line that cannot be parsed, so that its error is printed in that
+    format.
+    """
     words = list(argv[: argv.index("--")] if "--" in argv else argv)
     index = _command_at(words)
     command = "compile" if index is None else words[index]

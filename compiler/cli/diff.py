@@ -86,7 +86,7 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
 
 
 def _of_versus(*sides: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return the sides. Raises CompileError JC1110 for a side that is neither one directory nor overrides."""
+    """Return the sides. Raises CompileError JC1110 for a side that is neither a directory nor overrides."""
     for side in sides:
         folders = [word for word in side if not is_override(word)]
         if not side or (folders and len(side) > 1):
@@ -203,7 +203,7 @@ def document(found: Comparison) -> dict[str, Any]:
 
 
 def describe(found: Comparison) -> list[str]:
-    """Return lines about meaning, keys, whether one run can resume the other, and files, in blocks."""
+    """Return the printed lines in blocks: meaning, keys, whether one run can resume the other, and files."""
     lines: list[str] = []
     sections: Sequence[tuple[str, Sequence[Change]]] = (("what the job is", found.meaning), ("keys", found.spec))
     for title, changes in sections:

@@ -1,4 +1,4 @@
-"""Options of jobctl's verbs. They differ between backends, whose engines define some of them."""
+"""Options of jobctl's verbs, which differ between backends because engines define some of them."""
 
 from __future__ import annotations
 

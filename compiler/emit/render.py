@@ -100,7 +100,9 @@ class Render:
     views: Mapping[str, Any]
 
     def digested(self, digest: str) -> Render:
-        """Return a renderer with `whole.digest` for templates and leaves. `jobc why` shows it as the key `digest`."""
+        """Return a renderer that provides `whole.digest` to templates and leaves. `jobc why` prints it as the key
+        `digest`.
+        """
         return replace(self, views={**self.views, "whole": Whole(digest)})
 
     def template(self, name: str, path: str, executable: bool = False, **extra: Any) -> Artifact:

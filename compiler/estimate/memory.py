@@ -47,7 +47,9 @@ class Memory(States):
 
     @property
     def error(self) -> int | None:
-        """Return half the width of `total`'s error bar; None if any part is unknown, because it may be the largest."""
+        """Return half the width of `total`'s error bar; None if any part is unknown, because the unknown part may be
+        the largest.
+        """
         return None if self.unknown else self._wrong
 
     @property

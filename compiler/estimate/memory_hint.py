@@ -48,7 +48,7 @@ def memory_hint(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
 
 
 def _tries(spec: JobSpec, plan: LaunchPlan, most: int) -> Iterator[tuple[Change, ...]]:
-    """Yield single changes, then combinations; those for the largest part first."""
+    """Yield single changes, then combinations, starting with changes that reduce the largest part."""
     smaller, again, shared = _smaller_batches(spec, plan), _computed_again(plan), _shared(plan)
     now = _needs(spec, plan)
     ways = [smaller, again, shared] if (now.activations or 0) > now.states else [shared, smaller, again]
@@ -59,7 +59,6 @@ def _tries(spec: JobSpec, plan: LaunchPlan, most: int) -> Iterator[tuple[Change,
 
 
 def _needs(spec: JobSpec, plan: LaunchPlan, changes: Sequence[Change] = (), ranks: int | None = None) -> Memory:
-    """Return the memory with the changes. ranks: None = the plan's"""
     train = dict(plan.train)
     for change in changes:
         for section, values in change.train.items():

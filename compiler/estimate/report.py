@@ -42,7 +42,6 @@ def _total(unknown: tuple[str, ...]) -> Cell:
 
 
 def _sums() -> Iterator[tuple[str, Cell]]:
-    """Yield a row for each combination of unknown parts."""
     for count in range(len(MAY_BE_UNKNOWN) + 1):
         for unknown in combinations(MAY_BE_UNKNOWN, count):
             named = ", ".join("largest_unit" if part == "gathered" else part for part in unknown)

@@ -4,9 +4,9 @@ In:  one compile's overrides
 Out: the config that Hydra composes, or the error that it raises
 
 Hydra 1.3 merges the files that overrides choose (80% of a compile) and then sets the other overrides one by one. Most
-points of a sweep choose the same files, and so does a command line once the override that Hydra rejected is removed.
-From the second compose on, the merged tree is cached together with the file system's answers that it depends on, and is
-reused as long as they do not change.
+points of a sweep choose the same files, and so does a command line after a rejected override is removed. From the
+second compose on, the merged tree is cached together with the file system lookups that it depends on, and is reused
+until one of these lookups changes.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _MOST = 64  # entries, 35 kB each
 
 @dataclass(frozen=True)
 class _Merged:
-    """A cached config. config: pickled, because unpickling is faster than copying; files: read_files and
-    answers: asked, both of yaml_source.py.
+    """A cached config. config: pickled, because unpickling is faster than copying; files, answers: read_files and asked
+    of yaml_source.py.
     """
 
     config: bytes

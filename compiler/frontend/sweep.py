@@ -88,7 +88,7 @@ def at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
 
 
 def at_points(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
-    """Return all points' diagnostics. A value that any point must redact is redacted in all of them."""
+    """Return all points' diagnostics. If one point must redact a value, all points redact it."""
     private_keys = {d.key for _, diagnostics in told for d in diagnostics if d.private}
     placed = ((_with_all_hosts(diagnostics, point), point) for point, diagnostics in told)
     return [d for diagnostics, point in placed for d in at_point(diagnostics, point.shown(private_keys))]

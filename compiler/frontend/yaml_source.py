@@ -125,7 +125,7 @@ _FILE = "a file"
 
 
 def _kind(path: str) -> str:
-    """Return what exists at a config file's path, "" for nothing. It hides files with that name in later folders."""
+    """Return the kind of file at a config file's path, "" for none. It hides files with that name in later folders."""
     if not os.path.lexists(path):
         return ""
     if os.path.isfile(path):
@@ -158,7 +158,7 @@ def _ask(question: str, path: str) -> Any:
 
 
 def files_unchanged(before: Mapping[tuple[str, str], Any]) -> bool:
-    """Return whether the file system still gives the recorded answers."""
+    """Return whether the recorded file system lookups still have the same results."""
     try:
         return all(_QUESTIONS[question](path) == answer for (question, path), answer in before.items())
     except (OSError, Unreadable):
@@ -166,7 +166,7 @@ def files_unchanged(before: Mapping[tuple[str, str], Any]) -> bool:
 
 
 class NoHydraJob(ConfigSource):
-    """Source of empty options for the Hydra groups that configure a Hydra job, which jobc never starts.
+    """Source of empty options for the Hydra groups that configure a Hydra job, because jobc never starts one.
 
     It avoids reading eight of Hydra's own files (10% of a compile). Hydra asks this source first, so it rejects paths
     that lead out of a folder for all sources, including Hydra's own packages.

@@ -100,7 +100,6 @@ def modules(contents: Contents, backend: Path | None = None) -> dict[str, bytes]
 
 
 def _is_root(path: str, contents: Contents) -> bool:
-    """Return whether the program needs a module that no other one imports."""
     package, _, below = path.partition("/")
     if package == RUNTIME:
         is_verb = below.startswith("verbs/") or below in ("node/task.py", "engines/table.py")
@@ -151,7 +150,7 @@ def _with_imports(paths: Set[str], roots: Iterable[str], read: Callable[[str], b
 
 
 def _imports(path: str, text: bytes) -> Iterator[str]:
-    """Yield paths that `from ..package.module import name` may mean: the module, the package, or a module `name`."""
+    """Yield paths that `from ..package.module import name` may refer to: the module, its package, or module `name`."""
     if not path.endswith(".py"):
         return
     source = text.decode("utf-8")

@@ -55,6 +55,6 @@ def to_lines(values: Mapping[str, Any]) -> list[str]:
 
 
 def read(lines: Sequence[str]) -> dict[str, Any]:
-    """Return the values of such lines by key. Raises Unreadable for other text."""
+    """Return the values by key. Raises Unreadable for text that is not made of `key = value` lines."""
     pairs = (line.partition(" = ") for line in lines)
     return {key: parsed("", value) for key, _, value in pairs}

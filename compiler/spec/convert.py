@@ -377,7 +377,6 @@ def _nulls(into: Any) -> dict[str, None]:
 
 
 def _kind(raw: Any) -> str:
-    """Return a description of the given value: a list, a mapping, or the text."""
     if isinstance(raw, list):
         return "a list"
     return "a mapping" if isinstance(raw, Mapping) else f"the single value {raw!r}"

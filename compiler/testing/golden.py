@@ -64,7 +64,7 @@ def golden_files(compiled: Compiled | SweepFolder, neutral: bool) -> dict[str, A
 
 
 def _without_carried(manifest: str, neutral: bool) -> str:
-    """Return a manifest without the files in its ConfigMap that a golden leaves out (CarryingBackend)."""
+    """Return a manifest without the files in its ConfigMap that goldens omit (CarryingBackend)."""
     left_out = [key.replace("/", "--") for key in (JOB, *(() if neutral else NEUTRAL))]
     block = "|".join(re.escape(key) for key in left_out)
     text = re.sub(rf"^  (?:{block}): .*\n(?:    .*\n|\n)*", "", manifest, flags=re.MULTILINE)

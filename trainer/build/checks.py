@@ -32,8 +32,8 @@ def has_user_code(recipe: Recipe) -> bool:
 
 
 def call_user_code(function: Callable[[], Any], recipe: Recipe, title: str) -> Any:
-    """Return the result of `function`. Errors in user code become BrokenInput with one line and their position, because
-    a retry would raise them again. Out-of-memory and connection errors are raised unchanged, because a retry may help.
+    """Call `function`. Errors in user code become BrokenInput with one line and their position, because a retry would
+    raise them again. Out-of-memory and connection errors are raised unchanged, because a retry may help.
     """
     try:
         return function()

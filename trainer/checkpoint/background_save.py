@@ -1,8 +1,8 @@
 """Save checkpoints in the background: copy the state between steps; then rank 0 writes the copy.
 
-At most one save is in progress: the next one waits for it, with a warning the first time. A failed save loses only that
-checkpoint. If too many fail in a row, all ranks exit after the same step, to avoid a week of
-training without a checkpoint.
+At most one save is in progress: the next save waits for it, with a warning the first time. A failed save loses only
+that checkpoint. If too many fail in a row, all ranks exit after the same step, instead of training for a week without a
+checkpoint.
 """
 
 import time
@@ -79,7 +79,7 @@ class Saver:
         return is_saved
 
     def look(self) -> None:
-        """Print on rank 0 how the current save ended, if it has ended. Called between steps."""
+        """Print on rank 0 the result of a save that has ended. Called between steps."""
         if self._under_way is None or not self._under_way[1].done():
             return
         (step, written), self._under_way = self._under_way, None

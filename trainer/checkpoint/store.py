@@ -4,10 +4,10 @@
     checkpoints/best -> step_00000100       the lowest validation loss measured at a save so far
     checkpoints/.step_00000100.replaced     counts as step 100 while step_00000100 does not exist
 
-A save writes a hidden temporary folder, flushes every file to disk, writes the manifest with sizes and hashes
-last, and only then gives the folder its name. A reader trusts only what the manifest confirms. A checkpoint that cannot
-be read (I/O error) may be intact, so it is neither skipped nor removed.
-Standard library only; contents.py defines what the files contain.
+A save writes a hidden temporary folder, flushes every file to disk, writes the manifest with sizes and hashes last, and
+only then gives the folder its final name. Readers trust only files that match the manifest. A checkpoint that cannot be
+read (I/O error) may be intact, so it is neither skipped nor removed.
+Standard library only; contents.py defines the files' contents.
 """
 
 import contextlib
@@ -83,7 +83,7 @@ def save(
 
 
 def _put(target: Path, step: int, files: Mapping[str, Content], val_loss: float | None) -> None:
-    """Create the folder `target`, replacing an old one: after a kill at any line, one of the two exists."""
+    """Create the folder `target`, replacing an old one: after a kill at any line, one of the two folders exists."""
     temporary = target.with_name(f".{target.name}")
     try:
         temporary.mkdir()
@@ -111,7 +111,7 @@ def _bring_back(target: Path) -> None:
 
 
 def manifest(step: int, written: Mapping[str, Written], val_loss: float | None) -> bytes:
-    """Return the content of the manifest, which lists the files of a checkpoint and is written last."""
+    """Return the content of the manifest. It lists a checkpoint's files and is written last."""
     entries = {name: {"size": file.size, "sha256": file.sha256} for name, file in written.items()}
     measured = {"val_loss": val_loss} if val_loss is not None and math.isfinite(val_loss) else {}
     tree = {"format": FORMAT, "step": step, **measured, "files": entries}

@@ -153,7 +153,7 @@ def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:
 
 
 def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
-    """Return the result, or the reason why it cannot be read."""
+    """Return the result, or the reason why the value cannot be read."""
     try:
         return read(), ""
     except Unreadable as error:
@@ -161,7 +161,7 @@ def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
 
 
 def _refuse_unread(why: str, group: Group) -> None:
-    """Raise StorageLost on all ranks if one could not read, so that all exit with its code, which is retried."""
+    """Raise StorageLost on all ranks if one rank could not read, so that all exit with its code, which is retried."""
     group.phases.enter("exchange")
     failed = [rank for rank, has_failed in enumerate(group.gather(torch.tensor([int(bool(why))]))) if has_failed]
     if failed:

@@ -46,7 +46,7 @@ class DuplicateBatchCheck:
             self._ended = True
 
     def judge(self) -> None:
-        """Raise BrokenInput if some ranks had the same batches for long enough. All ranks call it."""
+        """Raise BrokenInput if some ranks had the same batches for enough steps. All ranks call it."""
         if self._ended:
             return
         self._compare()

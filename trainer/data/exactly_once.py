@@ -28,7 +28,7 @@ class ExactlyOnceCheck:
     """Record of the samples that the ranks received in the current epoch.
 
     order       the expected samples
-    first_step  the first recorded step: where an attempt starts that has no record of the previous attempt
+    first_step  the first recorded step; later than the epoch's first step if the previous attempt left no record
     """
 
     def __init__(self, order: Order, group: Group, first_step: int, before: Mapping[str, Any] | None = None) -> None:
@@ -89,7 +89,7 @@ class ExactlyOnceCheck:
         return line
 
     def doubt(self) -> str:
-        """Return what the last check could not decide, or ""."""
+        """Return what the last check could not determine, or ""."""
         return self._content.doubt()
 
     def state(self, done: int) -> dict[str, Any]:

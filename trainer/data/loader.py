@@ -1,6 +1,6 @@
-"""Read the micro-batches of one rank in the order of order.py, in this process or in workers.
+"""Read one rank's micro-batches in the order of order.py, in this process or in workers.
 
-Neither the process that reads a sample nor the time changes it: the loader receives indices and has no position.
+A sample does not depend on the process that reads it or on the time: the loader receives indices and has no position.
 """
 
 import ctypes

@@ -103,7 +103,7 @@ class HangWatchdog:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """If an exchange timed out, raise PeerLost that names the culprit."""
+        """If an exchange timed out, raise a PeerLost that names the culprit."""
         if self._ended.is_set():
             return
         self._ended.set()
@@ -119,7 +119,7 @@ class HangWatchdog:
             raise PeerLost(lost.title, [self._culprit(self._board), "stacks of each rank: logs/rank_NN.log"]) from error
 
     def _culprit(self, board: StatusBoard) -> str:
-        """Return the verdict; wait for it, because a busy machine may answer late."""
+        """Return the verdict. Wait for it, because a busy machine may respond late."""
         was_asked = self._alarmed == self.phases.since
         if not was_asked:
             board.ask()

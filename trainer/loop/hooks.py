@@ -171,7 +171,7 @@ class Hooks:
         self.progress.after_save(time.perf_counter() - phases.part_since)
 
     def fail_unsaved(self, done: int) -> NoReturn:
-        """Raise the error of the last save. Other ranks wait until rank 0 exits, so that its error comes first."""
+        """Raise the error of the last save. Other ranks wait until rank 0 exits, so that rank 0's error comes first."""
         if not self.training.group.is_first:
             with suppress(Exception):  # a lost peer: rank 0 has exited
                 self.training.group.start_sum([0.0])()

@@ -81,7 +81,7 @@ class MetricsFile:
             text = text[written:]
 
     def _begin(self) -> int:
-        """Open the file, which an earlier attempt may have left with a torn line."""
+        """Open the file. An earlier attempt may have left an incomplete line at its end."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = _open(self.path)
         self._size = os.fstat(descriptor).st_size

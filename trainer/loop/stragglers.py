@@ -18,7 +18,7 @@ QUIET_S = 300.0  # before the same rank and phase is reported again
 
 
 class OwnWork(NamedTuple):
-    """Seconds that one rank worked during some steps. step: duration of the whole steps, including waits"""
+    """Seconds that one rank worked during a number of steps. step: duration of the whole steps, including waits"""
 
     data: float
     forward: float

@@ -157,7 +157,7 @@ def is_set(option: str, words: Sequence[str], before: bool, letter: str = "-") -
 
 
 def unquoted(text: str) -> str:
-    """Blank out everything in the text that the shell does not interpret, without changing positions."""
+    """Blank out everything in the text that the shell does not interpret, keeping all positions."""
     plain = _quotes_blanked(text)
     while plain != (blanked := _OF_ANOTHER.sub(lambda match: match[0][0] + "_" * (len(match[0]) - 1), plain)):
         plain = blanked
