@@ -92,7 +92,7 @@ def broken_places(artifact: Artifact) -> Iterator[str]:
     else:
         rows = (INLINE, *LINES.split("\n")[1:])
         escaped_rows = (row for row in artifact.text.split("\n") if row.startswith(rows))
-        yield from (f"{artifact.path}: a line that is the user's: {row!r}" for row in escaped_rows)
+        yield from (f"{artifact.path}: a line of user text: {row!r}" for row in escaped_rows)
 
 
 def _in_shell(text: str) -> Iterator[str]:

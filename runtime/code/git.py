@@ -66,7 +66,7 @@ class Git:
                 ).returncode  # fmt: skip
                 said = _text(errors)
             except subprocess.TimeoutExpired:
-                code, said = 124, f"no answer in {self.timeout_s:g} s"
+                code, said = 124, f"no response within {self.timeout_s:g} s"
             if code not in (0, 1) or "unable to access" in said:
                 said = said or f"it exits with {code}"
                 raise Failure(

@@ -207,7 +207,7 @@ class Engine:
 
     stop_every_s = 0.2  # pause between checks of whether a stopped run has ended
     has_machines = False  # whether machines still cost money after the run, so that stop has the option --down
-    no_end_hint = "jobctl status shows where its nodes are; ps -o pid,stat,wchan:30,args there"
+    no_end_hint = "jobctl status prints where its nodes are; run ps -o pid,stat,wchan:30,args there"
 
     @property
     def grace_s(self) -> int:

@@ -87,7 +87,7 @@ class VerifiedCheckpoint:
         try:
             RandomState.unpack(saved[self.group.rank]).set(self.group.device)
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-            raise BrokenInput(f"{self.folder}/rng.pt has no random state of rank {self.group.rank}") from error
+            raise BrokenInput(f"{self.folder}/rng.pt has no random state for rank {self.group.rank}") from error
 
 
 def newest_verified(root: Path, group: Group) -> VerifiedCheckpoint | None:

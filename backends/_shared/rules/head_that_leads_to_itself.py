@@ -17,5 +17,5 @@ def check(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
             f"node 0 is {hosts[0]}",
             "every other node would resolve that name to itself, so the rendezvous would fail",
         )
-        hint = "the name under which the other nodes reach this machine"
+        hint = "use the name by which the other nodes reach this machine"
         yield Diagnostic("JC4404", title, because, hint, key="hosts")

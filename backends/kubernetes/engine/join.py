@@ -266,7 +266,7 @@ class Pod:
             return
         sent = self.artifact.parent / "code/code.tar.gz"
         if not sent.exists():
-            hint = "jobctl submit sends it; for kubectl alone: code=git or code=image"
+            hint = "use jobctl submit, which sends it; for kubectl alone, use code=git or code=image"
             raise StartFailure(DATA_BROKEN, "the code was not sent with this job", hint)
         attempt_to(f"create the folder {self.run_path}", self.run_path.mkdir, parents=True, exist_ok=True)
         attempt_to(f"unpack the code to {self.run_path}", _extract, sent, unfinished)

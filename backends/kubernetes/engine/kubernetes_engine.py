@@ -148,7 +148,7 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
                 hint = "jobctl logs --node N reads what an ended pod printed, as long as Kubernetes keeps the pod"
                 raise Failure(f"no {file} of run {run.id}: its pod no longer exists", hint)
             raise Failure(
-                f"no {file} of run {run.id} on the storage", "jobctl status reports whether the run has started"
+                f"the storage has no {file} of run {run.id}", "jobctl status reports whether the run has started"
             )
         return code
 

@@ -63,7 +63,7 @@ class Sender:
         """Raise Failure if the cluster would refuse the objects: before anything is deleted for them or created."""
         if why := self.why_refused(purpose):
             title = f"the cluster rejects the job in {self.cluster.target}: {shortened(why)}"
-            raise Failure(title, "jobctl preflight --queue-only asks again")
+            raise Failure(title, "jobctl preflight --queue-only tries again")
 
     def why_refused(self, purpose: Purpose) -> str:
         """Return why the cluster would refuse the objects; "" if it accepts them.
