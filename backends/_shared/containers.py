@@ -29,6 +29,6 @@ def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
         if mount.kind != "host":
             title, because = (
                 f"backend {name} does not support mounts of kind {mount.kind}",
-                "it can only mount folders and files of the nodes",
+                "it can only mount the nodes' own folders and files",
             )
             yield Diagnostic("JC4410", title, because, "kind: host", key=f"mounts.{i}.kind")

@@ -133,7 +133,7 @@ def read_name(text: str) -> str:
         return text
     fitting = _text_or(re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:63].strip("._-"), "job")
     raise Refused(
-        "a name has 1 to 63 characters of A-Z a-z 0-9 . _ -, and starts and ends with a letter or digit", fitting
+        "a name has 1 to 63 characters from A-Z a-z 0-9 . _ -, and starts and ends with a letter or digit", fitting
     )
 
 

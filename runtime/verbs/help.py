@@ -40,7 +40,7 @@ def _job(place: Place) -> Iterator[str]:
     yield f"jobctl: job {job.name} on backend {job.backend}"
     yield ""
     if place.is_sweep:
-        yield f"points:   {len(read_points(place.artifact).points)}, in points.json; the files here are of point 0"
+        yield f"points:   {len(read_points(place.artifact).points)}, in points.json; the files here are for point 0"
     yield f"size:     {_size(settings)}"
     yield f"runs:     {_runs(place)}/RUN_ID; a run uses its own copy of this folder, so later edits do not affect it"
     if isinstance(node := settings.get("node"), dict) and node.get("uses_trainer"):

@@ -32,7 +32,7 @@ KEYS = {  # a row's key in JSON -> its meaning; docs/reference/ls.md
     "step": "last step in the metrics of rank 0; null without metrics",
     "loss": "loss of that step; null without metrics",
     "started": "when the newest attempt was created, in seconds since 1970",
-    "size_bytes": "disk space of the run folder, as `du` counts it; null where it was not counted",
+    "size_bytes": "disk space of the run folder, as reported by `du`; null where it was not counted",
     "size_is_complete": "false when the size is a lower bound, because not all files were counted",
 }
 STATES = {  # state -> what it means; completes "the run ..."

@@ -14,7 +14,7 @@ from ..options import AccelerateOptions
 
 def check(plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
     if plan.launcher != "accelerate":
-        because = "this backend is ssh with `accelerate launch` as its launcher"
+        because = "this backend is the same as ssh with `accelerate launch` as the launcher"
         hint = f"backend=ssh launcher={plan.launcher}, or launcher=accelerate"
         yield Diagnostic(
             "JC4605", f"backend accelerate does not support launcher={plan.launcher}", because, hint, key="launcher"

@@ -183,7 +183,7 @@ class Pod:
     # ---- checks before the start
 
     def _check_start(self) -> None:
-        """Check whether this pod can start. It waits for no pod but that of node 0. Raises StartFailure, Leave."""
+        """Check whether this pod can start. It waits for no pod but the log of node 0. Raises StartFailure, Leave."""
         if not self._sees(self.head, self.start_timeout_s):
             if self._node_0_has_ended:
                 return  # joining finds out what that means

@@ -263,7 +263,7 @@ class KubernetesEngine(ObservingEngine, CheckingEngine):
     # ---- starting
 
     points_at_a_time = None
-    default_console = "that of node 0"
+    default_console = "the log of node 0"
     default_shell = "the live run; if none is live, a pod without GPUs is created"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ def _mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagno
         because = "a pod can mount a claim, a host folder, an NFS export or an empty folder"
         yield from refuse(f"a pod cannot mount kind {mount.kind}", because, "kind: claim")
     elif mount.kind == "claim" and not is_name(mount.source):
-        because = "a claim name must be at most 253 characters of a-z, 0-9, dash and dot"
+        because = "a claim name must have at most 253 characters from a-z, 0-9, dash and dot"
         yield from refuse(
             f"{mount.source!r} is not a claim name", because, "kubectl get persistentvolumeclaims lists them"
         )

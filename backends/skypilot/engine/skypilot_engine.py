@@ -196,7 +196,9 @@ class SkypilotEngine(StartingSkypilot):
             title = "the machines of a managed job cannot be reached from here"
             raise Failure(title, "jobctl logs without --rank shows the output of its nodes")
         if not self.status_of(cluster_of(record)):
-            raise Failure(f"no log of rank {rank}: {name_of(record)} is gone", str(settings.get("end_is", "")))
+            raise Failure(
+                f"no log for rank {rank}: {name_of(record)} no longer exists", str(settings.get("end_is", ""))
+            )
         lines = "+1" if request.tail is None else str(request.tail)
         remote = ["tail", "-n", lines, *(["-f"] if request.follow else []), "--", str(path)]
         return stream(ssh_words(cluster_of(record), node, remote))

@@ -20,7 +20,7 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         if image_id.startswith("docker:"):
             title, because = (
                 f"{key}: {image_id} is a container image",
-                "it is the image of a machine; `image` is the container's",
+                "it is a machine image; the container image is `image`",
             )
             hint = f"remove {key}; image={image_id[7:]} container=pod"
         elif plan.container.image is not None:

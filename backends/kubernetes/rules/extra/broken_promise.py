@@ -73,7 +73,7 @@ PROMISES = (
     ),
     Promise(
         (("Pod", "spec", "activeDeadlineSeconds"),),
-        "it kills a pod without letting the ranks save, and counts from the pod's start, not the ranks'",
+        "it kills a pod without letting the ranks save, and starts counting when the pod starts, not the ranks",
         "time=2h for each attempt; backend.deadline=1d for the whole job",
     ),
     Promise(

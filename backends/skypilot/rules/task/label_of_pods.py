@@ -18,6 +18,6 @@ def check(task: FinishedTask) -> Iterator[Diagnostic]:
         value = str(label)
         if not re.fullmatch(LABEL_KEY, name) or not re.fullmatch(LABEL_VALUE, value):
             key = task.key(("resources", "labels", name))
-            because = "Kubernetes allows at most 63 of A-Za-z0-9-_. with a letter or digit at both ends"
+            because = "it must be at most 63 of A-Za-z0-9-_. and start and end with a letter or digit"
             hint = f"{key}={re.sub(r'[^A-Za-z0-9]+', '-', value)[:63].strip('-')}"
             yield Diagnostic("JC4717", f"{key}={value!r} is not a valid label", because, hint, key=key)

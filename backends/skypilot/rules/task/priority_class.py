@@ -19,5 +19,5 @@ def check(task: FinishedTask) -> Iterator[Diagnostic]:
         hint = f"{key}={max(-1000, min(1000, round(float(name))))}"
         yield Diagnostic("JC4714", f"priority {name} is not valid", because, hint, key=key)
     elif not re.fullmatch(DNS_NAME, name):
-        because = "it must be a number from -1000 to 1000, or a class name of a-z, 0-9, dash and dot"
+        because = "it must be a number from -1000 to 1000, or a class name that contains only a-z, 0-9, dash and dot"
         yield Diagnostic("JC4714", f"{name!r} is not a priority class", because, f"{key}=high", key=key)
