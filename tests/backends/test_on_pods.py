@@ -259,7 +259,7 @@ def test_a_job_deleted_by_hand_stays_deleted_and_can_go_on(make: Make) -> None:
     subprocess.run(command, env=environment, check=True, capture_output=True)
     assert not job.pods()
     said = job("status", "--all")[1]
-    assert "no longer exists: it was deleted by hand" in said and "only in the run's storage" in said and "failed" not in said, said
+    assert "it was deleted by hand" in said and "only in the run's storage" in said and "failed" not in said, said
     said = job("status")[1]
     assert "stopped early (exit 75)" in said and "deleted by hand" in said, "as its nodes have said on the storage"
     code, said = job("submit", "--resume", job.run.name)

@@ -83,7 +83,7 @@ REFUSED = {
     "gpu_type=h100 gpus=1": "no node satisfies gpus, gpu_type, cpus and mem together",
     "mem=900GiB": "Memory specification can not be satisfied",
     "cpus=400": "400 cores per node, but nodes of partition main have at most 16",
-    "time=5d": "a time limit of 5-00:00:00, and partition main allows 01:00:00",
+    "time=5d": "a time limit of 5-00:00:00, but partition main allows only 01:00:00",
     "nodes=9": "9 nodes, but partition main has or allows only 4",
     "backend.constraint=a100": "Invalid feature specification",
     "queue.nodelist=node9": "hosts, queue.nodelist or queue.exclude",

@@ -267,7 +267,7 @@ def test_runs_that_end_with_their_pods_cannot_be_continued(demo: Demo) -> None:
     demo.set(storage="node")
     for words in (("--resume", "no-run"), ("--fork", "no-run")):
         code, output = demo.submit(*words)
-        assert code == 65 and "there is nothing to continue" in output, output
+        assert code == 65 and "there is nothing to resume" in output, output
     assert demo.submit("--resume", "a", "--new-code")[0] == 2
 
 
@@ -424,11 +424,13 @@ def test_a_run_in_a_bucket_is_removed_by_a_pod(demo: Demo) -> None:
     assert command in demo.kubectl.calls
 
 
-@pytest.mark.parametrize(("codes", "text"), [("0\n65\n", "failed (exit 65"), ("0\n", "is gone, deleted by hand")])
+@pytest.mark.parametrize(
+    ("codes", "text"), [("0\n65\n", "failed (exit 65"), ("0\n", "no longer exists: it was deleted by hand")]
+)
 def test_how_a_run_ended_whose_object_is_gone_is_on_its_storage(demo: Demo, codes: str, text: str) -> None:
     engine, runs = sent(demo, "a")
     demo.kubectl.codes = codes
-    assert "is gone, deleted by hand" in engine.state(runs[0]).text
+    assert "no longer exists: it was deleted by hand" in engine.state(runs[0]).text
     engine.fetch("state", runs)
     assert not demo.kubectl.changes()
     engine.fetch("news", runs)

@@ -193,9 +193,7 @@ def test_the_nodes_keep_the_code_of_the_first_start(
     demo.start(new)
     capsys.readouterr()
     continue_run(demo.place, demo.engine, new.run, new_code=False).discard()
-    assert (
-        "using the code as copied at the first start" in (said := capsys.readouterr().out) and "--new-code" not in said
-    )
+    assert "using the code copied at the first start" in (said := capsys.readouterr().out) and "--new-code" not in said
 
 
 @pytest.mark.parametrize(
