@@ -1,4 +1,5 @@
-"""The public API for backend plugins: `from jobc.compiler.api import …` is all that backend code imports from jobc.
+"""The public API for backend plugins: `from jobc.compiler.api import …` is the only import from jobc that backend code
+needs.
 
 These names keep their meaning from release to release; everything else in jobc may change. A plugin's tests import from
 jobc.compiler.testing.suite. Read docs/extending/backend.md first.

@@ -1,4 +1,4 @@
-"""Remember results of pure functions. Points of a sweep differ in a few values, so most of their parts are equal."""
+"""Cache the results of pure functions, because the points of a sweep have most of their parts in common."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ T = TypeVar("T")
 
 
 class Memo(Generic[T]):
-    """Results of one pure function by what it depends on. most: number of results that are kept, the oldest go first"""
+    """Cached results of one pure function, by key. most: maximum number of results; the oldest are dropped first"""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._results: dict[Hashable, T] = {}
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return the result for the key. compute: must depend on nothing but what the key identifies"""
+        """Return the cached result, or compute it. compute: must depend only on the key"""
         try:
             return self._results[key]
         except KeyError:
@@ -28,14 +28,14 @@ class Memo(Generic[T]):
 
 
 class MemoOfObject(Generic[T]):
-    """Results of one pure function of an object that never changes, by its identity. It keeps the objects alive.
+    """Cached results of one pure function of immutable objects, by object identity. Keeps the objects alive.
 
-    For values that are slow to compare, or equal although they are shown differently, such as 1 and True.
+    For values that are slow to compare, or equal but printed differently, such as 1 and True.
     """
 
     def __init__(self, most: int) -> None:
         self._results: Memo[tuple[object, T]] = Memo(most)
 
     def get(self, value: object, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return the result for the object. key: what else it depends on"""
+        """Return the result for the object. key: everything else that the result depends on"""
         return self._results.get((id(value), key), lambda: (value, compute()))[1]

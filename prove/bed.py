@@ -88,7 +88,7 @@ class BedJob:
         done = self.cluster.login.run(command, cwd=self.project, timeout_s=timeout_s, env=env)
         output = done.stdout + done.stderr
         if check and done.returncode:
-            raise RuntimeError(f"{verb} ended with {done.returncode}: {output[-1500:]}")
+            raise RuntimeError(f"{verb} exited with {done.returncode}: {output[-1500:]}")
         return done.returncode, output
 
     def start(self, *words: str, env: Mapping[str, str] | None = None) -> None:

@@ -27,5 +27,5 @@ def disturb(folder: Path, *words: str, within: Sequence[str] = ()) -> dict[str, 
     program = [sys.executable, "-m", "jobc.prove.saving_program", str(artifact / "train.json"), str(folder), *words]
     done = subprocess.run([*within, *program], capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
     if done.returncode:
-        raise RuntimeError(f"saving_program.py ended with {done.returncode}: {done.stderr[-1500:]}")
+        raise RuntimeError(f"saving_program.py exited with {done.returncode}: {done.stderr[-1500:]}")
     return dict(json.loads(done.stdout.splitlines()[-1]))

@@ -42,7 +42,7 @@ def on_skypilot(bed: Cluster, folder: Path, *words: str) -> Path:
         try:
             done = sky.run(f"{artifact}/jobctl submit --wait", timeout_s=600)
             if done.returncode:
-                raise RuntimeError(f"skypilot ended with {done.returncode}: {(done.stdout + done.stderr)[-1500:]}")
+                raise RuntimeError(f"skypilot exited with {done.returncode}: {(done.stdout + done.stderr)[-1500:]}")
         finally:
             sky.run(f"{artifact}/jobctl stop --down")
     (run,) = storage.glob("*/*/exit")

@@ -51,7 +51,7 @@ class Job:
             [jobc, *words], cwd=self.folder, env=self.environment(), capture_output=True, text=True, check=False
         )
         if done.returncode:
-            raise RuntimeError(f"jobc ended with {done.returncode}: {done.stderr}")
+            raise RuntimeError(f"jobc exited with {done.returncode}: {done.stderr}")
 
     def __exit__(self, *_: object) -> None:
         """Kill everything left of a trial: the keeper ends the rest when the supervisor dies."""

@@ -259,7 +259,7 @@ def resolve(python: Path, *arguments: str, index: str = "") -> list[Package] | N
     """Return the packages that pip would add, without downloading or building any.
 
     None: pip failed and printed the reason to stderr
-    index: query only this index, once and with a short timeout, and print nothing if it does not answer
+    index: query only this index, once and with a short timeout, and print nothing if it does not respond
     """
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
@@ -289,7 +289,7 @@ def has_nvidia_gpu() -> bool:
 
 
 def with_cpu_torch(python: Path, packages: list[Package]) -> list[Package]:
-    """Return the same packages with torch for the CPU, or unchanged if that index does not answer."""
+    """Return the same packages with torch for the CPU, or unchanged if that index does not respond."""
     torch = next(package for package in packages if package.name == "torch")
     resolved = resolve(python, "--no-deps", f"torch=={torch.version}", index=CPU_INDEX)
     if not resolved:

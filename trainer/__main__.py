@@ -20,7 +20,7 @@ NEEDED = ("JOBC_RUN_DIR", "JOBC_TRAIN_JSON")
 
 def main() -> int:
     """Train, and return the exit code (runtime/exit_codes.py). `kill -QUIT PID` prints this rank's stacks."""
-    faulthandler.register(signal.SIGQUIT, file=2)  # works without the GIL
+    faulthandler.register(signal.SIGQUIT, file=2)  # faulthandler works without the GIL
     signals = StopSignals()
     try:
         env = environment.read(os.environ, NEEDED)
@@ -70,7 +70,7 @@ def refuse_other_settings(config: TrainConfig, env: environment.Env) -> None:
         *(["dynamo_config"] if (env.accelerate_dynamo_backend or "no").lower() != "no" else []),
     ]
     if wrong:
-        hint = "the trainer follows train.json: compile again, or restore the YAML"
+        hint = "the trainer uses train.json: compile again, or restore the YAML"
         raise BrokenInput(f"{YAML} contradicts {env.train_json}", wrong, hint=hint)
 
 

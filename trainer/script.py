@@ -7,7 +7,7 @@
     for step in range(rt.step, 1000):
         ...
         rt.log(step + 1, loss=loss.item())
-        stop = rt.preempted()                  # the same answer on all ranks
+        stop = rt.preempted()                  # the same result on all ranks
         if stop or rt.save_asked or (step + 1) % 100 == 0:
             rt.save(step + 1, {"model": model.state_dict(), "optimizer": optimizer.state_dict()}, wait=stop)
         if stop:
@@ -70,7 +70,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     runtime = Runtime(env, signals, env.run_dir or Path(folder), init_timeout_s, step_timeout_s, keep)
 
     def end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        print_error_once(error.with_traceback(trace))  # first, because the disk may be slow
+        print_error_once(error.with_traceback(trace))  # done first, because the disk may be slow
         runtime._write_local()
         if isinstance(known_cause(error), PeerLost):
             _wait_for_launcher(signals)
@@ -258,7 +258,7 @@ class Runtime:
             print("  ".join([f"step {step}", *(f"{name} {value:.6g}" for name, value in numbers.items())]), flush=True)
 
     def leave(self) -> NoReturn:
-        """Exit early, after save(): with 75, or with 0 if the run was stopped for good; with 1 if that save failed."""
+        """Exit early, after save(): with 75, with 0 after jobctl stop, or with 1 if that save failed."""
         self._refuse_when_over("leave()")
         self._write_all()
         for_good = self.group.start_sum([stop_file(self.run_dir).exists()])()[0] > 0

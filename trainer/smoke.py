@@ -59,7 +59,7 @@ def check(env: environment.Env, signals: StopSignals) -> int:
             seen_N[indices_R[:num_real]] += 1
         times_N = torch.stack(group.gather(seen_N)).sum(0)
         missing, repeated = int((times_N == 0).sum()), int((times_N > 1).sum())
-        assert missing == repeated == 0, f"sharding: {missing} samples seen by no rank, {repeated} more than once"
+        assert missing == repeated == 0, f"sharding: {missing} samples not seen by any rank, {repeated} more than once"
         results.append(f"sharding: {NUM_SAMPLES} samples, each seen by exactly one of {group.world_size} ranks")
         if group.is_first:
             print("\n".join(f"ok  {line}" for line in results), flush=True)

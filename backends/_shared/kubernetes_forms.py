@@ -55,8 +55,8 @@ def _resources(value: Any) -> str:
     return ""
 
 
-_LABEL = _text(rf"(?!.{{64}}){DNS_LABEL}", "name of at most 63 of a-z, 0-9 and dash")
-_NAME = _text(DNS_NAME, "name of a-z, 0-9, dash and dot")
+_LABEL = _text(rf"(?!.{{64}}){DNS_LABEL}", "name of at most 63 characters from a-z, 0-9 and dash")
+_NAME = _text(DNS_NAME, "name that contains only a-z, 0-9, dash and dot")
 _LABEL_KEY = _text(LABEL_KEY, "key of a label")
 _QUANTITY = _text(QUANTITY, "quantity such as 64Gi or 500m")
 _PORT, _FROM_0, _FROM_1 = _number(1, 65535), _number(0, 2**31 - 1), _number(1, 2**31 - 1)

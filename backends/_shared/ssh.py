@@ -62,7 +62,7 @@ def _option(number: int, v: Any) -> str:
 def check_user(options: SshOptions) -> Iterator[Diagnostic]:
     """Yield JC4402 if backend.user is not a valid user name."""
     if options.user is not None and not re.fullmatch(r"[\w.][\w.-]*", options.user):
-        because = "a user name must be letters, digits, dot, dash and underscore"
+        because = "a user name may contain only letters, digits, dots, dashes and underscores"
         yield Diagnostic(
             "JC4402",
             f"backend.user: {options.user!r} is not a valid user name",

@@ -77,7 +77,7 @@ class KubernetesBackend:
         """Yield backend.default_image for a job without an image. It is for NVIDIA GPUs, so AMD jobs do not use it."""
         image = options.default_image
         if spec.image is None and spec.container.kind == "pod" and image and options.gpu_resource == "nvidia.com/gpu":
-            because = "a pod needs one, and this one has Python and PyTorch, but no packages of your own"
+            because = "the default image has Python and PyTorch, but none of your packages"
             title = f"image is not set: the pods run {image} (backend.default_image)"
             note = Diagnostic("JC4523", title, because, f"image={image}", key="image", severity=Severity.WARNING)
             yield Filled("image", image, ("backend.default_image",), note)

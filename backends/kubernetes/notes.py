@@ -18,9 +18,9 @@ job.yaml: job {name} on Kubernetes. Each pod runs launch.sh, in the ConfigMap be
 usage: {apply} -f job.yaml     ./jobctl submit also sends your code, runs checks and records the run"""
 AGAIN = {
     "job": "total pod failures allowed, nodes x lifecycle.max_requeues: one lost rank fails the pods of all nodes",
-    "jobset": "no pod restarts alone: failurePolicy of the JobSet restarts all, lifecycle.max_requeues times",
+    "jobset": "never restart a single pod: the JobSet's failurePolicy restarts all, lifecycle.max_requeues times",
 }
-NODES = "nodes of the job, also used by launch.sh and the ranks; to change it, compile again with `jobc nodes=N`"
+NODES = "number of nodes, also used by launch.sh and the ranks; to change it, compile again with `jobc nodes=N`"
 NOTES = {
     "completions": NODES,
     "podFailurePolicy": "69: lost a peer, 75: saved and stopped early; these restart the pods. Other codes end the job",
@@ -29,12 +29,12 @@ NOTES = {
 }
 
 WITHOUT_VOLUME = {
-    "backoffLimit": "any failure ends the job: a new pod would not have the run folder (storage.run=node)",
+    "backoffLimit": "any failure ends the job, because a new pod would not have the run folder (storage.run=node)",
 }
 BY_STORAGE = ("backoffLimit", "podFailurePolicy")
 DEADLINE = "limit of each attempt, because a JobSet has none; the job ends when an attempt reaches it (failurePolicy)"
 
-ON_NODES = "the runs: must be one file system shared by all nodes, or they do not find each other"
+ON_NODES = "the run folders: all nodes must share this file system, or they cannot find each other"
 
 
 def notes(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) -> dict[At, str | Leaf]:

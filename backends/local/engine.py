@@ -20,7 +20,7 @@ class LocalEngine(OneMachineEngine):
     """One node, which is this machine."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        text = "start it in the background and return; without it, wait, and exit with the job's exit code"
+        text = "start the job in the background and return; by default, wait and exit with the job's exit code"
         is_detached = self.job.settings.get("detach") is True
         parser.add_argument("--detach", action="store_true", default=is_detached, help=text)
 

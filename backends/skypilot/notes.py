@@ -43,5 +43,5 @@ NOTES: Mapping[tuple[str | int, ...], str | Leaf] = {
     (0, "name"): usage,
     (0, "resources", "autostop"): idle_note,
     (0, "resources", "job_recovery"): restart_note,
-    (0, "envs"): "jobctl submit fills in the empty ones; without it they stay empty",
+    (0, "envs"): "jobctl submit fills in the empty values; sky launch alone leaves them empty",
 }

@@ -44,7 +44,7 @@ ALWAYS: Mapping[Path, str] = {
     ("resources", "job_recovery"): "backend.managed and lifecycle.max_requeues",
     ("resources", "autostop"): "backend.autostop",
     ("resources", "image_id"): "image, or backend.image_id",
-    ("service",): "nothing: a service is not a training job",
+    ("service",): "nothing: a training job is not a service",
     ("pool",): "nothing: jobc starts its own machines",
 }
 OF_CONFIG: Mapping[str, str] = {  # section -> the keys that set jobc's part of it

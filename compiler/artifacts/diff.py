@@ -1,9 +1,10 @@
 """Compare two artifacts: first their meaning, then their records, then their files.
 
-In:  two mappings of path -> text, from compiled or written directories; the records are in .jobc/job.json
+In:  two mappings of path -> text, from compiled or written directories; .jobc/job.json contains the records
 Out: Comparison
 
-Differences that the program reading a file ignores, such as comments and key order, do not count (normalize.py).
+Differences that do not matter to the program that reads a file, such as comments and key order, are ignored
+(normalize.py).
 """
 
 from __future__ import annotations
@@ -100,7 +101,6 @@ def _is_empty_mapping(change: Change) -> bool:
 
 
 def _has_below(key: str, changes: list[Change]) -> bool:
-    """Return whether a removed mapping is reported key by key."""
     return any(change.key.startswith(f"{key}.") for change in changes)
 
 
@@ -133,7 +133,7 @@ def read_record(job: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def without_records(files: Mapping[str, str]) -> dict[str, str]:
-    """Return the files outside .jobc/. Those inside only describe the others."""
+    """Return the files outside .jobc/. The files inside it only describe the other files."""
     return {path: text for path, text in files.items() if not path.startswith(".jobc/")}
 
 

@@ -35,7 +35,6 @@ class Recompiled:
 
     @property
     def job(self) -> dict[str, Any]:
-        """Return job.json."""
         return dict(json.loads(self.texts[JOB]))
 
 
@@ -43,7 +42,7 @@ class Recompiled:
 class Drift:
     """Differences between a fresh compile of the recorded command line and the artifact.
 
-    causes:  sentences: changed input files, versions of jobc and of the backend's package
+    causes:  sentences about changed input files and changed versions of jobc and of the backend's package
     refused: diagnostics if the job no longer compiles; then all fields below are empty
     files:   paths outside .jobc/ that would be written differently; library: whether jobctl would
     found:   differences in meaning; None if the artifact's record of it was edited by hand
@@ -120,7 +119,7 @@ def read_recorded_request(folder: Path, config_dirs: tuple[tuple[str, Path], ...
 
 
 def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) -> Comparison | None:
-    """Compare the files that jobc wrote and nobody has edited since."""
+    """Compare the files that jobc wrote, without those that were edited since."""
     before: dict[str, str] = {}
     for path, entry in written["checksums"].items():
         file = folder / path
@@ -167,12 +166,13 @@ def _changed(inputs: Mapping[str, str], folders: Mapping[str, Path]) -> tuple[st
 
 
 def _elsewhere(written: Mapping[str, Any], folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[str, ...]:
-    """Return the inputs that are not on this machine."""
     return tuple(source for source in written["inputs"] if _is_elsewhere(source, folder, dict(config_dirs)))
 
 
 def _is_elsewhere(source: str, artifact: Path, folders: Mapping[str, Path]) -> bool:
-    """Return whether an input is missing because only the artifact was copied here, not because it was deleted."""
+    """Return whether an input is missing because only the artifact was copied to this machine, not because it was
+    deleted.
+    """
     root = source.partition(":")[0]
     jobc_folder = next((above / "jobc" for above in artifact.absolute().parents if (above / "jobc").is_dir()), None)
     came_along = root in folders and (root == "input" or (root == "project" and folders[root] == jobc_folder))

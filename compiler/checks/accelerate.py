@@ -23,7 +23,7 @@ Tree = Mapping[str, Any]
 
 
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
-    """Yield every finding in both trees. section: section of the keys, `accelerate` or `backend`"""
+    """Yield all findings in both trees. section: section of the keys, `accelerate` or `backend`"""
     if extra or deepspeed_extra:  # most jobs have neither, and do not need to load the tables
         yield from refuse_extra(extra, of_accelerate(plan), (section, "extra"))
         yield from refuse_extra(deepspeed_extra, of_deepspeed(plan), (section, "deepspeed_extra"))

@@ -1,7 +1,7 @@
 """Compare what a plan requests with what a backend honours, so that nothing is ignored silently.
 
-A must that the backend does not honour is an error that lists alternatives; such a wish is a note. This file also
-contains the generic scope check of runtime variables.
+A required setting (must) that the backend does not honour is an error that lists alternatives; an optional one (wish)
+gets a note. This file also checks the scopes of runtime variables.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def is_container_open(spec: JobSpec, backend: Backend, is_chosen: bool) -> bool:
 def fill_from_backend(
     spec: JobSpec, backend: Backend, options: Any, values: Mapping[str, SpecValue]
 ) -> tuple[JobSpec, Mapping[str, SpecValue], list[Filled]]:
-    """Return the spec and its leaves with the values that a FillingBackend sets, and those values."""
+    """Apply the values that a FillingBackend sets: return the new spec, its leaves, and those values."""
     filled = [*backend.filled(spec, options, values)] if isinstance(backend, FillingBackend) else []
     for item in filled:
         spec = dataclasses.replace(spec, **{item.key: item.value})
@@ -100,7 +100,7 @@ def unsupported_values(backend: Backend, demand: BackendRequirement) -> tuple[An
 
 @dataclass(frozen=True)
 class IgnoredSetting:
-    """A demand that a backend does not honour.
+    """A setting that a backend does not honour.
 
     key: the spec key behind it; typed: `key=value`; leaves: the spec leaves that set it
     """
@@ -114,7 +114,8 @@ class IgnoredSetting:
 def ignored_settings(
     plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mapping[str, SpecValue]
 ) -> list[IgnoredSetting]:
-    """Return the required demands, and the optional ones set outside jobc's defaults, that the backend does not honour.
+    """Return the required settings, and the optional ones set outside jobc's defaults, that the backend does not
+    honour.
 
     table: plan key -> spec keys; values: the spec's leaves
     """
@@ -145,7 +146,9 @@ def settings_ignored_with_note(
 
 
 def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, SpecValue]) -> list[str]:
-    """Return the spec keys set to one of the words: `code.kind`, or `secrets.TOKEN` for k8s:A/B; else the first key."""
+    """Return the spec keys that set one of these words, such as `code.kind` or `secrets.TOKEN`; otherwise the first
+    key.
+    """
     matching_keys = [key for key in keys if key in values and str(values[key].value).partition(":")[0] in words]
     return matching_keys or [*keys[:1]] or [""]
 
@@ -153,7 +156,7 @@ def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, 
 def check_honours(
     missing: Iterable[IgnoredSetting], backend: Backend, able: Callable[[BackendRequirement], list[str]]
 ) -> Iterator[Diagnostic]:
-    """Yield JC4101 for each must, JC4102 for each wish. able: returns the names of other backends that honour it"""
+    """Yield JC4101 for each must and JC4102 for each wish. able: returns the names of other backends that honour it"""
     for item in missing:
         others, supported = able(item.demand), honoured(backend, item.demand.key)
         lack = f"it supports {', '.join(supported)}" if supported else f"it does not support {item.demand.key}"
@@ -196,7 +199,6 @@ def check_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
 
 
 def _undo(key: str, leaves: tuple[str, ...]) -> str:
-    """Return the override that unsets the key."""
     hint = type_at(JobSpec, key) if key else None
     if type(None) in get_args(hint):
         return f"{key}=null"
@@ -223,7 +225,6 @@ def _group(key: str) -> str:
 
 
 def is_in_section(key: str, section: str) -> bool:
-    """Return whether a dotted key is the section or is inside it."""
     return key == section or key.startswith(f"{section}.")
 
 

@@ -2,7 +2,7 @@
 
 An entry point is an object with a `name` and a function `check(spec, plan)` that yields Diagnostics. Their codes have
 their own prefix, and their pages are in `codes/` next to the module. `Policy` is a ready-made policy that only needs
-values. A policy that cannot be loaded or run is an error (JC3093), because ignoring it would allow everything.
+its limits. A policy that cannot be loaded or run is an error (JC3093), because otherwise everything would be allowed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ _DOCKER = "docker://"  # prefix that Apptainer and Pyxis use for Docker image na
 
 @runtime_checkable
 class PolicyProtocol(Protocol):
-    """The type of a policy entry point."""
-
     name: str
 
     def check(self, spec: JobSpec, plan: LaunchPlan) -> Iterable[Diagnostic]:
@@ -57,7 +55,6 @@ class Policy:
             yield from rule(spec, plan)
 
     def _image(self, spec: JobSpec) -> Iterator[Diagnostic]:
-        """Yield JC3090 for an image that matches no pattern."""
         image, allowed = (
             (spec.image or "").removeprefix(_DOCKER),
             [pattern.removeprefix(_DOCKER) for pattern in self.images],
@@ -69,7 +66,6 @@ class Policy:
             yield Diagnostic("JC3090", title, because, hint, key="image", severity=self.severity)
 
     def _time(self, spec: JobSpec) -> Iterator[Diagnostic]:
-        """Yield JC3091 for a time limit that is missing or too long."""
         if self.most_time_s is not None and (spec.time is None or spec.time > self.most_time_s):
             most = show_duration(self.most_time_s)
             title = (
@@ -84,7 +80,6 @@ class Policy:
             yield Diagnostic("JC3091", title, because, hint, key="time", severity=self.severity)
 
     def _labels(self, spec: JobSpec) -> Iterator[Diagnostic]:
-        """Yield JC3092 for each missing label."""
         for label in self.labels:
             if not spec.labels.get(label, "").strip():
                 title, because = f"jobs need the label {label} at this site", f"policy {self.name} requires it"
@@ -110,7 +105,6 @@ def required_keys() -> frozenset[str]:
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """Yield the findings of every installed policy."""
     for plugin in find_policies():
         try:
             policy = plugin.load_module()

@@ -75,10 +75,11 @@ class Levels:
         last: bool = True,
         failure: BaseException | None = None,
     ) -> list[Diagnostic]:
-        """Return the findings of earlier stages and this one. Raises CompileError with all of them if one is an error.
+        """Return the findings of earlier stages and of this stage. Raises CompileError with all of them if one is an
+        error.
 
         last: whether this is the last stage. Earlier stages do not raise for findings that are errors only because of
-        --strict, so that later stages report theirs in the same run.
+        --strict, so that later stages can report theirs in the same run.
         failure: exception raised by a check. It is raised again only if no error is reported, because a check may rely
         on a value that another check rejects.
         """
@@ -175,7 +176,7 @@ def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def _value_line(lines: list[str], number: int) -> int:
-    """Return the line to which the comment in line `number` applies, both counted from 1."""
+    """Return the line to which the comment in line `number` applies, counted from 1."""
     if not _EMPTY.match(lines[number - 1]):
         return number
     return next((n for n in range(number + 1, len(lines) + 1) if not _EMPTY.match(lines[n - 1])), number)

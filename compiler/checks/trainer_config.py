@@ -13,7 +13,9 @@ from ..plan.launch_plan import LaunchPlan, thaw
 
 
 def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnostic]:
-    """Yield JC2020 for each value that the trainer would reject. is_set: whether the user set a key, to blame it"""
+    """Yield JC2020 for each value that the trainer would reject. is_set: returns whether the user set a key, and so
+    which key to blame
+    """
     if not plan.uses_trainer:
         return
     for problem in _refused(plan.train):
@@ -30,7 +32,6 @@ def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnosti
 
 
 def _refused(train: Any) -> tuple[str, ...]:
-    """Return the errors that the trainer's own checks find in train.json, each as `path: problem`."""
     try:
         train_json.parse(thaw(train))
     except BrokenInput as error:

@@ -73,7 +73,6 @@ def _chosen(composed: Composed) -> list[str]:
 
 
 def _is_lost(file: str, values: Mapping[str, SpecValue], lost: set[str]) -> bool:
-    """Return whether jobc's own option file set values that are all unused."""
     option_keys = [
         k for k, v in values.items() if v.origin and v.origin.root == "jobc" and v.origin.path.endswith(file)
     ]

@@ -1,7 +1,7 @@
-"""The command line: argv in, exit code out (0 ok, 1 diagnostics, 2 bug in jobc; diff.py lists those of jobc diff).
+"""The command line: argv in, exit code out (0 success, 1 diagnostics, 2 a bug in jobc; see diff.py for jobc diff).
 
-The first word without `=` is a command; without one, jobc compiles. Each command is one function in a file of this
-folder. Only these files print; the modules they call return values. Only commands that compose import Hydra.
+The first word without `=` is a command; without a command, jobc compiles. Each command is one function in a file of
+this folder. Only these files print; the modules that they call return values. Only commands that compose import Hydra.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ COMMANDS = {
     "verify": "find hand edits and inputs that changed since the compile: jobc verify DIR",
     "explain": "explain a diagnostic: jobc explain JC3011, jobc explain taken-port",
     "backends": "list the installed backends and what each one supports",
-    "submit": "run DIR/jobctl submit; status, logs, stop, preflight, smoke, shell and clean run theirs",
+    "submit": "run DIR/jobctl submit; also status, logs, stop, preflight, smoke, shell and clean",
     "status": "",
     "logs": "",
     "stop": "",
@@ -34,7 +34,7 @@ COMMANDS = {
     "shell": "",
     "clean": "",
     "ls": "list the runs of all jobs, newest first: jobc ls --state failed --limit 20",
-    "watch": "show live progress of a run, with DIR/jobctl logs: jobc watch DIR",
+    "watch": "show a run's live progress, using DIR/jobctl logs: jobc watch DIR",
     "init": "write a cluster profile from detected facts and your answers: jobc init lab",
     "completion": 'print shell completion: eval "$(jobc completion bash)"',
     "help": "",
@@ -109,7 +109,6 @@ class Arguments:
 
 
 def user_config() -> Path:
-    """Return the user's own config folder."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "jobc"
 
 
@@ -148,7 +147,9 @@ def parse(argv: Sequence[str]) -> Arguments:
 
 
 def parse_leniently(argv: Sequence[str]) -> Arguments:
-    """Return an unparsable command line's command and format, so that the error has the right format."""
+    """Return the command and format of a command line that cannot be parsed, so that its error is printed in that
+    format.
+    """
     words = list(argv[: argv.index("--")] if "--" in argv else argv)
     index = _command_at(words)
     command = "compile" if index is None else words[index]
@@ -204,7 +205,6 @@ def _no_format(command: str, name: str) -> CompileError:
 
 
 def option_names() -> list[str]:
-    """Return every option name, for shell completion."""
     return sorted(name for action in _parser()._actions for name in action.option_strings if name.startswith("--"))
 
 
@@ -309,7 +309,8 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
         "--out",
         type=Path,
         default=Path("artifacts"),
-        help="folder for artifact directories (default: artifacts); relative paths in the job start from its parent",
+        help="folder for artifact directories (default: artifacts); relative paths in the job are resolved against its "
+        "parent",
     )
     add("--force", action="store_true", help="overwrite files that were edited by hand")
     add("--strict", action="store_true", help="treat warnings and notes as errors, unless `# jobc: allow` covers them")

@@ -30,12 +30,12 @@ def compile_command(arguments: Arguments) -> int:
     requested = request(arguments)
     if arguments.cfg or arguments.info:
         return _show_config(arguments, requested)
-    gc.disable()  # a compile makes next to no cycles, so that the collector finds nothing in a tenth of the time
+    gc.disable()  # a compile creates almost no reference cycles, and collecting takes a tenth of the time
     compiled = compile_sweep(requested, tell_progress()) if arguments.multirun else [compile_job(requested)]
     _refuse_collisions(compiled)
     folders, of_sweep = sweep_folders(compiled)
     diagnostics = [*_found(compiled, arguments.out), *of_sweep]
-    if not arguments.for_machines:  # text is printed before writing may fail; a document is printed once
+    if not arguments.for_machines:  # print text before a write can fail; a document is printed only once
         report(diagnostics)
     written = [(folder, write_job(folder, arguments.out, arguments.force)) for folder in folders]
     for folder, target in written:
@@ -48,7 +48,6 @@ def compile_command(arguments: Arguments) -> int:
 
 
 def _summary(folder: Compiled | SweepFolder, target: Path) -> str:
-    """Return the line about a directory that was written."""
     points = f"{folder.points} points in " if isinstance(folder, SweepFolder) else ""
     submit = f"{display_path(target / PROGRAM)} submit"
     return f"{display_path(target)}  {points}{len(folder.artifacts)} files, start with {submit}"
@@ -141,7 +140,8 @@ def _refuse_collisions(compiled: list[Compiled]) -> None:
         because, hint = "a value occurs twice in the sweep, so two points are the same job", "give each value once"
         if (job.spec, job.options) != (existing.spec, existing.options):
             because = (
-                "the points differ only in characters that a folder name cannot hold, or after its first 60 characters"
+                "the points differ only in characters that a folder name cannot contain, or after the first 60 "
+                "characters"
             )
             hint = "compile them without -m, each with its own name=…"
         raise CompileError([Diagnostic("JC5005", f"two artifacts would be written to {job.place}", because, hint)])

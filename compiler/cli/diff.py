@@ -86,7 +86,7 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
 
 
 def _of_versus(*sides: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return the sides. Raises CompileError JC1110 for a side that is neither one directory nor overrides."""
+    """Return the sides. Raises CompileError JC1110 for a side that is neither a directory nor overrides."""
     for side in sides:
         folders = [word for word in side if not is_override(word)]
         if not side or (folders and len(side) > 1):
@@ -117,7 +117,6 @@ def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:
 
 
 def _now(arguments: Arguments, word: str) -> Side:
-    """Compile a directory's recorded command line again."""
     with _opened(word) as folder:
         recorded = read_recorded_request(folder, arguments.config_dirs)
     return _side("the same overrides, compiled now", compile_job(recorded))
@@ -159,14 +158,14 @@ def _folder(word: str) -> Path:
 
 
 def _written(word: str) -> Side:
-    """Return a directory's job. Raises CompileError: JC5009 if its job.json was edited, JC1110 if it holds a sweep."""
+    """Return a directory's job. Raises CompileError: JC5009 if its job.json was edited, JC1110 for a sweep."""
     with _opened(word) as folder:
         return _read(word, folder)
 
 
 def _read(word: str, folder: Path) -> Side:
     if is_sweep(read_job(folder)):
-        title, because = f"{word} is not one job", "it holds a sweep, and each of its points is a job with its own plan"
+        title, because = f"{word} is not a single job", "it contains a sweep, and each point is a separate job"
         hint = shlex.join(["jobc", "diff", f"{word}:0", f"{word}:1"])
         raise CompileError([Diagnostic("JC1110", title, because, hint)])
     edits = find_edits(folder)
@@ -204,7 +203,7 @@ def document(found: Comparison) -> dict[str, Any]:
 
 
 def describe(found: Comparison) -> list[str]:
-    """Return lines about meaning, keys, whether one run can resume the other, and files, in blocks."""
+    """Return the printed lines in blocks: meaning, keys, whether one run can resume the other, and files."""
     lines: list[str] = []
     sections: Sequence[tuple[str, Sequence[Change]]] = (("what the job is", found.meaning), ("keys", found.spec))
     for title, changes in sections:

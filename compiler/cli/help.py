@@ -51,7 +51,6 @@ def show_help(arguments: Arguments) -> int:
 
 
 def _show_command(command: str) -> int:
-    """Print `jobc VERB --help`."""
     put_text(f"usage: jobc {command} {USAGE.get(command, '')}".rstrip())
     if command in VERBS:
         put_text(f"\nruns DIR/jobctl {command}")

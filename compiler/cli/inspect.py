@@ -18,7 +18,6 @@ from .terminal import put, put_text
 
 
 def explain_command(arguments: Arguments) -> int:
-    """Run jobc explain CODE|NAME …"""
     pages = code_pages()
     if not arguments.words:
         for page in pages.values():
@@ -43,7 +42,6 @@ def _codes(word: str) -> tuple[str, ...]:
 
 
 def backends_command(arguments: Arguments) -> int:
-    """Run jobc backends, which prints one block per backend."""
     if arguments.words:
         because = f"it always lists all backends, so {arguments.words[0]} has no effect"
         raise CompileError([Diagnostic("JC1110", "jobc backends takes no arguments", because, "jobc backends")])
@@ -63,7 +61,7 @@ def backends_command(arguments: Arguments) -> int:
 
 
 def take_option(words: list[str], option: str) -> str | None:
-    """Remove an option from `words` and return its value: "" without a value, None without the option."""
+    """Remove an option from `words` and return its value: "" if it has no value, None if the option is missing."""
     for index, word in enumerate(words):
         name, sign, value = word.partition("=")
         if name == option:
@@ -79,7 +77,7 @@ def no_option(command: str, option: str, because: str) -> CompileError:
 
 
 def no_artifact(folder: Path, command: str) -> CompileError:
-    """Return JC5004 for a folder without job.json; the hint names one above or below that has one."""
+    """Return JC5004 for a folder without job.json. The hint names a folder above or below that has one."""
     below = [*folder.glob(f"*/{JOB}"), *folder.glob(f"*/*/{JOB}")]
     around = [min(below).parent.parent] if below else [up for up in folder.parents if (up / JOB).is_file()]
     because = f"it does not contain {JOB}" if folder.is_dir() else "the folder does not exist"

@@ -40,7 +40,7 @@ def file_of(origin: Origin | None, folders: Folders) -> str:
 
 
 def _in_repository(file: str) -> str:
-    """Return the file relative to the repository root in a GitHub workflow that checked it out; else unchanged."""
+    """Return the file relative to the repository root in a GitHub workflow that checked it out; otherwise unchanged."""
     workspace = os.environ.get("GITHUB_WORKSPACE")
     for root in (os.path.abspath(workspace), os.path.realpath(workspace)) if file and workspace else ():
         relative = os.path.relpath(file, root)

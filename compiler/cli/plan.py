@@ -49,9 +49,9 @@ def plan_command(arguments: Arguments) -> int:
 
 
 def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[Diagnostic]]:
-    """Return every point's figures, and the findings of the size rules. Raises CompileError JC2124.
+    """Return every point's figures, and the findings of the rules on sizes. Raises CompileError JC2124.
 
-    Points that set the same step time or run are scaled from the first of them.
+    If several points set the same step time or run, it applies to the first of them and is scaled for the others.
     """
     labels = _apart([point.spec.point or point.spec.name for point in points])
     paces: dict[tuple[float | None, str | None], Pace | None] = {}
@@ -74,7 +74,7 @@ def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[
 
 
 def _apart(labels: Sequence[str]) -> list[str]:
-    """Return unique labels: repeated ones get a suffix `~2`, because labels are truncated to 60 characters."""
+    """Return unique labels. Labels are truncated to 60 characters, so repeated labels get a suffix such as `~2`."""
     apart: dict[str, None] = {}
     for label in labels:
         others = (f"{label}~{number}" for number in itertools.count(2))

@@ -44,7 +44,7 @@ def run_command(arguments: Arguments) -> int:
     report([*compiled.diagnostics, *check_output_folder(compiled, arguments.out)])
     target = write_job(compiled, arguments.out, arguments.force)
     put(f"compiled {display_path(target)}", flush=True)
-    options = options_with(plugin(compiled.backend.name), "submit")  # some backends always wait, some never do
+    options = options_with(plugin(compiled.backend.name), "submit")  # some backends always wait; others never do
     wait = "--detach" if arguments.detach else "--wait"
     words = [str(target.absolute() / PROGRAM), "submit", *([wait] if wait in options else [])]
     return subprocess.run(words, check=False).returncode if arguments.detach else follow(words)

@@ -1,4 +1,4 @@
-"""Handle output whose reader may exit early, as in `jobc backends | head`. This is not an error, and errors stay
+"""Handle output whose reader exits early, as in `jobc backends | head`. That is not an error, and real errors stay
 visible.
 
 The command still runs to completion, because its exit code reports the result; further output is discarded.

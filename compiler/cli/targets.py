@@ -17,7 +17,9 @@ BY_NAME = ("status", "logs", "watch")  # commands that change nothing, so a name
 
 
 def artifacts_of(command: str, words: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """Return the artifact directories that the first words name, and the other words. Only BY_NAME take several."""
+    """Return the artifact directories that the first words name, and the remaining words. Only commands in BY_NAME
+    accept several.
+    """
     example = f"jobc {command} artifacts/hello/local"
     if not words:
         because = "it runs the jobctl of an artifact directory"
@@ -48,7 +50,7 @@ def _newest_copy(folder: Path) -> Path:
 
 
 def _run_called(command: str, word: str) -> Path | None:
-    """Return the run with that ID, or the newest run of a job with that name."""
+    """Return the run with that ID, or the newest run of the job with that name."""
     from ...runtime.verbs.run_list import find_runs
     from .ls import run_roots
 

@@ -1,4 +1,4 @@
-"""Options of jobctl's verbs. They differ between backends, whose engines define some of them."""
+"""Options of jobctl's verbs, which differ between backends because engines define some of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ def options_with(plugin: Plugin, verb: str) -> dict[str, str]:
 
 
 def _engine(plugin: Plugin) -> Engine:
-    """Return the backend's engine, without a job."""
     job = Job("job", Path("/nonexistent"), Path("/nonexistent"), {})
     name = f"{type(plugin.load()).__module__.rpartition('.')[0]}.engine"
     if find_spec(name) is None:

@@ -55,8 +55,7 @@ def verify_command(arguments: Arguments) -> int:
 
 
 def _removed() -> CompileError:
-    """Return JC1110 for --equivalence, an option of earlier versions."""
-    because = "it ran the scripts in the directory, which another user may have written, with your permissions"
+    because = "it ran the directory's scripts with your permissions, but another user may have written them"
     hint = f"{EXAMPLE} finds hand edits and changed inputs; jobc smoke DIR and jobc submit DIR show what they do"
     return CompileError([Diagnostic("JC1110", "jobc verify --equivalence was removed", because, hint)])
 
@@ -118,7 +117,6 @@ class Refused:
 
 
 def _meaning(found: Drift) -> dict[str, Any]:
-    """Return what the change means, as `jobc diff` reports it; null if unknown."""
     from .diff import document
 
     tree = document(found.found) if found.found is not None else {}
@@ -151,7 +149,6 @@ def _verified(word: str, arguments: Arguments) -> Verified:
 
 
 def _again(folder: Path, config_dir: Path | None) -> str:
-    """Return the command that writes a directory again."""
     from ..artifacts.recompile import InputsMissing, is_sweep, read_recorded_request
     from .compiling import display_path
 

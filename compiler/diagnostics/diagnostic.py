@@ -76,7 +76,7 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Merge equal diagnostics, sorted by position, and list the sweep points of each; the first one's text is used."""
+    """Merge equal diagnostics, sorted by position, and list each one's sweep points. The first point's text is kept."""
     by_content: dict[Diagnostic, Diagnostic] = {}
     for d in diagnostics:
         bare = replace(d, points=(), otherwise=())
@@ -95,7 +95,7 @@ def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def _joined(d: Diagnostic, more: Diagnostic, otherwise: Iterable[str]) -> Diagnostic:
-    """Return d with the points of `more` added. otherwise: the added points with other numbers"""
+    """Return d with the points of `more` added. otherwise: the added points whose text has different numbers"""
     points = tuple(dict.fromkeys((*d.points, *more.points)))
     return replace(d, points=points, otherwise=tuple(dict.fromkeys((*d.otherwise, *otherwise))))
 

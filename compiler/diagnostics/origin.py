@@ -1,6 +1,6 @@
-"""A value's source position, `Origin`, and `Text`, the scalar that carries one through Hydra.
+"""A value's source position, `Origin`, and `Text`, a scalar that keeps its position while Hydra composes.
 
-`Text` is only used in compose and convert. Later stages use typed values and look up origins by key.
+`Text` is used only in compose and convert. Later stages use typed values and look up origins by key.
 """
 
 from __future__ import annotations

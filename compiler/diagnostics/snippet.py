@@ -1,7 +1,7 @@
-"""Show a diagnostic's source line, with a caret under the value, or under an invalid key.
+"""Format a diagnostic's source line, with a caret under the value or under an invalid key.
 
 In:  a position, and the texts of the files that were read
-Out: lines for the terminal; none for a whole file or a value that may be a secret
+Out: lines for the terminal; none for a whole file or for a value that may be a secret
 """
 
 from __future__ import annotations
@@ -41,6 +41,5 @@ def _fits(line: str) -> bool:
 
 
 def _width(text: str) -> int:
-    """Return the number of terminal columns."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LineRange:
-    """A range of lines with one origin. first, last: 1-based, inclusive; keys: plan keys that the lines depend on;
-    template: FILE:LINE that they come from.
+    """A range of lines with the same origin. first, last: 1-based, inclusive; keys: plan keys that the lines depend on;
+    template: FILE:LINE of their source.
     """
 
     first: int
@@ -22,10 +22,11 @@ class LineRange:
 
 @dataclass(frozen=True)
 class Artifact:
-    """One emitted file. path: relative to the artifact directory, with `/`; text: the whole file, ends in a newline.
+    """One emitted file. path: relative to the artifact directory, with `/`; text: the whole file, which ends with a
+    newline.
 
     binary: the bytes of a file that is not text; `text` is then its readable part
-    chosen: plan keys that decide whether the backend emits this file, or which file of this name
+    chosen: plan keys that decide whether the backend emits this file, or which version of it
     """
 
     path: str

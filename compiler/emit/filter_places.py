@@ -1,7 +1,7 @@
-"""When a template is compiled, check that each value is printed with the right filter, so that no value becomes syntax.
+"""Check, when a template is compiled, that each value passes the right filter, so that no value becomes syntax.
 
 In:  a template's syntax tree, from jobc or a plugin
-Out: TemplateSyntaxError for an expression that is printed without a filter, or with one for another context
+Out: TemplateSyntaxError for an expression without a filter, or with a filter for another context
 
 The text before an expression determines its context. All branches of an `if` start in the same context.
 """

@@ -17,11 +17,10 @@ LOCK_WAIT_S = 60.0
 
 @contextmanager
 def locked(target: Path) -> Iterator[None]:
-    """Hold a lock on `target`, so that only one compile writes it. The lock file is next to `target` and is removed
-    afterwards.
+    """Lock `target`, so that only one compile writes it. The lock file is next to `target` and is removed afterwards.
 
-    It is a regular file, because NFS cannot lock directories. Raises CompileError JC5003 if another compile holds it
-    for LOCK_WAIT_S, OSError if the lock file cannot be created.
+    It is a regular file, because NFS cannot lock directories. Raises CompileError JC5003 if another compile keeps the
+    lock for LOCK_WAIT_S, and OSError if the lock file cannot be created.
     """
     file = target.parent / f".{target.name}_lock"
     until = time.monotonic() + LOCK_WAIT_S
@@ -65,7 +64,7 @@ def _is_taken(lock: int) -> bool:
 
 
 def _is_at(lock: int, file: Path) -> bool:
-    """Return whether the open file still has that name, that is, its last holder has not removed it."""
+    """Return whether the open file still has that name: its last holder may have removed it."""
     try:
         return os.path.samestat(os.fstat(lock), file.lstat())
     except FileNotFoundError:

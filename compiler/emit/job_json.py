@@ -69,7 +69,6 @@ def _is_request(tree: Any) -> bool:
 
 
 def are_lines(value: Any) -> bool:
-    """Return whether a value is a list of texts."""
     return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 

@@ -27,5 +27,4 @@ def opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
 
 
 def _equal_lines(a: Sequence[str], b: Sequence[str]) -> int:
-    """Return the number of equal lines at the beginning."""
     return next((n for n, (left, right) in enumerate(zip(a, b, strict=False)) if left != right), min(len(a), len(b)))

@@ -84,12 +84,11 @@ class Trace:
         return pending
 
     def blocks(self) -> list[str]:
-        """Return the keys of blocks that ended before the current piece. Empty blocks have no piece."""
+        """Return the keys of blocks that ended before the current piece."""
         ended, self.ended = self.ended, []
         return ended
 
     def keys(self) -> tuple[str, ...]:
-        """Return the current piece's keys."""
         keys = dict.fromkeys(self.take())
         for guard in self.guards:
             keys.update(dict.fromkeys(guard))
@@ -104,7 +103,7 @@ class Lines:
         self.rows: list[tuple[dict[str, None], str]] = [({}, "")]
 
     def within(self, keys: Iterable[str]) -> None:
-        """Add the keys of a possibly empty piece to the current line, if that line has begun."""
+        """Add a piece's keys to the current line, if that line has begun. The piece may be empty."""
         row_keys, source = self.rows[-1]
         if source:
             row_keys.update(dict.fromkeys(keys))

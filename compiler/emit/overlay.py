@@ -57,7 +57,7 @@ def set_value(path: Path) -> Callable[[Any], Any]:
 
 
 def name_of(name: str, item: Mapping[str, Any]) -> Any:
-    """Return a leaf for the name of an added item that depends on every value in the item.
+    """Return a leaf for an added item's name that depends on every value in the item.
 
     Returns the plain name if no value of the item depends on the plan.
     """

@@ -29,7 +29,7 @@ class PointFiles:
 
 
 def points_json(directory: Mapping[str, str], points: Sequence[PointFiles]) -> str:
-    """Return the text of points.json. directory: path -> text of the sweep's files; it has the paths of every point"""
+    """Return the text of points.json. directory: path -> text of the sweep's files; every point has the same paths"""
     first = points[0].files
     every_point = _changes(directory, first)
     changes = [_changes(first, point.files) for point in points]
@@ -50,7 +50,7 @@ def points_json(directory: Mapping[str, str], points: Sequence[PointFiles]) -> s
 
 
 def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> Changes:
-    """Return what turns one set of files into the other, the files that a person reads first."""
+    """Return the changes that turn `before` into `after`, starting with the files that people read first."""
     paths = sorted(after, key=lambda path: (path.startswith("."), path))
     return {path: dict(_hunks(before[path], after[path])) for path in paths if before[path] != after[path]}
 
@@ -71,7 +71,6 @@ def _hunks(before: str, after: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _by_path(changes: Changes, indent: int) -> str:
-    """Return changes as JSON, with one line for each file."""
     if not changes:
         return "{}"
     rows = ",\n".join(f"{' ' * (indent + 2)}{_json(path)}: {_json(hunks)}" for path, hunks in changes.items())

@@ -80,7 +80,7 @@ class Digested:
 
 @dataclass(frozen=True)
 class JsonText:
-    """Leaf: a tree as JSON text, on one line of a document that only programs read
+    """Leaf: a tree as JSON text on one line, for documents that only programs read.
 
     by: reads the values that determine which entries the tree has
     """
@@ -115,7 +115,9 @@ class Render:
     views: Mapping[str, Any]
 
     def digested(self, digest: str) -> Render:
-        """Return a renderer with `whole.digest` for templates and leaves. `jobc why` shows it as the key `digest`."""
+        """Return a renderer that provides `whole.digest` to templates and leaves. `jobc why` prints it as the key
+        `digest`.
+        """
         return replace(self, views={**self.views, "whole": Whole(digest)})
 
     def template(self, name: str, path: str, executable: bool = False, **extra: Any) -> Artifact:
@@ -200,7 +202,6 @@ class Render:
         return Artifact(path, text, False, (LineRange(1, len(rows), (key,), "table"),) if rows else ())
 
     def _said(self, text: str | Leaf) -> tuple[str, tuple[str, ...]]:
-        """Return a comment and the keys that it depends on."""
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         comment_text: str = self._evaluate(text, (), keys)
         return comment_text, keys.get((), ())
@@ -242,7 +243,6 @@ class Render:
 
     @functools.cached_property
     def _traced(self) -> tuple[Trace, _Views]:
-        """The views, and the trace of what is read from them."""
         trace = Trace()
         return trace, _Views(_watched(self.views, trace))
 

@@ -16,7 +16,7 @@ from .artifact import Artifact
 DIGEST = "digest"  # plan key of Render.digested(); it has no spec keys, or every key would list its lines
 SEAL = "seal"  # template of the job.json lines that record the whole job
 PACKED = "packed"  # template of the lines that are jobctl, compressed
-DIGEST_RULE = "computed from the whole plan: a change of nearly any key changes it"
+DIGEST_RULE = "computed from the whole plan: changing almost any key changes it"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class SourceMap:
     options: Mapping[str, tuple[str, Origin | None]]
 
     def spec_keys(self, plan_keys: Iterable[str]) -> tuple[str, ...]:
-        """Return the spec leaves behind plan keys. A section's key stands for every leaf in it."""
+        """Return the spec leaves behind plan keys. A section's key includes every leaf in it."""
         leaves: dict[str, None] = {}
         for key in plan_keys:
             for spec_key in self._spec_keys(key):

@@ -44,7 +44,7 @@ def yaml_lines(document: Any) -> list[tuple[str, DataPath]]:
     if not isinstance(document, dict) or not document:
         return _lines_of(document)
     entries = [_entries.get(repr((key, value)), partial(_lines_of, {key: value})) for key, value in document.items()]
-    if any(lines[-1][0] == _END for lines in entries):  # libyaml writes it for text that ends in empty lines
+    if any(lines[-1][0] == _END for lines in entries):  # libyaml's end marker for text that ends in empty lines
         return _lines_of(document)
     return [line for lines in entries for line in lines]
 
@@ -75,7 +75,7 @@ def _line_owners(text: str) -> dict[int, DataPath]:
     return owners
 
 
-to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() with this option makes an encoder in each call
+to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() with this option creates an encoder in each call
 
 
 def json_lines(node: Any, expand_lists: bool = False) -> Iterator[tuple[str, tuple[str | int, ...]]]:

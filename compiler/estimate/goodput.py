@@ -27,7 +27,9 @@ class Goodput:
 
 
 def goodput(node_mtbf_s: float, nodes: int, save_s: float, restart_s: float, interval_s: float | None) -> Goodput:
-    """Return the goodput. save_s: seconds that a save stops training; restart_s: from a failure to the next new step"""
+    """Return the goodput. save_s: seconds that training stops for a save; restart_s: from a failure to the next new
+    step
+    """
     mtbf_s = node_mtbf_s / nodes
     best_s = best_interval_s(mtbf_s, save_s)
     current_fraction = None if interval_s is None else goodput_fraction(interval_s, mtbf_s, save_s, restart_s)
@@ -45,7 +47,7 @@ def best_interval_s(mtbf_s: float, save_s: float) -> float:
 def goodput_fraction(interval_s: float, mtbf_s: float, save_s: float, restart_s: float) -> float:
     """Return Daly's equation 20 as the fraction of wall time spent training."""
     exponent = (interval_s + save_s) / mtbf_s + restart_s / mtbf_s
-    if exponent > 100:  # one in e^100 attempts would succeed
+    if exponent > 100:  # only one in e^100 attempts would succeed
         return 0.0
     spent = mtbf_s * math.exp(restart_s / mtbf_s) * math.expm1((interval_s + save_s) / mtbf_s)
     return interval_s / spent if spent else 1.0

@@ -17,14 +17,14 @@ from .figures import Figures
 
 @dataclass(frozen=True)
 class Finding:
-    """A diagnostic and how bad it is. by: factor by which a limit is exceeded."""
+    """A diagnostic and its severity. by: factor by which a limit is exceeded."""
 
     diagnostic: Diagnostic
     by: float
 
 
 def worst_per_code(found: Iterable[Finding]) -> list[Diagnostic]:
-    """Return one diagnostic per code and place: that of the worst point, with a list of all points."""
+    """Return one diagnostic per code and place, with the text of the worst point and a list of all points."""
     groups: dict[tuple[str, object, str], list[Finding]] = {}
     for finding in found:
         d = finding.diagnostic
@@ -45,5 +45,4 @@ def warning(code: str, title: str, because: str, hint: str, key: str, by: float)
 
 
 def warnings(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
-    """Yield the findings of every rule for one size."""
     return findings(f"{__package__}.rules", figures, spec, plan)

@@ -20,7 +20,7 @@ from .zero import zero
 
 STATES_ERROR = 0.01
 MAY_BE_UNKNOWN = ("optimizer", "activations", "gathered")
-ACTIVATION_ERROR = 0.10  # relative to what autograd was measured to keep (tests/trainer)
+ACTIVATION_ERROR = 0.10  # relative error, measured against what autograd keeps (tests/trainer)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,9 @@ class Memory(States):
 
     @property
     def error(self) -> int | None:
-        """Return half the width of `total`'s error bar; None if any part is unknown, because it may be the largest."""
+        """Return half the width of `total`'s error bar; None if any part is unknown, because the unknown part may be
+        the largest.
+        """
         return None if self.unknown else self._wrong
 
     @property
@@ -57,7 +59,6 @@ class Memory(States):
 
     @property
     def _wrong(self) -> int:
-        """Return the error bar of the known parts in bytes."""
         return round(STATES_ERROR * self.states + ACTIVATION_ERROR * (self.activations or 0))
 
 

@@ -18,7 +18,7 @@ from .parameters import size_of
 
 MORE_NODES = "more nodes with {}, or a GPU with more memory: it does not fit even when sharded over these GPUs"
 LARGER_GPU = "a GPU with more memory, or CPU offload: each GPU holds one part in full, however many share the model"
-NOT_ALL = "; set estimate.largest_unit=N, the parameters of the largest layer, to check that it fits as well"
+NOT_ALL = "; set estimate.largest_unit=N, the number of parameters in the largest layer, to check that it fits as well"
 MANY_RANKS = 2**20
 # Gathering settings from conf/parallel/fsdp.yaml, for a job with another parallelism.
 FSDP: Mapping[str, Any] = {
@@ -48,7 +48,7 @@ def memory_hint(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
 
 
 def _tries(spec: JobSpec, plan: LaunchPlan, most: int) -> Iterator[tuple[Change, ...]]:
-    """Yield single changes, then combinations; those for the largest part first."""
+    """Yield single changes, then combinations, starting with changes that reduce the largest part."""
     smaller, again, shared = _smaller_batches(spec, plan), _computed_again(plan), _shared(plan)
     now = _needs(spec, plan)
     ways = [smaller, again, shared] if (now.activations or 0) > now.states else [shared, smaller, again]
@@ -59,7 +59,6 @@ def _tries(spec: JobSpec, plan: LaunchPlan, most: int) -> Iterator[tuple[Change,
 
 
 def _needs(spec: JobSpec, plan: LaunchPlan, changes: Sequence[Change] = (), ranks: int | None = None) -> Memory:
-    """Return the memory with the changes. ranks: None = the plan's"""
     train = dict(plan.train)
     for change in changes:
         for section, values in change.train.items():
@@ -96,7 +95,6 @@ def _shared(plan: LaunchPlan) -> list[Change]:
 
 
 def _widest(plan: LaunchPlan) -> Change:
-    """Return the change that shards everything over all ranks."""
     if plan.train["parallel"]["kind"] == "deepspeed":
         return Change(("parallel.zero_stage=3",), {"parallel": {"zero_stage": 3}})
     compiles = plan.uses_trainer and plan.train["loop"]["compile"] == "model"

@@ -19,10 +19,8 @@ class Pace:
     samples_of_rank: int
 
     def at(self, train: Mapping[str, Any]) -> float:
-        """Return the step time in seconds for a train.json."""
         return self.step_s * samples_of_rank(train) / self.samples_of_rank
 
 
 def samples_of_rank(train: Mapping[str, Any]) -> int:
-    """Return the samples per rank and step."""
     return int(train["batch"]["micro"] * train["batch"]["accumulation"])

@@ -56,7 +56,9 @@ def plot(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: Path) ->
 
 
 def _memory(axis: Axes, sizes: Sequence[tuple[Figures, int | None]]) -> None:
-    """Draw a bar for each size with its error bar, and a line for its GPU's memory unless that is far above."""
+    """Draw a bar with an error bar for each size, and a line for the GPU's memory unless the line would be far above
+    the bars.
+    """
     places, bottom = range(len(sizes)), [0.0] * len(sizes)
     for part in PARTS:
         heights = [(getattr(figures.memory, part) or 0) / GIB for figures, _ in sizes]

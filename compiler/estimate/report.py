@@ -35,8 +35,6 @@ def _bytes(value: int | None) -> str:
 
 
 def _total(unknown: tuple[str, ...]) -> Cell:
-    """Return a cell for the total. unknown: parts that the total does not include"""
-
     def show(one: Figures) -> str:
         return readable_bytes(one.memory.total) if one.memory and one.memory.unknown == unknown else "–"
 
@@ -44,7 +42,6 @@ def _total(unknown: tuple[str, ...]) -> Cell:
 
 
 def _sums() -> Iterator[tuple[str, Cell]]:
-    """Yield a row for each combination of unknown parts."""
     for count in range(len(MAY_BE_UNKNOWN) + 1):
         for unknown in combinations(MAY_BE_UNKNOWN, count):
             named = ", ".join("largest_unit" if part == "gathered" else part for part in unknown)

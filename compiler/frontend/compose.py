@@ -65,7 +65,7 @@ class Composed:
             return node.origin
         for override in reversed(self.overrides):
             if override.key in self.choices and override.operator != "++":
-                continue  # it chose a file, and the value is from that file
+                continue  # the override chose a file, which contains the value
             if override.operator != "~" and (key == override.key or key.startswith(override.key + ".")):
                 return override.origin
             if override.operator == "~" and node is None and key == override.key:

@@ -4,9 +4,9 @@ In:  one compile's overrides
 Out: the config that Hydra composes, or the error that it raises
 
 Hydra 1.3 merges the files that overrides choose (80% of a compile) and then sets the other overrides one by one. Most
-points of a sweep choose the same files, and so does a command line once the override that Hydra rejected is removed.
-From the second compose on, the merged tree is cached together with the file system's answers that it depends on, and is
-reused as long as they do not change.
+points of a sweep choose the same files, and so does a command line after a rejected override is removed. From the
+second compose on, the merged tree is cached together with the file system lookups that it depends on, and is reused
+until one of these lookups changes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Ov
     CompileError for unreadable files.
     """
     chosen = choosing_files(folders, overrides)
-    if any(o.canonical.partition("=")[2].startswith("{") for o in chosen):  # it replaces a whole group by a mapping
+    if any(
+        o.canonical.partition("=")[2].startswith("{") for o in chosen
+    ):  # the override replaces a whole group with a mapping
         return compose(config_name, [o.canonical for o in overrides], return_hydra_config=True)
     values = OverridesParser.create().parse_overrides([o.canonical for o in overrides if o not in chosen])
     choice = _choice(folders, config_name, chosen)
@@ -79,7 +81,6 @@ def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Ov
 
 
 def choosing_files(folders: tuple[str, ...], overrides: Sequence[Override]) -> list[Override]:
-    """Return the overrides that choose files."""
     return [o for o in overrides if o.package or any(os.path.isdir(f"{folder}/{o.key}") for folder in folders)]
 
 

@@ -106,7 +106,6 @@ def too_few_slots(files: HostFiles, nodes: int, procs: int) -> Iterator[Diagnost
 
 @cache
 def _host_keys() -> list[str]:
-    """Return the spec keys that are host lists: hosts, queue.nodelist, queue.exclude."""
     listed = {key: type_at(JobSpec, key) for key in spec_keys(JobSpec)}
     return [key for key, hint in listed.items() if hint == type_at(JobSpec, "hosts")]
 

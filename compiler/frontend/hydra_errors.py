@@ -38,10 +38,10 @@ def hydra_setting(override: Override) -> Diagnostic:
 
 
 def fix_group_prefix(error: Exception, overrides: Sequence[Override], loader: Any) -> tuple[str, list[Override]] | None:
-    """Return the group and the overrides with Hydra's other spelling for that group; None for any other error.
+    """Return the group, and the overrides with Hydra's other spelling for that group; None for any other error.
 
-    Hydra requires `+group=option` for a group without a default, and `group=option` for one with a default. Users need
-    not know which kind their group is.
+    Hydra requires `+group=option` for a group without a default and `group=option` for a group with a default. Users
+    need not know which kind a group is.
     """
     alone = re.search(r"Could not override '([^']+)'\.\s*No match in the defaults list", str(error))
     twice = _TWICE.search(str(error))

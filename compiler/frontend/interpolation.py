@@ -51,8 +51,6 @@ _HINT = "write the values out, or remove the repetition"
 
 
 class _Budget:
-    """Remaining budget for one config."""
-
     def __init__(self) -> None:
         self.reset()
 

@@ -154,7 +154,7 @@ def _check_size(words: Sequence[str], sweep: bool) -> None:
 
 
 class _Unreadable(Exception):
-    """An override that cannot be parsed. args: because, hint, and for codes other than JC1101: code, title."""
+    """An override that cannot be parsed. args: because, hint and, for codes other than JC1101, code and title."""
 
 
 def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> list[Override]:
@@ -257,7 +257,6 @@ def _each_quoted(key: str, right: str) -> list[str]:
 
 
 def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
-    """Return a sweep's values as text, at least one."""
     from hydra.core.override_parser.types import Glob, IntervalSweep, RangeSweep
 
     swept = parsed._value

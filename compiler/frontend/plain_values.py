@@ -1,8 +1,8 @@
 """Set plain values such as `nodes=2` in a composed config, without composing or copying all of it again.
 
 In   a config composed without these overrides, and the overrides
-Out  its two trees with the values, sharing every part that has none of them with the trees of other points; None where
-     only Hydra knows what an override means: an unknown key, a section, a value that is not plain text
+Out  the config's two trees with these values; unchanged parts are shared between sweep points. None if only Hydra can
+     apply an override: an unknown key, a section, or a value that is not plain text
 OmegaConf still resolves interpolations, because any of them may refer to one of the values.
 """
 
@@ -35,7 +35,7 @@ class NeedsHydra(Exception):
 
 
 def split(folders: tuple[str, ...], overrides: Sequence[Override]) -> tuple[list[Override], list[Override]]:
-    """Return the overrides that Hydra must apply, and those that set plain text and may be applied after them.
+    """Return the overrides that Hydra must apply, and those that set plain text and can be applied afterwards.
 
     folders: the search path
     """
@@ -56,14 +56,13 @@ def _is_plain(override: Override) -> bool:
 
 
 def _changed(override: Override) -> str:
-    """Return the key of what an override changes: an entry that may be new changes the order of its mapping, "" = the
-    config.
+    """Return the key that an override changes; for an entry that may be new, its mapping, whose order changes ("" = the
+    whole config).
     """
     return override.key.rpartition(".")[0] if override.operator == "++" else override.key
 
 
 def _text(override: Override) -> str:
-    """Return the value of a plain override."""
     return override.canonical.partition("=")[2][1:-1]
 
 
@@ -78,7 +77,7 @@ class Base:
         """config: the trees in OmegaConf. Its plain values are overwritten for each point."""
         self._config, self._trees = config, trees
         self._interpolated = list(_interpolated(trees.written, ()))
-        self._keys: set[str] | None = None  # of the values in the config
+        self._keys: set[str] | None = None  # paths of the values in the config
 
     def with_values(self, overrides: Sequence[Override]) -> Trees:
         """Return the trees with the values. Raises NeedsHydra."""
@@ -100,26 +99,25 @@ class Base:
     def _set_in_config(self, overrides: Sequence[Override]) -> None:
         keys = {override.key for override in overrides}
         if self._keys not in (None, keys):
-            raise NeedsHydra  # it has values of another point
+            raise NeedsHydra  # the config has values from another point
         self._keys = keys
         for override in overrides:
             text = _text(override)
             OmegaConf.update(self._config, override.key, text, merge=True, force_add=override.operator == "++")
 
     def _resolved(self, tree: Any, path: Path) -> Any:
-        """Return the tree with the value of an interpolation."""
         section: Any = self._config
         try:
             for part in path:
                 section = section[part]
         except (OmegaConfBaseException, RecursionError) as error:
-            raise NeedsHydra from error  # it reports what cannot be resolved
+            raise NeedsHydra from error  # Hydra reports what cannot be resolved
         value = OmegaConf.to_container(section, resolve=True) if OmegaConf.is_config(section) else section
         return _replaced(tree, path, value)
 
 
 def _set(tree: Any, path: Sequence[str], text: str, may_add: bool) -> dict[str, Any]:
-    """Return the tree with another text at a leaf, or with a new one in a mapping that exists."""
+    """Return the tree with a leaf's text replaced, or added to an existing mapping."""
     name, *below = path
     if not isinstance(tree, dict) or (name not in tree and (below or not may_add)):
         raise NeedsHydra
@@ -131,7 +129,7 @@ def _set(tree: Any, path: Sequence[str], text: str, may_add: bool) -> dict[str, 
 
 
 def _replaced(tree: Any, path: Path, value: Any) -> Any:
-    """Return the tree with another value at a path that exists. Shares it with `tree` if the value is the same."""
+    """Return the tree with the value at an existing path replaced, or `tree` itself if the value is the same."""
     if not path:
         return tree if type(tree) is type(value) is str and tree == value else value
     name, *below = path

@@ -1,8 +1,8 @@
 """Decide which files a config may name: files in the project and in its config folders.
 
 In:  a path from a config file, and the folders that may contain it
-Out: nothing, or OutsideProject. A config may come from anyone, so other files, and hidden ones such as .env or .ssh,
-     are read only if they are named on the command line.
+Out: nothing, or OutsideProject. A config may come from anyone, so other files, and hidden files such as .env, are read
+only if the command line names them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
 
 
 def working_folder() -> list[Path]:
-    """Return [current directory] as the project; [] for / and for parents of the home, which hold everyone's files."""
+    """Return [current directory] as the project; [] for / and for parents of the home directory, which contain other
+    people's files.
+    """
     current, home = (str(ask("real path", path)) for path in (os.getcwd(), Path.home()))
     return [] if current == os.sep or (current != home and is_inside(home, current)) else [Path(current)]
 

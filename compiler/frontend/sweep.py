@@ -77,7 +77,7 @@ def _set_again(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> I
         if i in varied and (common_keys := sets[i] & sets[j]):
             key, swept, later = min(common_keys), _masked(points[0][i].typed), _masked(points[0][j].typed)
             title = f"{key} is swept and then set again"
-            because = "the names of the points would show values that they do not have"
+            because = "the points would be named after values that they do not use"
             hint = f"{shlex.quote(swept)} or {shlex.quote(later)}, not both"
             yield Diagnostic("JC1112", title, because, hint, Origin(COMMAND_LINE, later), key)
 
@@ -88,7 +88,7 @@ def at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
 
 
 def at_points(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
-    """Return all points' diagnostics. A value that any point must redact is redacted in all of them."""
+    """Return all points' diagnostics. If one point must redact a value, all points redact it."""
     private_keys = {d.key for _, diagnostics in told for d in diagnostics if d.private}
     placed = ((_with_all_hosts(diagnostics, point), point) for point, diagnostics in told)
     return [d for diagnostics, point in placed for d in at_point(diagnostics, point.shown(private_keys))]
@@ -114,7 +114,7 @@ def _shown(override: Override, private_keys: Collection[str]) -> str:
 
 
 def _masked(word: str) -> str:
-    """Return the word, or `NAME=…` if it may hold a secret."""
+    """Return the word, or `NAME=…` if it may contain a secret."""
     words = re.split(r"[\s\[\]{},]+", re.sub("[\"']", "", word))
     return f"{word.partition('=')[0]}=…" if secret_scan.secret_in_words(words) else secret_scan.redacted(word)
 

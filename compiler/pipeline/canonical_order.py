@@ -1,7 +1,7 @@
 """Sort everything that has no fixed order, so that the order of overrides does not change the artifact.
 
-In:  the composed tree, and where in it key order matters
-Out: the same tree with all other mappings sorted by key; a command line's words, sorted likewise
+In:  the composed tree, and the places in it where key order matters; a command line's words
+Out: the same tree with all other mappings sorted by key; the words in sorted order
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _sorted_sections: MemoOfObject[Any] = MemoOfObject(2_000)
 
 
 def sort_sections(tree: Mapping[str, Any], keeps: KeepsOrder, backend: Backend) -> dict[str, Any]:
-    """Return the composed tree with sorted mappings. The points of a sweep share the sections that they have in common.
+    """Return the composed tree with sorted mappings. Points of a sweep share equal sections.
 
     keeps: order_keeper() of the tree and the backend, which depends on nothing in the other sections
     """

@@ -71,7 +71,9 @@ def _spec_yaml(render: Render) -> Artifact:
     spec, options = render.views["spec"], render.views["options"]
     backend = {"backend": {"name": render.views["backend_name"], **_spec_section(options, "options", ())}}
     entries = [render.yaml([backend], "spec.yaml"), *_spec_entries(render, spec)]
-    if any(entry.text.endswith("\n...\n") for entry in entries):  # libyaml ends text with trailing empty lines so
+    if any(
+        entry.text.endswith("\n...\n") for entry in entries
+    ):  # libyaml's end marker for text with trailing empty lines
         entries = [render.yaml([{**backend, **_spec_section(spec, "spec", ())}], "spec.yaml")]
     lines = [LineRange(1, 1, (), "header")]
     for entry in entries:

@@ -22,7 +22,7 @@ from ..emit.artifact import Artifact
 from ..plan.launch_plan import LaunchPlan
 from ..plugins.registry import PACKAGE
 
-PROGRAM = "jobctl"  # its path in an artifact
+PROGRAM = "jobctl"  # path of the program in an artifact
 ENGINE, RUNTIME, TRAINER = "jobc_engine", "jobc_runtime", "jobc_trainer"  # in jobctl
 _PACKED = (".py", ".b85", ".txt")
 _OF_JOBC = re.compile(rb"^( *from )(?:\.{2,}|jobc\.)(runtime|trainer)\b", re.MULTILINE)
@@ -120,7 +120,7 @@ def modules(contents: Contents, backend: Path | None = None) -> dict[str, bytes]
     barred = {path for name, paths in of_features.items() if name not in contents.features for path in paths}
     together = {path: paths for paths in of_features.values() for path in paths}
     roots = [path for path in files.keys() - barred if _is_root(path, contents)]
-    empty = set() if contents.verbs else {f"{ENGINE}/__init__.py"}  # it imports the verbs' part of the engine
+    empty = set() if contents.verbs else {f"{ENGINE}/__init__.py"}  # this module imports the verbs' part of the engine
 
     def read(path: str) -> bytes:
         return b"" if path in empty else renamed(files[path].read_bytes())
@@ -130,7 +130,6 @@ def modules(contents: Contents, backend: Path | None = None) -> dict[str, bytes]
 
 
 def _is_root(path: str, contents: Contents) -> bool:
-    """Return whether the program needs a module that no other one imports."""
     package, _, below = path.partition("/")
     if package == RUNTIME:
         return (contents.verbs and below in _VERB_FILES) or (contents.nodes and below in _PROGRAM_FILES)
@@ -214,7 +213,7 @@ def _pack(files: Mapping[str, bytes], method: int) -> bytes:
     archive.write(b"#!/usr/bin/env python3\n")
     with zipfile.ZipFile(archive, "a") as zip_file:
         for name, text in files.items():
-            entry = zipfile.ZipInfo(name)  # its default date is 1980-01-01
+            entry = zipfile.ZipInfo(name)  # ZipInfo's default date is 1980-01-01
             entry.external_attr, entry.create_system = 0o644 << 16, 3
             zip_file.writestr(entry, text, method, compresslevel=9)
     return archive.getvalue()

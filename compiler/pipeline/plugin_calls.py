@@ -49,7 +49,6 @@ def plugin_step(chosen: Plugin, step: str, passed: type[Exception] | tuple[()] =
 
 
 def plugin_failure(chosen: Plugin, step: str, error: BaseException) -> CompileError:
-    """Return CompileError JC9002, caused by `error`."""
     because = f"{type(error).__name__}: {error}"
     hint = "this is a bug in the backend: fix it there, or report it with the command line"
     failure = CompileError([Diagnostic("JC9002", f"backend {chosen.name} failed to {step}", because, hint)])

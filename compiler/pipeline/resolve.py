@@ -25,9 +25,10 @@ Command = tuple[str, ...] | None
 
 
 class Typed(NamedTuple):
-    """The job's typed values. values: spec key -> value as typed, with its position; options: the backend's own type.
+    """The job's typed values. values: spec key -> value as typed, with its position; options: instance of the backend's
+    own type.
 
-    keeps: where key order matters, see canonical_order.py
+    keeps: the places where key order matters, see canonical_order.py
     """
 
     plugin: Plugin

@@ -58,7 +58,7 @@ def seal(
         "inputs": dict(sorted({**input_digests(), **read}.items())),
         "checksums": dict(sorted(entries.items())),
     }
-    text, kept = job_json.to_text(tree), job.text.count("\n") - 1  # all of the settings' lines but the last `}`
+    text, kept = job_json.to_text(tree), job.text.count("\n") - 1  # all lines of the settings except the last `}`
     lines = [span for span in job.lines if span.last <= kept]
     return (*others, Artifact(job_json.JOB, text, lines=(*lines, LineRange(kept + 1, text.count("\n"), (), SEAL))))
 

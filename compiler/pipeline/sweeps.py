@@ -1,4 +1,4 @@
-"""Compile or plan every point of a sweep, and make one directory of points whose files differ only in some lines."""
+"""Compile or plan every point of a sweep, and put points whose files differ in only a few lines into one directory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .plugin_calls import plugin_step, render_for
 from .seal import recorded_request, seal
 from .types import Compiled, Planned, Request, SweepFolder
 
-ASIDE = ("backend", "name")  # keys that the label of a point does not name: they are in the path of its directory
+ASIDE = ("backend", "name")  # keys that a point's label omits, because its directory's path contains them
 T = TypeVar("T", Compiled, Planned)
 
 Tell = Callable[[int, int], None]
@@ -82,7 +82,7 @@ def _every_point(request: Request, make: Callable[..., T], tell: Tell, aside: Se
 def sweep_folders(compiled: Sequence[Compiled]) -> tuple[list[Compiled | SweepFolder], list[Diagnostic]]:
     """Return the directories to write, and diagnostics about points that need several of them.
 
-    Points of one name and backend that differ only in the text of their files are one directory.
+    Points with the same name and backend that differ only in their files' text share one directory.
     """
     folders: list[Compiled | SweepFolder] = []
     diagnostics: list[Diagnostic] = []
@@ -108,7 +108,6 @@ def _grouped(compiled: Iterable[Compiled], key: Callable[[Compiled], Hashable]) 
 
 
 def _shape(compiled: Compiled) -> Hashable:
-    """Return what all points in one directory have in common."""
     files = sorted((file.path, file.executable, file.binary or b"") for file in compiled.artifacts)
     plan, backend = compiled.plan, compiled.backend
     shape = backend.sweep_shape(_point(compiled)) if isinstance(backend, SweepingBackend) else None
@@ -129,7 +128,7 @@ def _check(groups: Sequence[Sequence[Compiled]]) -> Iterable[Diagnostic]:
 
 
 def _sweep_folder(compiled: Sequence[Compiled], name: str) -> SweepFolder:
-    """Return the directory of these points: the files of the first one, and points.json."""
+    """Return the directory for these points: the files of the first one, and points.json."""
     first, backend = compiled[0], compiled[0].backend
     files = {file.path: file for file in first.artifacts}
     if isinstance(backend, SweepingBackend):
@@ -158,7 +157,7 @@ def _point_files(compiled: Compiled) -> PointFiles:
 def _sealed(
     files: Mapping[str, Artifact], points: str, name: str, place: str, compiled: Sequence[Compiled]
 ) -> tuple[Artifact, ...]:
-    """Return all files of the directory of a sweep. points: text of points.json; name: of the sweep's own runs"""
+    """Return all files of a sweep's directory. points: text of points.json; name: name of the sweep's own runs"""
     job, request = files[JOB], compiled[0].sweep
     tree = json.loads(job.text)
     settings = dict(itertools.takewhile(lambda item: item[0] != "place", tree.items()))

@@ -11,7 +11,7 @@ from ..spec.type_hints import join
 from ..untrusted_files import parsed
 from .runtime_vars import Concat, RuntimeVar
 
-_to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() with this option makes an encoder in each call
+_to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() with this option creates an encoder in each call
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -55,6 +55,6 @@ def to_lines(values: Mapping[str, Any]) -> list[str]:
 
 
 def read(lines: Sequence[str]) -> dict[str, Any]:
-    """Return the values of such lines by key. Raises Unreadable for other text."""
+    """Return the values by key. Raises Unreadable for text that is not made of `key = value` lines."""
     pairs = (line.partition(" = ") for line in lines)
     return {key: parsed("", value) for key, _, value in pairs}

@@ -262,7 +262,7 @@ class Download:
 
 @dataclass(frozen=True)
 class Caches:
-    """The libraries' cache folders. None = the library's default; `$UID` and `~/` are expanded on the node."""
+    """The libraries' cache folders. None = the library's default; the node expands `$UID` and `~/`."""
 
     downloads: str | None = _given()
     compiled: str | None = _given()

@@ -1,8 +1,8 @@
 """Track reads: views of frozen values that record every leaf's dotted key when the leaf is read.
 
-`lower` reads the spec through a view; templates and documents read the plan through one. A piece of output depends on
-what was read to make it. This links plan keys to spec keys, and lines to plan keys, without a table that somebody must
-maintain. A tuple is one leaf; a mapping has one leaf per entry, and its own key for whether it is empty.
+`lower` reads the spec through a view; templates and documents read the plan through a view. Output depends on what was
+read to make it, which links plan keys to spec keys, and lines to plan keys, without a table to maintain. A tuple is one
+leaf; a mapping has one leaf per entry, and its own key for whether it is empty.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class WatchedFields:
             raise AttributeError(name)
         cls: type = type(target)
         if derive := _properties(cls).get(name):
-            return derive(self)  # derived from fields: run on the view, so that its reads are recorded
+            return derive(self)  # a property: evaluate it on the view, so that its reads are recorded
         value = getattr(target, name)
         part = name.rstrip("_")
         return watch(value, f"{self._key}.{part}" if self._key else part, self._note)

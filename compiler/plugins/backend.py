@@ -86,7 +86,7 @@ class SweepingBackend(Backend, Protocol):
     """A backend whose engine starts all points of a sweep as one job. Without it, jobctl starts them one by one."""
 
     def sweep_shape(self, point: Point) -> object:
-        """Return what points of one job must have in common. Points that differ in it get their own directories."""
+        """Return the property that all points of one job share. Points that differ in it get separate directories."""
 
     def check_sweep(self, groups: Sequence[Sequence[Point]]) -> Iterable[Diagnostic]:
         """Yield the problems of a sweep whose points need several jobs. groups: points of the same shape"""
@@ -109,8 +109,8 @@ class EngineBackend(Backend, Protocol):
 
 @runtime_checkable
 class NotifyingBackend(Backend, Protocol):
-    """A backend whose engine includes the time to save in the limit: it asks the ranks to save before the limit.
-    With all other backends, the supervisor asks at the limit, and saving takes place after it.
+    """A backend whose engine includes the time to save in the limit: it asks the ranks to save before the limit. On all
+    other backends, the supervisor asks at the limit, and the ranks save after it.
     """
 
     def notice_s(self, plan: LaunchPlan) -> int:
@@ -137,7 +137,8 @@ class SeparateNodesBackend(Backend, Protocol):
 class Filled:
     """A value that a backend sets in place of the job's own.
 
-    key: top-level spec key, such as `image`; by: the keys that decided; note: tells the user about a surprising value
+    key: top-level spec key, such as `image`; by: the keys that decided; note: message to the user about an unexpected
+    value
     """
 
     key: str
@@ -174,7 +175,7 @@ class CarryingBackend(Backend, Protocol):
     def carry(self, files: Sequence[Artifact], settings: Artifact, program: bytes) -> Iterable[Artifact]:
         """Return the artifact directory's files.
 
-        files: of emit(), and launch.sh, spec.yaml and so on; settings: .jobc/job.json; program: jobctl for nodes,
+        files: from emit(), with launch.sh, spec.yaml and so on; settings: .jobc/job.json; program: jobctl for nodes,
         executable and uncompressed
         """
         return files

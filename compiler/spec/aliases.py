@@ -225,12 +225,12 @@ def not_supported(word: str) -> str:
 
 
 def value_from_alias(key: str, typed: str) -> str:
-    """Return the value of a key that another tool's word stands for; "" if unknown."""
+    """Return the value of a key that another tool's word means; "" if unknown."""
     return VALUES.get((key, typed.lower()), "")
 
 
 def option_from_alias(group: str, typed: str) -> str:
-    """Return the option of a config group that another tool's word stands for; "" if unknown."""
+    """Return the option of a config group that another tool's word means; "" if unknown."""
     return OPTIONS.get((group, typed.lower()), "")
 
 

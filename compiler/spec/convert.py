@@ -65,8 +65,7 @@ MOST_DIAGNOSTICS = 100  # per tree: finding similar keys takes 5 ms for each
 _sections: MemoOfObject[tuple[Any, dict[str, tuple[Any, Shown]]] | None] = MemoOfObject(2_000)
 
 
-class _TooMany(Exception):
-    """Raised when MOST_DIAGNOSTICS have been reported."""
+class _TooMany(Exception): ...
 
 
 class _Conversion:
@@ -382,7 +381,6 @@ def _untyped(raw: Any) -> Any:
 
 
 def _plain(value: Any) -> Shown:
-    """Return an untyped value as JSON types."""
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
@@ -394,12 +392,10 @@ def _filled(raw: Any, hint: Any) -> Any:
 
 
 def _nulls(into: Any) -> dict[str, None]:
-    """Return a dataclass's keys that may be null, each with None."""
     return {name: None for name, hint in hints(into).items() if type(None) in options_of(hint)}
 
 
 def _kind(raw: Any) -> str:
-    """Return a description of the given value: a list, a mapping, or the text."""
     if isinstance(raw, list):
         return "a list"
     return "a mapping" if isinstance(raw, Mapping) else f"the single value {raw!r}"

@@ -52,7 +52,7 @@ def choices(hint: Any) -> tuple[str, ...]:
 
 @cache
 def hints(cls: type) -> dict[str, Any]:
-    """Return key -> type of a dataclass's fields. Fields named after Python keywords end in `_`, their keys do not."""
+    """Return key -> type of a dataclass's fields. Fields named after Python keywords end in `_`; keys do not."""
     field_types = get_type_hints(cls, include_extras=True)
     return {field.name.rstrip("_"): field_types[field.name] for field in dataclasses.fields(cls)}
 
@@ -78,7 +78,9 @@ def _variants(hint: Any) -> list[type]:
 
 
 def is_list(hint: Any) -> bool:
-    """Return whether a type is written in brackets. A host list is not: it is one text (Annotated)."""
+    """Return whether values of this type are written in brackets. A host list is not, because it is one text
+    (Annotated).
+    """
     return any(get_origin(option) is tuple for option in options_of(hint))
 
 

@@ -133,7 +133,7 @@ def read_name(text: str) -> str:
         return text
     fitting = _text_or(re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:63].strip("._-"), "job")
     raise Refused(
-        "a name has 1 to 63 characters of A-Z a-z 0-9 . _ -, and starts and ends with a letter or digit", fitting
+        "a name has 1 to 63 characters from A-Z a-z 0-9 . _ -, and starts and ends with a letter or digit", fitting
     )
 
 
@@ -155,7 +155,7 @@ _PARTS_S = {"ms": "0.001", "us": "0.000001"}
 
 def _duration(text: str) -> int:
     if len(text) > 40 or re.search(r"[0-9]{10}", text):
-        raise Refused("engines do not accept such a long time", "365d")
+        raise Refused("engines do not accept times this long", "365d")
     if match := re.fullmatch(r"(?:([0-9]+)-)?([0-9]+):([0-5][0-9]):([0-5][0-9])", text):
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return days * 86400 + hours * 3600 + minutes * 60 + seconds
@@ -381,7 +381,7 @@ STEP_END = "END_OF_LINES"  # ends the here-documents of launch.sh
 def _step_line(text: str) -> str:
     """Return a line for a here-document of launch.sh. Raises Refused as _shell_line() does, and for the end word."""
     if STEP_END in text.split("\n"):
-        raise Refused("in launch.sh, that line ends these lines", "rsync -a /data/ /scratch/data/")
+        raise Refused("in launch.sh, that line would end the block", "rsync -a /data/ /scratch/data/")
     return _shell_line(text)
 
 

@@ -45,7 +45,7 @@ class Trial:
 
     @property
     def submit_returned(self) -> bool:
-        """Return whether jobctl submit has returned. With a queue, it does so while the job waits or runs."""
+        """Return whether jobctl submit has returned. With a queue, it returns while the job is waiting or running."""
         return self.submit.poll() is not None
 
     def status(self) -> str:
@@ -57,7 +57,9 @@ class Trial:
         return re.sub(r"\d+", "N", line.replace(self.compiled.plan.name, "JOB"))
 
     def settled_status(self, *earlier: str) -> str:
-        """Return the status once it differs from earlier ones and has been stable for a second; else the last one."""
+        """Return the status once it differs from earlier ones and has been stable for a second; otherwise the last
+        status.
+        """
         until = time.monotonic() + PATIENCE_S / 2
         line = self.status()
         while time.monotonic() < until:
@@ -183,7 +185,7 @@ def problems_of_preflight(
         if engine and not engine & check.variables:
             problems.append(
                 f"jobctl preflight ran the checks of node {check.node} outside a job of the engine: "
-                f"the ranks have {', '.join(sorted(engine))}, and the checks had not"
+                f"the ranks have {', '.join(sorted(engine))}, but the checks did not"
             )
     return problems
 

@@ -101,7 +101,7 @@ def wait_for_end(run: Path, nodes: int, until: float) -> None:
             f"jobctl submit exited with 0, but {', '.join(going)} did not end in time: {states}"
         )
         time.sleep(0.1)
-    assert all("\nexit=0\n" in text for text in states.values()), f"the nodes of {run} ended with: {states}"
+    assert all("\nexit=0\n" in text for text in states.values()), f"states of the nodes of {run} at the end: {states}"
 
 
 def broken_contract(compiled: Compiled, received: list[Received]) -> list[str]:

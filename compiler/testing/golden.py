@@ -30,7 +30,6 @@ NEUTRAL = ("launch.sh", "train.json", "spec.yaml", POINTS)
 
 
 def read_case(case: Path) -> Request:
-    """Return the request of one golden case."""
     words = _lines(case)
     if is_sweep(case):
         words = words[1:]
@@ -65,7 +64,7 @@ def golden_files(compiled: Compiled | SweepFolder, neutral: bool) -> dict[str, A
 
 
 def _without_carried(manifest: str, neutral: bool) -> str:
-    """Return a manifest without the files in its ConfigMap that a golden leaves out (CarryingBackend)."""
+    """Return a manifest without the files in its ConfigMap that goldens omit (CarryingBackend)."""
     left_out = [key.replace("/", "--") for key in (JOB, *(() if neutral else NEUTRAL))]
     block = "|".join(re.escape(key) for key in left_out)
     text = re.sub(rf"^  (?:{block}): .*\n(?:    .*\n|\n)*", "", manifest, flags=re.MULTILINE)
@@ -86,7 +85,7 @@ def golden_differences(case: Path, neutral: bool = False, update: bool = False) 
         files = _chosen(case, golden_files(_compiled(case), neutral))
         failure = None
     except CompileError as error:
-        if any(d.code.startswith("JC9") for d in error.diagnostics):  # a bug must not be accepted as a golden
+        if any(d.code.startswith("JC9") for d in error.diagnostics):  # do not let --update-golden accept a bug
             raise
         # without the names of codes, so that a renamed code changes no golden
         files, failure = {}, format_text(error.diagnostics) + "\n"

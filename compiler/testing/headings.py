@@ -18,7 +18,7 @@ def broken_headings(folder: Path) -> Iterator[str]:
     for page in sorted(folder.glob("*.md")):
         code, heading = page.stem, read_heading(page)
         if code_pages()[code] != page:
-            yield f"{page.name}: {code_pages()[code]} is the page of {code} too; choose another code"
+            yield f"{page.name}: {code_pages()[code]} already describes {code}; choose another code"
         elif not heading.name:
             yield (
                 f"{page.name}: the code has no name; begin the page with `# {code} NAME: title`, where NAME is two to "
@@ -27,4 +27,4 @@ def broken_headings(folder: Path) -> Iterator[str]:
         elif len(heading.name) > LONGEST:
             yield f"{page.name}: name {heading.name} has {len(heading.name)} characters, more than {LONGEST}"
         elif others := [other_code for other_code in codes_by_name()[heading.name] if other_code != code]:
-            yield f"{page.name}: name {heading.name} is the name of {', '.join(others)} too; choose another name"
+            yield f"{page.name}: name {heading.name} is also the name of {', '.join(others)}; choose another name"

@@ -94,7 +94,7 @@ def broken_places(artifact: Artifact) -> Iterator[str]:
     else:
         rows = (INLINE, *LINES.split("\n")[1:])
         escaped_rows = (row for row in artifact.text.split("\n") if row.startswith(rows))
-        yield from (f"{artifact.path}: a line that is the user's: {row!r}" for row in escaped_rows)
+        yield from (f"{artifact.path}: a line of user text: {row!r}" for row in escaped_rows)
 
 
 def _in_shell(text: str) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _in_shell(text: str) -> Iterator[str]:
             places.feed(piece)
         places.feed("\n")
     if places.stack != ["code"]:
-        yield f"the end is inside {places.stack[-1]}"
+        yield f"the text ends inside {places.stack[-1]}"
 
 
 def _in_document(artifact: Artifact) -> Iterator[str]:
@@ -129,7 +129,6 @@ def _in_document(artifact: Artifact) -> Iterator[str]:
 
 
 def _strings(tree: Any) -> Iterator[str]:
-    """Yield a document's strings, including keys."""
     if isinstance(tree, str):
         yield tree
     elif isinstance(tree, Mapping):

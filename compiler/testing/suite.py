@@ -54,7 +54,7 @@ HOSTILE = "a b'c\"d$(echo x)`echo y`\\n\ttab\nline é \ue000 -- ; & | > * ? ~ # 
 
 
 def pytest_addoption(parser: Any) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write what compiles now into the golden directories")
+    parser.addoption("--update-golden", action="store_true", help="write the current output to the golden directories")
 
 
 def pytest_configure(config: Any) -> None:
@@ -126,7 +126,7 @@ class BackendSuite:
 
     def test_goldens_run(self, tmp_path: Path) -> None:
         run = [case for case in self.cases() if (read_case(case).command or ("",))[0] == "record.py"]
-        assert run, "no golden case runs record.py, so nothing shows that the emitted files work"
+        assert run, "no golden case runs record.py, so nothing proves that the emitted files work"
         for case in run:
             if (case / "expected.txt").exists():
                 continue
@@ -145,7 +145,7 @@ class BackendSuite:
             environment = {**os.environ, **self.environment(artifact)}
             done = subprocess.run(command, env=environment, capture_output=True, check=False)
             if done.returncode or not done.stdout:
-                problems.append(f"jobctl {verb} ended with {done.returncode}: {done.stderr!r}")
+                problems.append(f"jobctl {verb} exited with {done.returncode}: {done.stderr!r}")
         return problems
 
     def test_any_text_arrives_byte_for_byte(self, tmp_path: Path) -> None:
@@ -181,8 +181,8 @@ class BackendSuite:
         for verb in VERBS:
             done = call(artifact, verb, tmp_path, environment, "--help")
             usage, _, explained = done.stdout.partition("\n\n")
-            assert done.returncode == 0, f"{verb} --help ended with {done.returncode}, not 0: {done.stderr}"
-            assert usage.startswith(f"usage: jobctl {verb}"), f"{verb} --help begins otherwise: {done.stdout!r}"
+            assert done.returncode == 0, f"{verb} --help exited with {done.returncode}, not 0: {done.stderr}"
+            assert usage.startswith(f"usage: jobctl {verb}"), f"{verb} --help begins differently: {done.stdout!r}"
             options = re.findall(r"(--[a-z][\w-]*)(?: ([A-Z]+))?", usage)
             wrong = [["--no-such-option"], *([option] for option, value in options if value)]
             wrong += [[option, "one"] for option, value in options if value == "N"]
@@ -190,10 +190,10 @@ class BackendSuite:
                 assert f"  {option}" in explained, f"{verb} --help does not explain {option}"
             for words in wrong:
                 done = call(artifact, verb, tmp_path, environment, *words)
-                problem = f"{verb} {' '.join(words)} ended with {done.returncode}, not 2: {done.stderr}"
+                problem = f"{verb} {' '.join(words)} exited with {done.returncode}, not 2: {done.stderr}"
                 is_explained = done.stdout + done.stderr if len(words) == 2 else words[0] in done.stderr
                 assert done.returncode == 2 and is_explained, problem
-            assert sorted(tmp_path.rglob("*")) == before, f"{verb} does more than answer"
+            assert sorted(tmp_path.rglob("*")) == before, f"{verb} does more than print"
 
     def test_status_tells_the_states_of_a_job_apart(self, tmp_path: Path) -> None:
         """The first line of jobctl status differs between a queued, running, ended and stopped job."""

@@ -3,7 +3,7 @@
 In   repository (https, ssh, git, http or a path) and commit; GIT_TOKEN, if set (one of the job's secrets), is the
      password for https, only for the repository's host and port
 Out  RUN/code with its submodules; the ranks may write there. Or StartFailure: 65 if the commit does not exist, 1 if the
-     repository does not answer three times
+     repository does not respond three times
 
 Never prompts, and runs no hooks. Git's settings are in environment variables, not in a file or on a command line.
 Source: git-config(1), gitcredentials(7); git 2.31 and newer (GIT_CONFIG_COUNT)

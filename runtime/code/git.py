@@ -66,11 +66,11 @@ class Git:
                 ).returncode  # fmt: skip
                 said = _text(errors)
             except subprocess.TimeoutExpired:
-                code, said = 124, f"no answer in {self.timeout_s:g} s"
+                code, said = 124, f"no response within {self.timeout_s:g} s"
             if code not in (0, 1) or "unable to access" in said:
                 said = said or f"it exits with {code}"
                 raise Failure(
-                    f"git cannot list which files of {self.folder} belong to the code: {said}",
+                    f"git cannot list the code files in {self.folder}: {said}",
                     "nothing was copied, because files that .gitignore excludes may be secret;"
                     f" git -C {shell_word(str(self.folder))} status shows the same",
                     DATA_BROKEN,

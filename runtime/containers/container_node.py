@@ -95,7 +95,7 @@ class ContainerNode:
         done = self._run("docker", "version", "--format", "{{.Server.Version}}")
         if done.returncode != 0:
             hint = "is its daemon running, and are you in the docker group?"
-            title = f"docker does not answer on {self.host}: {reason(done.stdout)}"
+            title = f"docker does not respond on {self.host}: {reason(done.stdout)}"
             raise NodeFailure(DATA_BROKEN, title, hint)
         if self._run("docker", "image", "inspect", image).returncode == 0:
             return True

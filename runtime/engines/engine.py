@@ -107,7 +107,7 @@ class Engine:
 
     can_replace_code = True  # whether a resumed run can get new code (jobctl submit --new-code)
     default_console = "the consoles of all nodes, merged by time"  # printed by `jobctl logs` without --node and --rank
-    default_shell = "the newest run, or the code as it is now if there is none"  # for `jobctl shell` without --run
+    default_shell = "the newest run, or your current code if there is none"  # for `jobctl shell` without --run
 
     def prepare(self, runs: Sequence[Run]) -> None:
         """Query the engine about many runs at once. Called before each run's state()."""
@@ -206,7 +206,7 @@ class Engine:
 
     stop_every_s = 0.2  # pause between checks of whether a stopped run has ended
     has_machines = False  # whether machines still cost money after the run, so that stop has the option --down
-    no_end_hint = "jobctl status shows where its nodes are; ps -o pid,stat,wchan:30,args there"
+    no_end_hint = "jobctl status prints where its nodes are; run ps -o pid,stat,wchan:30,args there"
 
     @property
     def grace_s(self) -> int:
@@ -320,7 +320,7 @@ class Engine:
                 list(words), input=os.fsencode(text), capture_output=True, timeout=timeout_s, check=False, env=environ
             )
         except subprocess.TimeoutExpired:
-            return Answer(124, "", f"{words[0]} has not answered within {timeout_s:g} s")
+            return Answer(124, "", f"{words[0]} did not respond within {timeout_s:g} s")
         except OSError as error:
             return Answer(127, "", f"{words[0]}: {error.strerror}")
         return Answer(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))

@@ -42,7 +42,7 @@ class HostNews:
 
     def update_liveness(self) -> None:
         """Copy the states that show whether the run is live. The other nodes' states are copied only if node 0 has
-        ended or does not answer. Once all nodes have ended, their states are copied again, because nodes record more
+        ended or does not respond. Once all nodes have ended, their states are copied again, because nodes record more
         while they wait for each other.
         """
         if not self.hosts or self._all_have_ended():

@@ -226,7 +226,7 @@ class _Processes:
                     say(_text(line))
                 code = process.wait()
                 if is_late():
-                    say(f"{Path(command.words[0]).name} has not answered within {timeout_s:g} s")
+                    say(f"{Path(command.words[0]).name} did not respond within {timeout_s:g} s")
         except OSError as error:
             say(f"cannot run {command.words[0]}: {error.strerror}")
             return 127

@@ -58,8 +58,8 @@ class HostsEngine(CheckingEngine):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         text = (
-            "return when all nodes are up; without it, wait, and exit with the job's exit code. The run does not need"
-            " this program or this machine: only Ctrl-C here stops it"
+            "return when all nodes are up; by default, wait and exit with the job's exit code. The run does not depend "
+            "on this program or machine; only Ctrl-C here stops it"
         )
         is_detached = self.job.settings.get("detach") is True
         parser.add_argument("--detach", action="store_true", default=is_detached, help=text)
@@ -141,7 +141,7 @@ class HostsEngine(CheckingEngine):
     def run_task(self, new: NewRun, payload: str, say: Say) -> int:
         """Run `jobctl task` on all hosts, and return the worst exit code.
 
-        A run starts on node 0 first, because the other nodes could otherwise wait for a node 0 that does not answer.
+        A run starts on node 0 first, because the other nodes could otherwise wait for a node 0 that does not respond.
         """
         hosts, words = hosts_of(new.run), self.task(new.run, new.attempt, HOST, payload)
         if len(hosts) > 1 and self.has_copies and payload != "preflight":
@@ -205,7 +205,7 @@ class HostsEngine(CheckingEngine):
     def smoke(self, place: Place) -> int:
         hosts = self.hosts()
         if self.client.run(hosts, ["true"], to_stderr):  # the nodes would wait for a host that cannot be reached
-            raise Failure(f"not all of the {len(hosts)} hosts answer", "jobctl preflight checks each host")
+            raise Failure(f"not all of the {len(hosts)} hosts respond", "jobctl preflight checks each host")
         with self._trial(place) as new:
             code = self.run_task(new, "smoke", to_stdout)
             if code:

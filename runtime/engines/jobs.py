@@ -175,7 +175,7 @@ def require_own(run: Run) -> Run:
     """Return the run. Raises Failure if another user owns it."""
     if not run.is_mine:
         title = f"run {run.id} belongs to {owner_of(run.path)}: only its owner can start, stop or remove it"
-        raise Failure(title, "jobctl submit starts a new run; with --fork it begins with the checkpoint of that run")
+        raise Failure(title, "jobctl submit starts a new run; with --fork, it starts from that run's checkpoint")
     return run
 
 

@@ -41,7 +41,7 @@ def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
     if first_output is None:
         yield f"rank 0 started at {utc(began)}; no output yet"
     else:
-        yield f"rank 0 started at {utc(began)}; its first output came {max(0, first_output - began)} s later"
+        yield f"rank 0 started at {utc(began)}; first output {max(0, first_output - began)} s later"
 
 
 def _hang(nodes: list[Node]) -> Iterator[str]:

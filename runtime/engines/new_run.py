@@ -141,7 +141,7 @@ class NewRun:
             part.rename(self.artifact)
         except OSError as error:
             if os.path.lexists(self.artifact):
-                why = f"attempt {self.attempt} of run {self.run.id} is already being started by another jobctl submit"
+                why = f"another jobctl submit is already starting attempt {self.attempt} of run {self.run.id}"
                 raise Failure(why) from error
             raise _failure(f"create the folder {self.artifact}", error) from error
         if self._unfinished == part:
@@ -190,10 +190,10 @@ def continued_run(place: Place, engine: Engine, named: str) -> Run:
         raise Failure(title, "remove it, then resume; jobc did not create it", DATA_BROKEN)
     state = engine.state_now(run)
     if state.name == "unknown":
-        raise Failure(state.reason or state.text, "try again when the engine answers")
+        raise Failure(state.reason or state.text, "try again when the engine responds")
     if state.is_live:
         title = f"run {run.id} is live{_live_elsewhere(run)}"
-        raise Failure(title, "jobctl stop ends it; without --resume, jobctl submit starts a new run")
+        raise Failure(title, "stop it with jobctl stop, or start a new run with jobctl submit without --resume")
     _require_same_identity(place, run)
     return run
 
@@ -226,7 +226,7 @@ def _note_code(new: NewRun, new_code: bool) -> None:
         _write(run.path / "state/changes", f"attempt {new.attempt}\n  code: copied again\n", os.O_APPEND)
     elif has_code:
         more = "; --new-code copies it again" if new.engine.can_replace_code else ""
-        print(f"using the code as copied at the first start, in {shell_word(str(run.path / 'code'))}{more}")
+        print(f"using the code copied at the first start, in {shell_word(str(run.path / 'code'))}{more}")
 
 
 # ---- whether a run may be continued
@@ -321,8 +321,8 @@ def _warn_of_live_runs(place: Place, engine: Engine) -> None:
     with contextlib.suppress(Failure):
         if live := live_runs(engine, place.list_runs()):
             print(
-                f"warning: job {place.job.name} already has a live run: {', '.join(live)}; this is another run"
-                " (jobctl stop --run ID ends one)",
+                f"warning: job {place.job.name} already has a live run: {', '.join(live)}; this submit starts a second "
+                f"one (to stop a run: jobctl stop --run ID)",
                 file=sys.stderr,
             )
 
@@ -351,9 +351,9 @@ def _silent_s(making: Path) -> float | None:
 
 def _taken(folder: Path) -> Failure:
     if is_run(folder):
-        return Failure(f"run {folder.name} already exists", f"jobctl submit --resume {folder.name} continues it")
-    hint = "another jobctl submit is creating it, or jobc did not create it: choose another --run-id, or remove it"
-    return Failure(f"{folder} exists, and is not a run that jobctl can continue", hint)
+        return Failure(f"run {folder.name} already exists", f"resume it with jobctl submit --resume {folder.name}")
+    hint = "choose another --run-id; or remove it, unless another jobctl submit is creating it"
+    return Failure(f"{folder} exists, but is not a run that jobctl can resume", hint)
 
 
 # ---- files

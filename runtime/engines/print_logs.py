@@ -10,14 +10,14 @@ from .engine import Engine
 from .log_files import LogRequest, Logs, print_first_failure
 from .watch import Watch
 
-HINT = "try again when the engine answers; jobctl logs without --follow does not query it"
+HINT = "try again when the engine responds; jobctl logs without --follow does not query it"
 TICK_S = 0.5  # between checks of the logs
 HELD_TICKS = 4  # delay for several nodes' lines, so that the first failure is printed before its consequences
 FIRST_TICKS = 3  # by then, an earlier failure on a slower node has been recorded
 
 
 def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool = False) -> int:
-    """Print the requested logs and return an exit code. is_patient: whether to wait if the engine does not answer"""
+    """Print the requested logs and return an exit code. is_patient: whether to wait if the engine does not respond"""
     code = engine.print_logs(run, request)
     if code is not None:
         return code
@@ -30,7 +30,7 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
     engine.fetch(names, [run])
     sizes = files.sizes()
     if not sizes:
-        raise Failure(f"no {names} in {run.path}/logs", "jobctl status shows whether the run has started")
+        raise Failure(f"no {names} in {run.path}/logs", "jobctl status reports whether the run has started")
     _skip(files, run, request)
     if files.is_merged:
         _show_first_failure(engine, run)

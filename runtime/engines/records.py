@@ -55,7 +55,7 @@ class RecordEngine(Engine):
     # ---- what a backend provides
 
     def ask_engine(self, record: Record) -> str:
-        """Return LIVE, ENDED or GONE. Raises Failure if the engine does not answer."""
+        """Return LIVE, ENDED or GONE. Raises Failure if the engine does not respond."""
         raise NotImplementedError
 
     def keep_evidence(self, record: Record) -> None:

@@ -46,7 +46,7 @@ def signal_here(run: Run, name: str, number: int | None = None) -> list[str]:
             _signal_supervisor(run, node, name)
         elif status == "elsewhere" and number is None:
             lines.append(
-                f"node {node.name} is {node.where()}: run jobctl stop there, or wait until it sees the stop mark"
+                f"node {node.name} is {node.where()}: run jobctl stop there, or wait until it finds the stop mark"
             )
     return lines
 

@@ -192,7 +192,7 @@ def _hint(text: str, name: str) -> str:
     """Return a hint for an unreachable host, from ssh's output."""
     denied = re.search("[^ :]+@[^ :]+(?=: Permission denied)", text)
     if "Permission denied" in text:
-        return f"your ssh key is not on that host: ssh-copy-id {denied.group() if denied else name}"
+        return f"that host does not have your ssh key: ssh-copy-id {denied.group() if denied else name}"
     if "Host key verification failed" in text:
         return f"verify the host, then: ssh-keyscan {name} >> ~/.ssh/known_hosts"
     if NOT_REACHED.search(text):

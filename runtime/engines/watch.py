@@ -17,7 +17,7 @@ class Watch:
     """Watches one job's runs. engine, runs: as of the last query"""
 
     def __init__(self, engine: Engine, runs: Sequence[Run], hint: str, is_patient: bool = False) -> None:
-        """hint: what to do if the engine does not answer; is_patient: whether to wait even if it has never answered"""
+        """hint: what to do if the engine does not respond; is_patient: whether to wait even if it has never answered"""
         self.engine, self.runs = engine, list(runs)
         self._hint, self._has_answered, self._is_silent = hint, is_patient, False
 

@@ -42,7 +42,7 @@ def wait_until_reached(
             return None
         waited_s = time.monotonic() - start
         if waited_s + pause_s >= timeout_s:
-            return f"the head {host}:{port} did not answer within {timeout_s:g} s: {cause}"
+            return f"node 0 at {host}:{port} did not respond within {timeout_s:g} s: {cause}"
         if waited_s >= next_line_s:
             remaining = f"giving up in {timeout_s - waited_s:.0f} s"
             print(f"waiting for the head {host}:{port}: {cause}; {remaining}", flush=True)

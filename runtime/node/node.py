@@ -207,7 +207,7 @@ def refuse_live_node(read: NodeSettings, payload: str, environ: Mapping[str, str
     statuses = run.statuses()
     if statuses.get(node) == "up":
         where = next((f", node {n.name} {n.where()}" for n in run.nodes() if statuses[n.number] == "elsewhere"), "")
-        hint = "jobctl stop ends it; without --resume, jobctl submit starts a new run"
+        hint = "stop it with jobctl stop, or start a new run with jobctl submit without --resume"
         raise LiveNode(CRASHED, f"run {run.id} is live{where}", hint)
     first = Path(path, "exit", environ["JOBC_ATTEMPT"], "first")
     # not with srun, where another task of this node may just have written it

@@ -27,7 +27,7 @@ def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Sa
     if len(found) - len(busy) >= wanted:
         yield Check(True, "gpus", f"{text}, wanted: {wanted}")
     elif len(found) < wanted:
-        yield Check(False, "gpus", f"GPUs seen by the driver: {len(found)}, wanted: {wanted}", gpus.HINT)
+        yield Check(False, "gpus", f"GPUs visible to the driver: {len(found)}, wanted: {wanted}", gpus.HINT)
     else:
         hint = "check `nvidia-smi` or `rocm-smi --showpids` there; use other nodes, or kill leftovers of old runs"
         yield Check(False, "gpus", f"{text}, wanted: {wanted}: {'; '.join(gpu.use for gpu in busy)}", hint)

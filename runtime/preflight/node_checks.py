@@ -75,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
     argument_parser = argparse.ArgumentParser(prog="node_checks", description="checks of this node before a run")
     argument_parser.add_argument("--procs", type=int, required=True, help="processes on this node")
     argument_parser.add_argument("--port", type=int, required=True, help="rendezvous port; 0 = chosen at the start")
-    argument_parser.add_argument("--run-root", type=Path, required=True, help="folder that will hold the runs")
+    argument_parser.add_argument("--run-root", type=Path, required=True, help="folder for the runs")
     argument_parser.add_argument(
         "--apart",
         action="store_true",

@@ -77,7 +77,7 @@ def check_head(head: str) -> Check:
     if why in (None, REFUSED):
         return Check(True, "to_head", f"node 0, {head}, answers")
     hint = "check firewalls and NetworkPolicies: all TCP ports must be open between the nodes"
-    return Check(False, "to_head", f"node 0, {head}, does not answer: {why}", hint)
+    return Check(False, "to_head", f"node 0, {head}, does not respond: {why}", hint)
 
 
 def check_clock(ahead_s: float, unsure_s: float) -> Check:

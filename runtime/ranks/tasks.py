@@ -61,7 +61,7 @@ class OtherTasks:
         if self.listener.fileno() in readable:
             self._let_in()
         if self.missing and time.monotonic() > self.deadline:
-            print(f"jobc: these tasks of the node have not started: {sorted(self.missing)}", file=sys.stderr)
+            print(f"jobc: tasks on this node that have not started: {sorted(self.missing)}", file=sys.stderr)
             self.missing.clear()
             ended.append(exit_codes.CRASHED)
         return ended

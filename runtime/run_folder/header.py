@@ -27,7 +27,7 @@ def header(environ: Mapping[str, str]) -> Iterator[str]:
     size = f"{_count(nodes, 'node')} x {_count(procs, 'rank')} = world size {nodes * procs}"
     yield f"{size}, on {hosts}; rendezvous at {meet}"
     if int(environ.get("JOBC_GPUS") or 0):
-        yield f"GPUs of this node: {gpus(environ) or 'none are seen'}"
+        yield f"GPUs of this node: {gpus(environ) or 'none visible'}"
 
 
 def few_cores(environ: Mapping[str, str], ranks: int, cores: int) -> str:

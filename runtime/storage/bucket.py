@@ -204,7 +204,7 @@ class Bucket:
             elif answer.status not in BUSY and reason not in ("SlowDown", "RequestTimeout", "OperationAborted"):
                 raise self._error(method, path, answer)
             failure = f"HTTP {answer.status} {reason}"
-        title = f"the object store at {self._host} does not answer: {failure} ({TRIES} attempts)"
+        title = f"the object store at {self._host} does not respond: {failure} ({TRIES} attempts)"
         raise BucketError(title, "check storage.endpoint and the node's network", exit_codes.PEER_LOST)
 
     def _once(
@@ -221,7 +221,7 @@ class Bucket:
             received = {name.lower(): value for name, value in answer.getheaders()}
             content = answer.read(most + 1)
             if len(content) > most:
-                title = f"{self.url}: the answer to {method} {path} is larger than {most >> 20} MiB"
+                title = f"{self.url}: the response to {method} {path} is larger than {most >> 20} MiB"
                 raise BucketError(title, "jobc did not write this object: remove it", exit_codes.DATA_BROKEN)
             return Answer(answer.status, received, content)
         finally:

@@ -4,7 +4,7 @@ A failed node writes exit/ATTEMPT/first, where the earliest failure is kept; the
 exit/ATTEMPT/stop; a user writes the stop mark; then all others exit. These are files in the run folder, which links.py
 copies to nodes that do not share it. Node 0 detects through its link that a node lost power or network, and the other
 nodes detect the loss of node 0. Without a link, a lost node is detected by its missing heartbeat in a shared run
-folder. Messages name the host that does not answer.
+folder. Messages name the host that does not respond.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Peers:
         if stop and stop[1].get("node") != str(self.node):
             return f"node {stop[1].get('node')} was asked to stop ({stop[1].get('reason')})"
         for node, host in self.links.lost.items():
-            reason = f"node {node} ({host}) does not answer: it lost power, its network link or its supervisor"
+            reason = f"node {node} ({host}) does not respond: it lost power, its network link or its supervisor"
             self.tell(exit_codes.PEER_LOST, reason)
             return reason
         if self.silent:
@@ -150,7 +150,7 @@ class Peers:
         return self.links is not None and self.links.is_alive()
 
     def unreachable(self) -> str:
-        """Return which nodes do not answer, in words, or "". A refused connection is an answer, so any port will do."""
+        """Return which nodes do not respond, in words, or "". A refused connection also counts as a response."""
         with ThreadPoolExecutor(MOST_ASKED) as threads:
             hosts = zip(self.others, threads.map(self._silent_host, self.others), strict=True)
         names = [f"node {node} ({host})" for node, host in hosts if host]
@@ -164,7 +164,7 @@ class Peers:
         )
 
     def _silent_host(self, node: int) -> str:
-        """Return the name of the node's host if it does not answer, else ""."""
+        """Return the name of the node's host if it does not respond, else ""."""
         state = read_small(self.run.node_state(node))
         host = state[1].get("host", "") if state else ""
         return host if host and not _answers(host) else ""

@@ -80,7 +80,7 @@ def too_few(seen: int | None, wanted: int) -> str:
 
 
 def text(seen: int, wanted: int) -> str:
-    return f"GPUs seen by torch: {seen}, wanted: {wanted}"
+    return f"GPUs visible to torch: {seen}, wanted: {wanted}"
 
 
 def listed(environ: Mapping[str, str]) -> list[Gpu] | None:

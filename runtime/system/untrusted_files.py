@@ -172,14 +172,14 @@ def _unreadable(path: str | os.PathLike[str], error: BaseException) -> Unreadabl
 
 def _integer(digits: str) -> int:
     if len(digits) > MOST_DIGITS:
-        raise ValueError(f"has a number of {len(digits)} digits")
+        raise ValueError(f"contains a number with {len(digits)} digits")
     return int(digits)
 
 
 def _finite(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
-        raise ValueError("has a number beyond the range of a 64-bit float")
+        raise ValueError("contains a number beyond the range of a 64-bit float")
     return number
 
 

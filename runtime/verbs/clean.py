@@ -74,14 +74,14 @@ def parser(engine: Engine) -> Parser:
     )
     text = (
         "keep the N newest runs of this user; default: keep_runs in the spec. A run is always kept if it may still be"
-        " running, or if another run began from its checkpoint"
+        " running, or if another run started from its checkpoint"
     )
     words.add_argument("--keep", metavar="N", default="", help=text)
     words.set_defaults(keep_checkpoints=False)
     if engine.has_files_here:
-        text = "keep the older runs too, with their last intact and their best checkpoint"
+        text = "keep older runs as well, but only their last intact checkpoint and their best one"
         words.add_argument("--keep-checkpoints", action="store_true", help=text)
-    text = "remove without asking; without it, ask in a terminal, otherwise only list"
+    text = "remove the runs without asking; by default, jobctl asks in a terminal and otherwise only lists them"
     words.add_argument("--yes", action="store_true", help=text)
     return words
 
@@ -148,7 +148,7 @@ def _without_origins(engine: Engine, finished: list[Run], spared: list[str]) -> 
                 origins[beside] = set(_origins(beside, going))
             is_origin = is_origin or os.fsencode(folder.path) in origins[beside]
         if is_origin:
-            spared.append(f"run {run.id} is kept: another run began from its checkpoint")
+            spared.append(f"run {run.id} is kept: another run started from its checkpoint")
         else:
             removable.append(run)
     return OldRuns(removable, spared)

@@ -41,9 +41,9 @@ def _job(place: Place) -> Iterator[str]:
     if place.is_sweep:
         from ..run_folder.points import read_points  # only in a sweep's jobctl
 
-        yield f"points:   {len(read_points(place.artifact).points)}, in points.json; the files here are of point 0"
+        yield f"points:   {len(read_points(place.artifact).points)}, in points.json; the files here are for point 0"
     yield f"size:     {_size(settings)}"
-    yield f"runs:     {_runs(place)}/RUN_ID; a run starts from its copy of this folder, so edits do not change it"
+    yield f"runs:     {_runs(place)}/RUN_ID; a run uses its own copy of this folder, so later edits do not affect it"
     if isinstance(node := settings.get("node"), dict) and node.get("uses_trainer"):
         yield "results:  metrics/, checkpoints/ and final/ of the run; jobc_trainer.export.load() reads final/"
 

@@ -29,9 +29,8 @@ from .run_rows import SCHEMA, Row, row_of, rows_as_json
 
 OPTIONS = {
     "FOLDER": "a run root, the folder of one job, a run, or an artifact directory",
-    "--name PATTERN": "only jobs with that name; * and ? stand for any text and any character",
-    "--state STATE": "only runs in this state, or in any of several, separated by commas: "
-    f"{', '.join(RECORDED_STATES)}",
+    "--name PATTERN": "only jobs with this name; the wildcards are * and ?",
+    "--state STATE": f"only runs in one of these states, separated by commas: {', '.join(RECORDED_STATES)}",
     "--limit N": "only the N most recently started runs",
     "--format FORMAT": "text, or json for programs: docs/reference/ls.md",
 }

@@ -19,5 +19,5 @@ def main(argv: list[str]) -> int:
 
 
 def parser(engine: Engine) -> Parser:
-    summary = "Check whether the job's processes can communicate: a real collective, in seconds."
+    summary = "Check within seconds, with a real collective, whether the job's processes can communicate."
     return Parser("smoke", summary, "Its run folder is temporary, and is only kept if it fails.")

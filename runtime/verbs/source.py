@@ -25,7 +25,7 @@ def main(argv: list[str]) -> int:
             count = len(archive.namelist())
     except OSError as error:
         title = f"cannot unpack jobctl to {folder}: {error.strerror}"
-        raise Failure(title, "name a folder that does not exist yet") from error
+        raise Failure(title, "choose a folder that does not exist yet") from error
     print(f"{count} modules in {os.path.relpath(folder)}; __main__.py is the first one to read")
     return 0
 

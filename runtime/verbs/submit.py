@@ -57,13 +57,13 @@ def start(place: Place, engine: StartingEngine, options: argparse.Namespace, is_
 
 def parser(engine: Engine) -> Parser:
     words = Parser("submit", "Start the job as a new run, or as the next attempt of a run.")
-    text = "continue that run; model, data, seed, optimizer and batch must be the same"
+    text = "resume that run; model, data, seed, optimizer and batch must not change"
     words.add_argument("--resume", metavar="ID", default="", help=text)
     words.set_defaults(new_code=False)
     if engine.can_replace_code:
-        text = "with --resume: copy your code again; without it, the run keeps the code of its first start"
+        text = "with --resume: copy your code again; by default, the run keeps the code from its first start"
         words.add_argument("--new-code", action="store_true", help=text)
-    text = "start a new run that begins with the newest checkpoint of that run"
+    text = "start a new run from that run's newest checkpoint"
     words.add_argument("--fork", metavar="ID", default="", help=text)
     text = "ID of the new run; default: date, time and four random digits"
     words.add_argument("--run-id", metavar="ID", default="", help=text)

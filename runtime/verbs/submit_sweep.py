@@ -29,10 +29,10 @@ def submit_sweep(place: Place, argv: list[str]) -> int:
         return _submit_point(place, engine, points, argv)
     options, words = _sweep_parser(engine).parse_known_args(argv)
     if one := next((word for word in words if word.partition("=")[0] in OF_ONE_POINT), None):
-        raise Failure(f"{one} needs --point: each point is a run of its own", "jobctl submit --help", 2)
+        raise Failure(f"{one} needs --point: each point is a separate run", "jobctl submit --help", 2)
     of_point = parser(engine).parse_args(words)
     if place.own_run is not None:
-        raise Failure("this is the copy of a sweep that was submitted", "call jobctl submit of the artifact", 2)
+        raise Failure("this is a submitted sweep's copy of the artifact", "call the artifact's jobctl submit", 2)
     with _continued(place, engine, options.resume) if options.resume else create_run(place, SweepEngine(engine)) as new:
         if not options.resume:
             new.describe("")
@@ -52,10 +52,10 @@ def _continued(place: Place, engine: StartingEngine, named: str) -> NewRun:
 
 
 def _sweep_parser(engine: StartingEngine) -> Parser:
-    end = "Other options are for the submit of each point: jobctl submit --point 0 --help prints them."
-    words = Parser("submit", "Start all points of the sweep, each as a run of its own.", end)
+    end = "For options that apply to each point, see jobctl submit --point 0 --help."
+    words = Parser("submit", "Start each point of the sweep as a separate run.", end)
     add_point_option(words, engine, "all points")
-    text = "in that run of the sweep, start the points that were not started, and resume those that did not end well"
+    text = "in that run of the sweep, start the points that never started and resume those that failed or stopped early"
     words.add_argument("--resume", metavar="ID", default="", help=text)
     engine.add_sweep_options(words)
     return words

@@ -125,7 +125,7 @@ def start_points(sweep: NewSweep, limit: int | None, words: Sequence[str]) -> in
     sweep.new.preserve()
     loop = Loop(sweep, limit, words)
     if not loop.waiting:
-        print(f"sweep {sweep.run.id}: all points are live or have ended well")
+        print(f"sweep {sweep.run.id}: every point is live or has succeeded")
         return DONE
     submit = sweep.run.path / SUBMIT
     write_small(submit, keys={**machine(), "pid": os.getpid(), "start_ticks": start_ticks(os.getpid())})

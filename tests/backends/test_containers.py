@@ -312,7 +312,7 @@ def lesser_images(dockers: list[Docker], tmp_path_factory: pytest.TempPathFactor
 def test_a_host_without_docker_says_so(cluster: Cluster, dockers: list[Docker], make: Make) -> None:
     job = make("ssh docker", "hosts=node[1-3]", "nodes=3")
     code, said = job("preflight")
-    assert code == 1 and "FAIL  node3      no answer: docker does not answer on node3: Cannot connect" in said, said
+    assert code == 1 and "FAIL  node3      no answer: docker does not respond on node3: Cannot connect" in said, said
     code, said = job("submit")
     assert code == 65 and "not all of the 3 nodes could be started" in said, said
     wait_for(lambda: all_ended(cluster, dockers), "an end of all")

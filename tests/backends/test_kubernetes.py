@@ -161,7 +161,7 @@ HOST_FOLDER = "mounts=[{kind: host, source: /mnt/runs, target: /shared, read_onl
 
 def test_runs_in_a_folder_of_several_nodes_have_a_word_about_it() -> None:
     def told(*words: str) -> bool:
-        return "must be one file system shared by all nodes" in compile_files(*words)["job.yaml"]
+        return "all nodes must share this file system" in compile_files(*words)["job.yaml"]
 
     assert told("nodes=2", HOST_FOLDER)
     assert not told("nodes=1", HOST_FOLDER) and not told("nodes=2")

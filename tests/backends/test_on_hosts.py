@@ -108,7 +108,7 @@ def test_a_host_that_does_not_answer_leaves_nothing_started(
     code, said = job("submit")
     assert code != 0 and "node9" in said and "not all of the 3 nodes could be started" in said, said
     code, said = job("smoke")
-    assert code == 1 and "node9" in said and "not all of the 3 hosts answer" in said, said
+    assert code == 1 and "node9" in said and "not all of the 3 hosts respond" in said, said
     wait_for(lambda: not cluster.processes("program.py|jobctl launch"), "an end of all")
 
 

@@ -258,7 +258,7 @@ def test_a_job_deleted_by_hand_stays_deleted_and_can_go_on(make: Make) -> None:
     subprocess.run(command, env=environment, check=True, capture_output=True)
     assert not job.pods()
     said = job("status", "--all")[1]
-    assert "is gone, deleted by hand" in said and "only in the run's storage" in said and "failed" not in said, said
+    assert "it was deleted by hand" in said and "only in the run's storage" in said and "failed" not in said, said
     said = job("status")[1]
     assert "stopped early (exit 75)" in said and "deleted by hand" in said, "as its nodes have said on the storage"
     code, said = job("submit", "--resume", job.run.name)
@@ -348,7 +348,7 @@ def test_a_pod_that_comes_late_is_waited_for(make: Make, cluster: Cluster) -> No
 def test_preflight_and_smoke_run_on_every_node_and_leave_nothing(make: Make) -> None:
     job = make("task=digits", "code=image")
     code, said = job("preflight")
-    assert code == 0 and "the cluster takes the job" in said and "torch" in said, said
+    assert code == 0 and "the cluster accepts the job" in said and "torch" in said, said
     code, said = job("smoke")
     assert code == 0 and "all-reduce" in said, said
     assert not list(job.storage.glob("runs/.checks/*")) and not job.runner.pods()

@@ -257,4 +257,4 @@ def test_a_link_cut_for_5_s_does_no_harm_and_for_good_ends_the_others_within_35_
     rack.nodes[2].cut_link()
     wait_for(lambda: set(rack.processes("program.py")) <= {"node3"}, "an end of the others", 35)
     wait_for(lambda: "failed (exit 69" in job("status")[1], "the verdict: a host may be silent for 90 s", 150)
-    assert "node 2 (node3) does not answer" in job("status")[1]
+    assert "node 2 (node3) does not respond" in job("status")[1]

@@ -155,11 +155,11 @@ def test_a_refused_trainjob_leaves_no_runtime_and_no_run(make: Callable[..., Job
     printed = (job.artifact / "job.yaml").read_text()
     assert re.findall("^kind: (.*)", printed, re.MULTILINE) == ["TrainingRuntime", "TrainJob", "ConfigMap"]
     code, said = job("preflight", "--queue-only")
-    assert code == 0 and said.startswith("ok    the cluster takes the job"), said
+    assert code == 0 and said.startswith("ok    the cluster accepts the job"), said
     text = (job.artifact / "job.yaml").read_text()
     (job.artifact / "job.yaml").write_text(text.replace("  trainer:\n", "  trainner: {}\n  trainer:\n", 1))
     code, said = job("submit")
-    assert code == 1 and "the cluster refuses the job" in said and "TrainJob" in said, said
+    assert code == 1 and "the cluster rejects the job" in said and "TrainJob" in said, said
     assert job("preflight", "--queue-only")[0] == 1
     kinds = ("trainjobs", "trainingruntimes", "configmaps")
     assert not [item for kind in kinds for item in job.runner.store.all(kind)] and job("status")[0] == 1
@@ -204,7 +204,7 @@ def test_what_the_server_refuses_is_not_there_afterwards(make: Callable[..., Job
     text = (job.artifact / "job.yaml").read_text()
     (job.artifact / "job.yaml").write_text(text.replace("completionMode:", "completionsMode:"))
     code, said = job("submit", "--run-id", "a")
-    assert code == 1 and "error: the cluster refuses the job in namespace testbed" in said and "completionsMode" in said
+    assert code == 1 and "error: the cluster rejects the job in namespace testbed" in said and "completionsMode" in said
     assert "hint: jobctl preflight --queue-only" in said
     assert not [item for kind in ("jobs", "services", "configmaps") for item in job.runner.store.all(kind)]
     assert not list(job.artifact.parents[2].glob("runs/job/*")) and "has no run" in job("status")[1]
@@ -250,5 +250,5 @@ def test_a_pod_that_cannot_end_is_told_with_what_lets_another_take_its_place(mak
     said = job("status")[1]
     os.kill(process.pid, signal.SIGCONT)
     host = pod["spec"]["nodeName"]
-    assert f"was to end by 2026-01-01T00:00:00Z, but node {host} does not confirm it" in said, said
+    assert f"should have ended by 2026-01-01T00:00:00Z, but node {host} has not confirmed it" in said, said
     assert f"kubectl taint node {host} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute\n" in said

@@ -131,7 +131,7 @@ def test_a_node_whose_depot_is_killed_is_lost_at_once(folder: Path, bucket: S3Se
     wait_for(lambda: any(key.endswith("/MANIFEST.json") for key in bucket.listed()), "a checkpoint in the bucket")
     signal_all(pids("jobctl\0depot", f"{folder}/scratch/node_{node:02}"), signal.SIGKILL)
     log = folder / ".stand_in_sky" / "managed" / "1.log"
-    wait_for(lambda: f"depot.py of node {node} was killed" in text(log), "word of it", 15)
+    wait_for(lambda: f"node {node}'s depot.py was killed" in text(log), "word of it", 15)
     wait_for(lambda: "Job recovers after" in text(log), "the recovery", 120)
     codes = [75, 75]
     codes[node] = 69

@@ -109,11 +109,11 @@ def test_a_job_gets_no_variable_of_the_shell_but_those_that_slurm_needs(monkeypa
     ("shown", "limits", "why"),
     [
         ("Priority main 9 1 1:00", "MaxNodes=4", ""),
-        ("PartitionNodeLimit main 9 1 1:00", "MaxNodes=UNLIMITED TotalNodes=4", "9 nodes, and partition main has or"),
+        ("PartitionNodeLimit main 9 1 1:00", "MaxNodes=UNLIMITED TotalNodes=4", "9 nodes, but partition main has or"),
         ("PartitionNodeLimit main,other 9 1 1:00", "MaxNodes=4", ""),  # another one may take it
-        ("PartitionTimeLimit main 1 1 5-00:00:00", "MaxTime=01:00:00", "a time limit of 5-00:00:00, and partition"),
+        ("PartitionTimeLimit main 1 1 5-00:00:00", "MaxTime=01:00:00", "a time limit of 5-00:00:00, but partition"),
         ("PartitionTimeLimit main 1 1 UNLIMITED", "MaxTime=01:00:00", ""),
-        ("BadConstraints main 1 400 1:00", "MaxTime=UNLIMITED", "400 cores per node, and partition main has nodes"),
+        ("BadConstraints main 1 400 1:00", "MaxTime=UNLIMITED", "400 cores per node, but nodes of partition main"),
         ("PartitionDown main 1 16 1:00", "MaxNodes=4 MaxTime=1:00", ""),
         ("", "", ""),
     ],

@@ -1,4 +1,4 @@
-"""Slurm on the test bed: what it refuses, and when it is not there or does not answer."""
+"""Slurm on the test bed: what it refuses, and when it is not there or does not respond."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobc.tests.testbed import Cluster, wait_for
 pytestmark = pytest.mark.engine
 
 
-# ---- when Slurm does not answer -------------------------------------------------------------------------------------
+# ---- when Slurm does not respond -------------------------------------------------------------------------------------
 
 SILENT = """#!/bin/bash
 if [[ ! -e {down} ]]; then exec /usr/bin/squeue "$@"; fi
@@ -44,7 +44,7 @@ def test_a_silent_controller_is_no_end_of_a_run(cluster: Cluster, tmp_path: Path
     job = held(cluster, tmp_path / "job")
     path, down = path_with_silence(tmp_path)
     down.touch()
-    why = "Slurm does not answer: Unable to contact slurm controller (connect failure)"
+    why = "Slurm does not respond: Unable to contact slurm controller (connect failure)"
     code, said = job("clean", "--keep", "0", "--yes", PATH=path)
     assert code == 0 and f"run {job.run.name} is kept: {why}" in said, said
     for verb, *words in (["submit", "--resume", job.run.name], ["stop"], ["logs", "--follow"]):
@@ -82,9 +82,9 @@ REFUSED = {
     "gpus=3": "no node satisfies gpus, gpu_type, cpus and mem together",
     "gpu_type=h100 gpus=1": "no node satisfies gpus, gpu_type, cpus and mem together",
     "mem=900GiB": "Memory specification can not be satisfied",
-    "cpus=400": "400 cores per node, and partition main has nodes of at most 16",
-    "time=5d": "a time limit of 5-00:00:00, and partition main allows 01:00:00",
-    "nodes=9": "9 nodes, and partition main has or allows 4",
+    "cpus=400": "400 cores per node, but nodes of partition main have at most 16",
+    "time=5d": "a time limit of 5-00:00:00, but partition main allows only 01:00:00",
+    "nodes=9": "9 nodes, but partition main has or allows only 4",
     "backend.constraint=a100": "Invalid feature specification",
     "queue.nodelist=node9": "hosts, queue.nodelist or queue.exclude",
     "queue.reservation=none": "scontrol show reservation",

@@ -78,7 +78,7 @@ def test_a_job_that_was_done_is_not_done_again(cluster: Cluster, tmp_path: Path)
     number = submitted(job)
     cluster.wait_idle()
     cluster.login.run(["scontrol", "requeue", number], check=True)
-    wait_for(lambda: "done before Slurm started it again" in read(job.run / "state" / "job_1"), "its end", 60)
+    wait_for(lambda: "finished before Slurm started it again" in read(job.run / "state" / "job_1"), "its end", 60)
     assert done(job)[-1] == (0, 3) and "done (exit 0)" in job("status")[1]
 
 

@@ -99,7 +99,7 @@ def test_the_commands_do_what_the_page_shows(page: Path, checkout: Path, tmp_pat
             check=False,
         )
         where = f"{page.name}:{block.line}"
-        assert done.returncode == 0, f"{where} ended with {done.returncode}:\n{done.stdout}"
+        assert done.returncode == 0, f"{where} exited with {done.returncode}:\n{done.stdout}"
         if block.shown is not None and not agrees(block.shown, done.stdout):
             shown, printed = masked(block.shown).split("\n"), masked(done.stdout).split("\n")
             pytest.fail("\n".join(difflib.unified_diff(shown, printed, where, "printed", lineterm="")))

@@ -139,7 +139,7 @@ def test_of_two_that_start_an_attempt_one_wins(run: Path, artifact: Path, is_cha
     new_run(run, 1, artifact).copy_artifact()
     if is_changed:
         add(artifact)
-    with pytest.raises(Failure, match=r"^attempt 1 of run run is already being started by another"):
+    with pytest.raises(Failure, match=r"^another jobctl submit is already starting attempt 1 of run run"):
         new_run(run, 1, artifact).copy_artifact()
 
 

@@ -134,7 +134,7 @@ def test_the_exit_code_is_the_worst_of_the_nodes(bed: Bed, codes: str, status: i
     ("restarts", "last", "is_stopped", "code", "reason"),
     [
         ("0", "", True, 0, "stopped by jobctl stop before it started"),
-        ("1", "0", False, 0, "done before Slurm started it again"),
+        ("1", "0", False, 0, "finished before Slurm started it again"),
         ("2", "75", False, 1, "already restarted 2 times: lifecycle.max_requeues is 1"),
     ],
 )

@@ -182,7 +182,7 @@ def test_a_run_that_another_one_began_from_stays_while_that_stays(old: Old, keep
     old.add("e", init_from=str(old.runs / "a"))
     code, output = old.clean("--keep", keep, "--yes")
     assert code == 0 and old.names() == left
-    assert ("run a is kept: another run began from its checkpoint\n" in output) == bool(left)
+    assert ("run a is kept: another run started from its checkpoint\n" in output) == bool(left)
 
 
 def test_the_run_that_the_artifact_lies_in_stays(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,7 +378,7 @@ def test_slurm_knows_whether_a_job_has_ended(tmp_path: Path, printed: str, recor
 def test_a_run_stays_when_slurm_does_not_answer(tmp_path: Path) -> None:
     run, engine = make_run(tmp_path, state__job_0="job_id=7\n"), slurm(tmp_path, errors="x: down", code=1)
     engine.prepare([run])
-    assert engine.why_it_stays(run) == "Slurm does not answer: down"
+    assert engine.why_it_stays(run) == "Slurm does not respond: down"
 
 
 def test_what_a_run_has_elsewhere_is_asked_for_and_its_secrets_go(

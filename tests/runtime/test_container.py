@@ -194,7 +194,7 @@ def test_preflight_fails_if_the_image_does_not_start(tmp_path: Path) -> None:
     [
         ({"mounts": [{"source": "/no/such", "target": "/x", "read_only": False}]}, {}, "no /no/such on"),
         ({}, {"PATH": "/nowhere"}, "no docker on"),
-        ({}, {"FAILS": "version"}, "docker does not answer on"),
+        ({}, {"FAILS": "version"}, "docker does not respond on"),
         ({"runtime": "apptainer", "image": "x.sif"}, {"PATH": "/nowhere"}, "no apptainer or singularity on"),
         ({"runtime": "apptainer", "image": "x.sif"}, {}, "x.sif on"),
     ],

@@ -76,7 +76,7 @@ LEFT = "lost rank 1, which exited with 0 before the others finished"
     [
         (69, "exit status 69", HELPER, 1, LEFT),
         (69, "exit status 69", HELPER, 3, "exit status 69"),
-        (69, "exit status 69", "the disk does not answer", 1, "exit status 69"),
+        (69, "exit status 69", "the disk does not respond", 1, "exit status 69"),
         (1, "exit status 1", f"{TRACEBACK}{GLOO}\n", 1, LEFT),
         (1, "exit status 1", f"{TRACEBACK}{GLOO}\n", 3, f"{GLOO} (train.py:9)"),
         (1, "exit status 1", f"{GLOO}\n{TRACEBACK}KeyError: 7\n", 1, "KeyError: 7 (train.py:9)"),

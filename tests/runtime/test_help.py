@@ -63,5 +63,5 @@ def test_source_unpacks_the_program_into_a_new_folder(tmp_path: Path) -> None:
     again = [sys.executable, str(tmp_path / "artifacts/demo/local/jobctl"), "source", "read me"]
     done = subprocess.run(again, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr == (
-        "error: cannot unpack jobctl to read me: File exists\n  hint: name a folder that does not exist yet\n"
+        "error: cannot unpack jobctl to read me: File exists\n  hint: choose a folder that does not exist yet\n"
     )

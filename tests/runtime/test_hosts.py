@@ -79,7 +79,7 @@ def test_a_client_that_is_missing_or_late_is_one_line() -> None:
     assert late.run(THREE[:1], ["true"], said.append, timeout_s=0.05) == 137
     assert said == [
         "a: cannot run /nowhere/ssh: No such file or directory",
-        "a: bash has not answered within 0.05 s",
+        "a: bash did not respond within 0.05 s",
     ]
 
 

@@ -222,7 +222,7 @@ def test_smoke_keeps_its_logs_only_when_it_fails(demo: Submit) -> None:
 def test_smoke_starts_nothing_when_a_host_does_not_answer(demo: Submit) -> None:
     demo.set("a\nb\nnowhere\n")
     code, said = demo(verb=smoke)
-    assert code == 1 and "error: not all of the 3 hosts answer\n" in said and not demo.calls
+    assert code == 1 and "error: not all of the 3 hosts respond\n" in said and not demo.calls
 
 
 @pytest.fixture

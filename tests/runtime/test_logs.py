@@ -224,7 +224,7 @@ class Scripted(Engine):
         return self.states.pop(0) if self.states else State("done", "done (exit 0)", 0)
 
 
-LIVE, UNKNOWN = State("live", "live"), State("unknown", "not known", None, "Slurm does not answer: timeout")
+LIVE, UNKNOWN = State("live", "live"), State("unknown", "not known", None, "Slurm does not respond: timeout")
 
 
 def scripted(logs: Path, *states: State, **settings: Any) -> Scripted:
@@ -276,12 +276,12 @@ def test_an_engine_that_stops_answering_is_reported_once_and_waited_for(logs: Pa
     engine = scripted(logs, LIVE, UNKNOWN, UNKNOWN, LIVE, UNKNOWN)
     assert print_logs(engine, Run(logs.parent), LogRequest(follow=True)) == 0
     said = capfdbinary.readouterr()
-    assert said.err.decode() == "Slurm does not answer: timeout; asking again\n" * 2 and said.out == b"a\n"
+    assert said.err.decode() == "Slurm does not respond: timeout; asking again\n" * 2 and said.out == b"a\n"
 
 
 def test_an_engine_that_does_not_answer_the_first_question_is_an_error(logs: Path) -> None:
     say(logs, 0, 100, "a")
-    with pytest.raises(Failure, match="Slurm does not answer: timeout"):
+    with pytest.raises(Failure, match="Slurm does not respond: timeout"):
         print_logs(scripted(logs, UNKNOWN), Run(logs.parent), LogRequest(follow=True))
     assert print_logs(scripted(logs, UNKNOWN), Run(logs.parent), LogRequest(follow=True), is_patient=True) == 0
 

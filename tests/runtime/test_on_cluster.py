@@ -206,8 +206,8 @@ def test_the_namespace_is_that_of_kubectl_where_the_spec_sets_none(demo: Demo) -
 def test_what_the_server_refuses_changes_nothing(demo: Demo) -> None:
     demo.kubectl.refusal = "kind: Job"
     code, output = demo.submit("--run-id", "a")
-    assert code == 1 and "error: the cluster refuses the job in namespace ns: error: kind: Job is refused\n" in output
-    assert "hint: jobctl preflight --queue-only asks again" in output
+    assert code == 1 and "error: the cluster rejects the job in namespace ns: error: kind: Job is refused\n" in output
+    assert "hint: jobctl preflight --queue-only tries again" in output
     demo.kubectl.found = DONE
     assert demo.submit("--replace")[0] == 1, "the ended run keeps its pods and their logs"
     assert not demo.kubectl.changes() and not demo.runs
@@ -278,7 +278,7 @@ def test_runs_that_end_with_their_pods_cannot_be_continued(demo: Demo) -> None:
     demo.set(storage="node")
     for words in (("--resume", "no-run"), ("--fork", "no-run")):
         code, output = demo.submit(*words)
-        assert code == 65 and "there is nothing to continue" in output, output
+        assert code == 65 and "there is nothing to resume" in output, output
     assert demo.submit("--resume", "a", "--new-code")[0] == 2
 
 
@@ -406,7 +406,7 @@ def test_preflight_makes_a_table_of_what_the_pods_found(demo: Demo) -> None:
     exits = [f"{node}: jobc: exit of the payload: 0" for node in (0, 1)]
     demo.kubectl.log = log(*lines, *exits)
     code, output = demo(preflight)
-    assert code == 0 and output.startswith("ok    the cluster takes the job in namespace ns\n"), output
+    assert code == 0 and output.startswith("ok    the cluster accepts the job in namespace ns\n"), output
     assert "ready: 2 nodes" in output and "waiting" not in output
     demo.kubectl.log = log(*lines, exits[0])
     assert demo(preflight)[0] == 1, "a pod did not say how it ended"
@@ -478,11 +478,11 @@ def test_a_run_in_a_bucket_is_removed_by_a_pod(demo: Demo) -> None:
     assert command in demo.kubectl.calls
 
 
-@pytest.mark.parametrize(("codes", "text"), [("0\n65\n", "failed (exit 65"), ("0\n", "is gone, deleted by hand")])
+@pytest.mark.parametrize(("codes", "text"), [("0\n65\n", "failed (exit 65"), ("0\n", "it was deleted by hand")])
 def test_how_a_run_ended_whose_object_is_gone_is_on_its_storage(demo: Demo, codes: str, text: str) -> None:
     engine, runs = sent(demo, "a")
     demo.kubectl.codes = codes
-    assert "is gone, deleted by hand" in engine.state(runs[0]).text
+    assert "it was deleted by hand" in engine.state(runs[0]).text
     engine.fetch("state", runs)
     assert not demo.kubectl.changes()
     engine.fetch("news", runs)

@@ -168,7 +168,7 @@ def test_free_gpus_count_not_those_in_use() -> None:
     assert check.text == "1 free GPU of 2, wanted: 2: GPU 1 has 40000 MiB in use by process 123"
     assert [found.good for found in check_gpus([free, busy], 1) if isinstance(found, Check)] == [True]
     (check, same) = check_gpus([free], 2)
-    assert isinstance(check, Check) and check.text == "GPUs seen by the driver: 1, wanted: 2"
+    assert isinstance(check, Check) and check.text == "GPUs visible to the driver: 1, wanted: 2"
     assert list(check_gpus(None, 2)) == []
 
 

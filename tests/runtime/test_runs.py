@@ -95,7 +95,7 @@ def test_two_runs_at_once_do_not_meet_and_stop_refuses_to_choose(job):
     assert one.wait(30) == 0 and two.poll() is None
     assert demo.run("stop")[0] == 0
     assert two.wait(30) == 0
-    warning = "warning: job demo already has a live run: one; this is another run (jobctl stop --run ID ends one)\n"
+    warning = "warning: job demo already has a live run: one; now it has two (jobctl stop --run ID ends one)\n"
     assert "warning" not in one.stdout.read() and two.stdout.read().startswith(warning)
     assert demo.run("stop")[0] == 1
 
@@ -184,7 +184,7 @@ def test_the_code_of_a_git_checkout_is_snapshotted_and_what_git_ignores_is_linke
     assert {p.name for p in code.iterdir() if p.is_symlink()} == LINKED
     assert demo.mark("record.0").split("--\0")[1].split("\0")[0] == str(code)
     _, output = demo.run("submit", "--resume", demo.only_run.name)
-    assert f"using the code as copied at the first start, in {code}; --new-code copies it again" in output
+    assert f"using the code copied at the first start, in {code}; --new-code copies it again" in output
 
 
 def test_the_code_of_a_plain_folder_is_snapshotted_without_caches_and_runs(job, tmp_path):

@@ -131,7 +131,7 @@ def test_after_a_signal_the_user_reads_where_the_job_may_be(
     demo.error = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         demo.start(demo.create())
-    assert "SkyPilot may have the job: sky queue, or sky jobs queue, shows it\n" in capsys.readouterr().err
+    assert "SkyPilot may have accepted the job: check with sky queue or sky jobs queue\n" in capsys.readouterr().err
 
 
 def test_only_prepare_sends_nothing_and_prints_the_run(
@@ -193,9 +193,7 @@ def test_the_nodes_keep_the_code_of_the_first_start(
     demo.start(new)
     capsys.readouterr()
     continue_run(demo.place, demo.engine, new.run, new_code=False).discard()
-    assert (
-        "using the code as copied at the first start" in (said := capsys.readouterr().out) and "--new-code" not in said
-    )
+    assert "using the code copied at the first start" in (said := capsys.readouterr().out) and "--new-code" not in said
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_a_live_node_is_up_with_its_last_step(tmp_path: Path) -> None:
         ("attempt=0\nbegan=61\n", "rank 0 started at 1970-01-01 00:01:01 UTC; no output yet"),
         (
             "attempt=0\nbegan=61\nfirst_output=70\n",
-            "rank 0 started at 1970-01-01 00:01:01 UTC; its first output came 9 s later",
+            "rank 0 started at 1970-01-01 00:01:01 UTC; first output 9 s later",
         ),
     ],
 )
@@ -240,7 +240,7 @@ def test_slurm_that_does_not_answer_leaves_the_state_unknown(tmp_path: Path) -> 
     run = make_run(tmp_path, state__job_0="job_id=7\n")
     engine = slurm(tmp_path, errors="slurm_load_jobs error: Unable to contact slurm controller", code=1)
     engine.prepare([run])
-    assert engine.state(run).text == "unknown, because Slurm does not answer: Unable to contact slurm controller"
+    assert engine.state(run).text == "unknown, because Slurm does not respond: Unable to contact slurm controller"
     assert engine.state(run).is_live
 
 
@@ -341,7 +341,7 @@ def test_the_pods_of_another_object_of_that_name_are_not_those_of_the_run(tmp_pa
 def test_a_context_that_left_the_kubeconfig_is_named_and_its_run_is_kept(tmp_path: Path) -> None:
     run, engine = make_run(tmp_path, state__job_0=RECORD.replace("context=", "context=old")), kubernetes(tmp_path)
     engine.ask = lambda *_, **__: Answer(1, "", 'error: context "old" does not exist\n')  # type: ignore[method-assign]
-    why = "the kubeconfig has no context old any more"
+    why = "the kubeconfig no longer has a context old"
     assert engine.state(run) == State("gone", why) and engine.why_it_stays(run) == why
     assert not list(engine.nodes(run, engine.state(run)))
 

@@ -180,7 +180,7 @@ def test_a_run_that_does_not_end_is_asked_then_killed_and_then_that_is_an_error(
     assert code == 1 and [name for _, name in engine.sent] == ["TERM", "QUIT", "KILL"]
     assert output == (
         "stopping run r: it has 30 s to save\nstill running after 40 s\nkilling run r\nerror: run r is still running\n"
-        "  hint: jobctl status shows where its nodes are; ps -o pid,stat,wchan:30,args there\n"
+        "  hint: jobctl status prints where its nodes are; run ps -o pid,stat,wchan:30,args there\n"
     )
     assert 70 <= demo.clock.now < 71
 
@@ -293,7 +293,7 @@ def test_a_node_elsewhere_is_named_and_never_signalled(
     run = make_run(tmp_path)
     sleeper = process(str(run.path))
     (run.path / "state/node_03").write_text(state_of(sleeper, **keys) if "start_ticks" not in keys else node(**keys))
-    line = f"node 03 is {where}: run jobctl stop there, or wait until it sees the stop mark"
+    line = f"node 03 is {where}: run jobctl stop there, or wait until it finds the stop mark"
     assert signal_here(run, "KILL") == ([line] if where else []) and sleeper.poll() is None
 
 
@@ -372,8 +372,8 @@ def test_a_controller_that_is_silent_is_an_error_first_and_then_waited_for(demo:
     states = {"silent": ""}
     slurm(demo, states)
     run = demo.run(state__job_0="job_id=7\n")
-    why = "Slurm does not answer: Unable to contact slurm controller"
-    assert demo() == (1, f"error: {why}\n  hint: try again when the engine answers\n")
+    why = "Slurm does not respond: Unable to contact slurm controller"
+    assert demo() == (1, f"error: {why}\n  hint: try again when the engine responds\n")
     assert not (run.path / "control").exists() and not demo.signals("scancel")
     states.update({"7": "RUNNING None"})
     del states["silent"]

@@ -139,7 +139,7 @@ def test_a_forged_state_json_is_one_line(what: str, tmp_path: Path) -> None:
 def test_a_forged_random_state_is_one_line(saved: object, tmp_path: Path) -> None:
     found = found_in(tmp_path, x=b"")
     before = RandomState.now(ALONE.device).packed()
-    assert "rng.pt has no random state of rank 0" in refused(lambda: found.set_random_state(saved))
+    assert "rng.pt has no random state for rank 0" in refused(lambda: found.set_random_state(saved))
     assert torch.equal(RandomState.now(ALONE.device).packed(), before)
 
 

@@ -126,7 +126,7 @@ def test_a_git_that_hangs_is_refused(project: Job, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PATH", stand_in(project, "exec sleep 60"))
     with pytest.raises(Failure) as refusal:
         code_files(project.folder, [], project.folder, git_timeout_s=0.2)
-    assert refusal.value.title.endswith("no answer in 0.2 s") and refusal.value.code == 65
+    assert refusal.value.title.endswith("no response within 0.2 s") and refusal.value.code == 65
 
 
 def test_a_git_that_cannot_read_jobcignore_is_refused(project: Job) -> None:

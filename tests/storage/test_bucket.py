@@ -154,7 +154,7 @@ def test_an_object_of_any_size_is_not_read_into_memory(server: S3Server, monkeyp
 
 def test_a_store_that_stays_away_ends_with_69() -> None:
     wallet = Wallet({"AWS_EC2_METADATA_DISABLED": "true"}, REGION)
-    with pytest.raises(BucketError, match="does not answer: ConnectionRefusedError") as away:
+    with pytest.raises(BucketError, match="does not respond: ConnectionRefusedError") as away:
         Bucket("s3://b", "http://127.0.0.1:9", REGION, wallet, pause=lambda _: None).get("x")
     assert away.value.code == 69
     with answering(SLOW_DOWN) as (endpoint, _), pytest.raises(BucketError, match=r"HTTP 503 SlowDown \(7 attempts\)"):

@@ -38,7 +38,7 @@ INTRODUCTION = f"""\
 overrides both. The most recently started run comes first. `jobc ls` only reads run folders; `jobc status` asks the
 engine.
 
-`SIZE` is the run folder's disk usage, as `du` counts it. One list counts at most {MOST_FILES:,} files, divided equally
+`SIZE` is the run folder's disk usage, as reported by `du`. A list counts at most {MOST_FILES:,} files, divided equally
 among its runs; `>` marks a run with more files. `--limit` leaves more files for each run.
 """
 JSON = """\

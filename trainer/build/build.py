@@ -53,7 +53,7 @@ class Training:
     save_steps   optimizer steps between saves
     loader       this rank's batches, starting at the first step of this attempt
     proof        record of the samples that the ranks have read
-    flops_per_sample  the recipe's number; None if unknown
+    flops_per_sample  FLOPs per sample according to the recipe; None if unknown
     items_per_sample  expected items, from rank 0's first batch: the same on all ranks and in each attempt
     parts        additional JSON values in each checkpoint, under their owners' names; restored on resume
     """
@@ -77,19 +77,17 @@ class Training:
 
     @property
     def phases(self) -> Phases:
-        """Return the current phase of this rank."""
         return self.group.phases
 
     @property
     def checkpoints(self) -> Path:
-        """Return the checkpoint folder of this run."""
         return self.run_dir / "checkpoints"
 
 
 def build(config: TrainConfig, env: Env, group: Group) -> Training:
     """Return a Training: read the data, build the model, and resume from a checkpoint if the run folder has one.
 
-    A rank enters a phase before each collective, so that the watchdog can name the rank that delays the others.
+    A rank enters a phase before each collective, so that the watchdog can identify the rank that delays the others.
     """
     assert env.run_dir is not None
     phases = group.phases
@@ -191,7 +189,7 @@ def cast_to_float32(model: nn.Module) -> str:
 
 
 def restore(config: TrainConfig, env: Env, run_dir: Path, parallel: Parallel, group: Group) -> checkpoint.Start:
-    """Load the run's newest checkpoint, or else the weights of the run that it forks. Return where training starts."""
+    """Load the run's newest checkpoint or, for a fork, the other run's weights. Return where training starts."""
     seed_rank(config.seed, group.rank, step=0)
     start = checkpoint.restore(run_dir / "checkpoints", parallel, config, group)
     if start is None and env.init_from is not None:

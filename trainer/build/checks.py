@@ -25,7 +25,6 @@ from ..recipe.recipe import Recipe
 
 
 def has_user_code(recipe: Recipe) -> bool:
-    """Return whether the first pass runs user code."""
     config = recipe.config
     return type(recipe) is not Recipe or any(
         isinstance(section, Target) for section in (config.model, config.data, config.loss)
@@ -33,8 +32,8 @@ def has_user_code(recipe: Recipe) -> bool:
 
 
 def call_user_code(function: Callable[[], Any], recipe: Recipe, title: str) -> Any:
-    """Return the result of `function`. Errors in user code become BrokenInput with one line and their position, because
-    a retry would raise them again. Out-of-memory and connection errors are raised unchanged, because a retry may help.
+    """Call `function`. Errors in user code become BrokenInput with one line and their position, because a retry would
+    raise them again. Out-of-memory and connection errors are raised unchanged, because a retry may help.
     """
     try:
         return function()
@@ -53,7 +52,6 @@ def check_source(source: Any) -> DataSource:
 
 
 def check_score(score: Any) -> None:
-    """Check the name of the score that measure() returns."""
     if score is not None and not isinstance(score, str):
         raise BrokenInput(f"recipe: score is {score!r:.60}, but must be one word that names the score of measure()")
 
@@ -80,7 +78,7 @@ def check_storage(model: nn.Module) -> None:
         hint = "build it on the CPU instead of the `meta` device; or use to_empty(device='cpu') and initialize it"
         raise BrokenInput(f"model: tensors on the `meta` device have no values: {', '.join(empty[:8])}", hint=hint)
     if expanded := [name for name, tensor in tensors if is_expanded(tensor)]:
-        hint = "expand() makes such tensors; .clone() gives each element its own memory"
+        hint = "expand() creates such tensors; use .clone() to give each element separate memory"
         raise BrokenInput(f"model: elements of a tensor share memory: {', '.join(expanded[:8])}", hint=hint)
 
 
@@ -102,7 +100,6 @@ def check_loss(output: Any) -> tuple[Tensor, Any]:
 
 
 def check_measure(output: Any) -> None:
-    """Check the result of measure() for a batch."""
     if not (isinstance(output, tuple | list) and len(output) == 3 and all(map(is_number, output))):
         raise BrokenInput("recipe: measure() must return (loss, score, count), each summed over the batch")
 

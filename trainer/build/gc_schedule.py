@@ -1,4 +1,4 @@
-"""Schedule Python's garbage collection: never during imports, then at the same step on all ranks."""
+"""Schedule Python's garbage collection: off during imports, then at the same step on all ranks."""
 
 import gc
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def stop_automatic_collection() -> None:
 
 
 def collect_garbage(done: int) -> None:
-    """Collect garbage after `done` steps, on all ranks together, because a pause on one rank delays all.
+    """Collect garbage after `done` steps, on all ranks at the same time, because a pause on one rank delays all.
 
     Objects that survive are checked again only by a full collection, which is slow if data is kept as objects.
     """

@@ -30,7 +30,7 @@ from .checks import call_user_code, has_user_code
 def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: DataSource, group: Group) -> float:
     """Run the first pass and return the number of items in the first batch. Raises BrokenInput.
 
-    With user code it also measures a batch of held-out data.
+    With user code, it also measures a batch of held-out data.
     """
     phases = group.phases
     phases.begin_part("data")
@@ -72,7 +72,6 @@ def first_batches(
 
 
 def first_loss(parallel: Parallel, recipe: Recipe, batch: Any) -> tuple[Tensor, Any]:
-    """Return the loss of one batch and the number of its items."""
     model = kind_of(recipe.config.model) if type(recipe) is Recipe else recipe.config.recipe
     title = f"model: the forward pass of {model} failed on the first batch"
     return checks.check_loss(call_user_code(lambda: parallel.module(batch), recipe, title))

@@ -1,8 +1,8 @@
 """Save checkpoints in the background: copy the state between steps; then rank 0 writes the copy.
 
-At most one save is in progress: the next one waits for it, with a warning the first time. A failed save loses only that
-checkpoint. If too many fail in a row, all ranks exit after the same step, to avoid a week of
-training without a checkpoint.
+At most one save is in progress: the next save waits for it, with a warning the first time. A failed save loses only
+that checkpoint. If too many fail in a row, all ranks exit after the same step, instead of training for a week without a
+checkpoint.
 """
 
 import time
@@ -21,7 +21,7 @@ from ..lifecycle.errors import TrainerError
 from . import store
 from .snapshot import Snapshot, copy_to_cpu
 
-STALL_S = 1.0  # how long training may wait for the previous save without a warning
+STALL_S = 1.0  # seconds that training may wait for the previous save without a warning
 Keep = Callable[[Any], Any]  # converts tensors to what will be written
 
 
@@ -33,7 +33,7 @@ class Saver:
     phases    phases of this rank, for the watchdog
     replaces  whether a step that is saved again may have another state
     gives_up  whether rank 0 wants all ranks to exit
-    request   a user's request to save now; a save with wait=True answers it
+    request   a user's request to save now; a save with wait=True fulfills it
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Saver:
         return is_saved
 
     def look(self) -> None:
-        """Print on rank 0 how the current save ended, if it has ended. Called between steps."""
+        """Print on rank 0 the result of a save that has ended. Called between steps."""
         if self._under_way is None or not self._under_way[1].done():
             return
         (step, written), self._under_way = self._under_way, None

@@ -49,14 +49,12 @@ class RandomState:
 
     @classmethod
     def now(cls, device: torch.device) -> "RandomState":
-        """Return the current random state of this process."""
         _, words, next_gauss = random.getstate()
         python = torch.tensor([*words, next_gauss is not None, _bits(next_gauss or 0.0)], dtype=torch.int64)
         cuda = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.empty(0, dtype=torch.uint8)
         return cls(python, torch.get_rng_state(), cuda, torch.tensor(_numpy_state(), dtype=torch.int64))
 
     def set(self, device: torch.device) -> None:
-        """Set the random state of this process to this one."""
         *words, has_left, bits = self.python.tolist()
         random.setstate((3, tuple(words), _number(bits) if has_left else None))
         torch.set_rng_state(self.cpu)

@@ -4,10 +4,10 @@
     checkpoints/best -> step_00000100       the lowest validation loss measured at a save so far
     checkpoints/.step_00000100.replaced     counts as step 100 while step_00000100 does not exist
 
-A save writes a hidden temporary folder, flushes every file to disk, writes the manifest with sizes and hashes
-last, and only then gives the folder its name. A reader trusts only what the manifest confirms. A checkpoint that cannot
-be read (I/O error) may be intact, so it is neither skipped nor removed.
-Standard library only; contents.py defines what the files contain.
+A save writes a hidden temporary folder, flushes every file to disk, writes the manifest with sizes and hashes last, and
+only then gives the folder its final name. Readers trust only files that match the manifest. A checkpoint that cannot be
+read (I/O error) may be intact, so it is neither skipped nor removed.
+Standard library only; contents.py defines the files' contents.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from ...runtime.system.untrusted_files import is_file_name, parsed
 from ..files.durable_files import Content, Written, flush_folder, sha256_of, write_durably
 from ..files.retried_reads import NOT_THERE, read_with_retries
 
-FORMAT = 1  # of the manifest and of the files from contents.py; the seal is the same in all formats
+FORMAT = 1  # format of the manifest and of the files from contents.py; the seal is the same in all formats
 MANIFEST = "MANIFEST.json"
 LARGEST_MANIFEST = 64 * untrusted_files.MIB
 SEAL = "manifest_sha256"
@@ -83,7 +83,7 @@ def save(
 
 
 def _put(target: Path, step: int, files: Mapping[str, Content], val_loss: float | None) -> None:
-    """Create the folder `target`, replacing an old one: after a kill at any line, one of the two exists."""
+    """Create the folder `target`, replacing an old one: after a kill at any line, one of the two folders exists."""
     temporary = target.with_name(f".{target.name}")
     try:
         temporary.mkdir()
@@ -106,13 +106,12 @@ def _aside(target: Path) -> Path:
 
 
 def _bring_back(target: Path) -> None:
-    """Restore the old folder if nothing replaced it."""
     if not target.exists():
         _aside(target).rename(target)
 
 
 def manifest(step: int, written: Mapping[str, Written], val_loss: float | None) -> bytes:
-    """Return the content of the manifest, which lists the files of a checkpoint and is written last."""
+    """Return the content of the manifest. It lists a checkpoint's files and is written last."""
     entries = {name: {"size": file.size, "sha256": file.sha256} for name, file in written.items()}
     measured = {"val_loss": val_loss} if val_loss is not None and math.isfinite(val_loss) else {}
     tree = {"format": FORMAT, "step": step, **measured, "files": entries}
@@ -307,5 +306,4 @@ def read_manifest(path: Path) -> bytes:
 
 
 def step_of(folder: Path) -> int:
-    """Return the step in a folder's name."""
     return int(folder.name.removeprefix(TEMPORARY).removeprefix(PREFIX).removesuffix(REPLACED))

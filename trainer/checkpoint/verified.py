@@ -87,7 +87,7 @@ class VerifiedCheckpoint:
         try:
             RandomState.unpack(saved[self.group.rank]).set(self.group.device)
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-            raise BrokenInput(f"{self.folder}/rng.pt has no random state of rank {self.group.rank}") from error
+            raise BrokenInput(f"{self.folder}/rng.pt has no random state for rank {self.group.rank}") from error
 
 
 def newest_verified(root: Path, group: Group) -> VerifiedCheckpoint | None:
@@ -153,7 +153,7 @@ def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:
 
 
 def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
-    """Return the result, or the reason why it cannot be read."""
+    """Return the result, or the reason why the value cannot be read."""
     try:
         return read(), ""
     except Unreadable as error:
@@ -161,7 +161,7 @@ def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
 
 
 def _refuse_unread(why: str, group: Group) -> None:
-    """Raise StorageLost on all ranks if one could not read, so that all exit with its code, which is retried."""
+    """Raise StorageLost on all ranks if one rank could not read, so that all exit with its code, which is retried."""
     group.phases.enter("exchange")
     failed = [rank for rank, has_failed in enumerate(group.gather(torch.tensor([int(bool(why))]))) if has_failed]
     if failed:
@@ -180,7 +180,6 @@ def _read(path: Path) -> io.BytesIO:
 
 
 def _in_memory(path: Path) -> io.BytesIO:
-    """Return the content of a file, held in memory once."""
     with store.open_own(path) as file:
         content = file_of(os.fstat(file.fileno()).st_size)
         if cast(io.BufferedReader, file).readinto(content.getbuffer()) != content.getbuffer().nbytes:

@@ -77,7 +77,7 @@ def disagreements(given: object, train: Tree) -> list[str]:
         if theirs.get(path) != value
     ]
     extra = [path for path in _left_out(train) if _at(tree, path) is not None]
-    return [*wrong, *(f"{'.'.join(path)}: there, though {_key(path)} leaves it out" for path in extra)]
+    return [*wrong, *(f"{'.'.join(path)}: set, but {_key(path)} omits it" for path in extra)]
 
 
 def _left_out(train: Tree) -> Iterator[tuple[str, ...]]:
@@ -92,7 +92,6 @@ def _left_out(train: Tree) -> Iterator[tuple[str, ...]]:
 
 
 def _key(path: tuple[str, ...]) -> str:
-    """Return the key of train.json for a path."""
     return "optim.clip_norm" if path == ("gradient_clipping",) else SAID_BY.get(path[0], "parallel")
 
 

@@ -108,6 +108,5 @@ def _arguments(tree: Any, path: str) -> Any:
 
 
 def _call(tree: Mapping[str, Any]) -> str:
-    """Return the call as text: `my_pkg.Net(width=64)`."""
     arguments = ", ".join(f"{key}={value!r:.40}" for key, value in tree.items() if key != KEY)
     return f"{tree[KEY]}({arguments})"

@@ -34,7 +34,6 @@ class Target(Mapping[str, Any]):
 
     @property
     def name(self) -> str:
-        """Return the dotted name, such as my_pkg.Net."""
         return str(self[KEY])
 
 
@@ -61,7 +60,6 @@ def problems(tree: object, path: str) -> Iterator[str]:
 
 
 def names(tree: object) -> Iterator[str]:
-    """Yield every dotted name in a tree."""
     if isinstance(tree, Mapping):
         if isinstance(tree.get(KEY), str):
             yield tree[KEY]

@@ -61,7 +61,6 @@ def map_tensors(batch: Any, change: Callable[[Tensor], Any]) -> Any:
 
 
 def iter_tensors(batch: Any) -> Iterator[Tensor]:
-    """Yield every tensor in a batch."""
     leaves: list[Tensor] = []
     map_tensors(batch, leaves.append)
     yield from leaves

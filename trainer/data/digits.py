@@ -29,7 +29,6 @@ class Images:
         return len(self.labels_N)
 
     def batch(self, indices_B: Tensor) -> tuple[Tensor, Tensor]:
-        """Return pixels_BP and labels_B."""
         return self.pixels_NP[indices_B], self.labels_N[indices_B]
 
 

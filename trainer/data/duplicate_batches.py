@@ -46,7 +46,7 @@ class DuplicateBatchCheck:
             self._ended = True
 
     def judge(self) -> None:
-        """Raise BrokenInput if some ranks had the same batches for long enough. All ranks call it."""
+        """Raise BrokenInput if some ranks had the same batches for enough steps. All ranks call it."""
         if self._ended:
             return
         self._compare()
@@ -67,7 +67,7 @@ class DuplicateBatchCheck:
         if not doubtful:
             return ""
         named, most = self._named([ranks for ranks, _ in doubtful]), max(different for _, different in doubtful)
-        message = f"warning: data: {named} seem to get the same samples, judging by {most} batches"
+        message = f"warning: data: {named} seem to get the same samples in {most} batches"
         return f"{message}: many samples may be identical, or __getitem__ depends on more than its index"
 
     def _named(self, groups: list[list[int]]) -> str:
@@ -91,7 +91,6 @@ class DuplicateBatchCheck:
 
 
 def batch_digest(batch: Any) -> bytes:
-    """Return the digest of every tensor in a batch."""
     hasher = hashlib.blake2b(digest_size=8)
     for tensor in iter_tensors(batch):
         for part in component_tensors(tensor.detach().cpu()):

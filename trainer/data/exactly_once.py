@@ -28,7 +28,7 @@ class ExactlyOnceCheck:
     """Record of the samples that the ranks received in the current epoch.
 
     order       the expected samples
-    first_step  the first recorded step: where an attempt starts that has no record of the previous attempt
+    first_step  the first recorded step; later than the epoch's first step if the previous attempt left no record
     """
 
     def __init__(self, order: Order, group: Group, first_step: int, before: Mapping[str, Any] | None = None) -> None:
@@ -42,7 +42,7 @@ class ExactlyOnceCheck:
             try:
                 self._go_on(before)
             except (KeyError, TypeError, ValueError, zlib.error) as error:
-                raise BrokenInput("the part `data` of the checkpoint's state.json is damaged") from error
+                raise BrokenInput("the `data` entry in the checkpoint's state.json is damaged") from error
 
     def _go_on(self, before: Mapping[str, Any]) -> None:
         if self._order.epoch_of(self._first_step) != before["epoch"]:
@@ -89,7 +89,7 @@ class ExactlyOnceCheck:
         return line
 
     def doubt(self) -> str:
-        """Return what the last check could not decide, or ""."""
+        """Return what the last check could not determine, or ""."""
         return self._content.doubt()
 
     def state(self, done: int) -> dict[str, Any]:
@@ -106,7 +106,6 @@ class ExactlyOnceCheck:
         }
 
     def _count(self) -> None:
-        """Add the recorded indices to the counts."""
         if self._notes:
             indices_R = torch.cat([indices_R for indices_R, _ in self._notes])
             self._seen_N.index_add_(0, indices_R, torch.ones(len(indices_R), dtype=torch.uint8))

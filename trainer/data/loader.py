@@ -1,6 +1,6 @@
-"""Read the micro-batches of one rank in the order of order.py, in this process or in workers.
+"""Read one rank's micro-batches in the order of order.py, in this process or in workers.
 
-Neither the process that reads a sample nor the time changes it: the loader receives indices and has no position.
+A sample does not depend on the process that reads it or on the time: the loader receives indices and has no position.
 """
 
 import ctypes
@@ -142,7 +142,6 @@ class Loader:
             yield batch
 
     def close(self) -> None:
-        """End the workers."""
         self._batches = iter(())
 
     def _read(self) -> list[MicroBatch]:
@@ -200,8 +199,6 @@ class _Plain:
 
 
 class _Fetching(Dataset[Any]):
-    """Fetch samples for each slot, in a loader worker."""
-
     def __init__(self, split: Split) -> None:
         self._split = split
 

@@ -60,20 +60,20 @@ class StatusBoard:
                 self._thread.start()
 
     def ask(self) -> None:
-        """Ask which rank holds up the others; answer() returns it later."""
+        """Ask which rank is holding up the others; answer() returns the result later."""
         self.report(True)
         self._answer = ""
         self._answered.clear()
         self._asked.set()
 
     def answer(self, timeout_s: float) -> str:
-        """Return the answer to the last ask(), or "" after timeout_s; a later call may still return the answer."""
+        """Return the result of the last ask(), or "" after timeout_s; a later call may still return the result."""
         self._answered.wait(timeout_s)
         return self._answer
 
     @property
     def nobody(self) -> str:
-        """Verdict if no answer arrives: rank 0, which serves the store, is not responding."""
+        """Return the verdict if no result arrives: rank 0, which serves the store, is not responding."""
         return f"{self._names[0]} is {SILENT}"
 
     def _serve(self) -> None:

@@ -87,7 +87,6 @@ class HangWatchdog:
         ]
 
     def use_timeout(self, timeout_s: float) -> None:
-        """Set the timeout from now on."""
         self.timeout_s, self._is_first = timeout_s, False
         self.tick_s = min(MOST_TICK_S, timeout_s / 30)
         self.alarm_s = timeout_s - min(MOST_MARGIN_S, timeout_s / 3)
@@ -95,7 +94,6 @@ class HangWatchdog:
             self._board.tick_s = self.tick_s
 
     def where(self) -> RankStatus:
-        """Return the position of this rank."""
         return RankStatus(self.phases.place, self.phases.phase, time.perf_counter() - self.phases.since)
 
     def __enter__(self) -> "HangWatchdog":
@@ -105,7 +103,7 @@ class HangWatchdog:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """If an exchange timed out, raise PeerLost that names the culprit."""
+        """If an exchange timed out, raise a PeerLost that names the culprit."""
         if self._ended.is_set():
             return
         self._ended.set()
@@ -116,12 +114,12 @@ class HangWatchdog:
         if error is not None and not isinstance(lost, PeerLost):
             self.phases.enter("failed")
             if self._board:
-                self._board.report(True)  # until this process exits, which may take a while if it is waiting for a disk
+                self._board.report(True)  # lasts until this process exits, which may take a while if it is waiting for a disk
         if self._board and isinstance(lost, PeerLost) and TIMED_OUT.search(str(error)):
             raise PeerLost(lost.title, [self._culprit(self._board), "stacks of each rank: logs/rank_NN.log"]) from error
 
     def _culprit(self, board: StatusBoard) -> str:
-        """Return the verdict; wait for it, because a busy machine may answer late."""
+        """Return the verdict. Wait for it, because a busy machine may respond late."""
         was_asked = self._alarmed == self.phases.since
         if not was_asked:
             board.ask()
@@ -188,7 +186,7 @@ class HangWatchdog:
         doing = AT_DISK.get(position.phase, f"in {position.phase}")
         message = f"{self.name} has been {doing} {of_step(position.place[0])} for {position.seconds:.0f} s"
         if position.phase in AT_DISK:
-            message += ", and continues; check its disk, because the other ranks wait for it"
+            message += ", and continues; check its disk, because the other ranks are waiting for it"
         print(f"warning: {message}; its stacks:\n{_stacks()}", file=sys.stderr, flush=True)
         if position.phase in AT_DISK:
             return

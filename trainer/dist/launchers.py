@@ -82,7 +82,7 @@ def reconcile_variables(
     others = [claim for claim in outer if not (_same(inner.values, claim) or _counts_nodes(inner, claim))]
     wrong = [f"{inner.launcher} says {inner.text}, but {claim.launcher} says {claim.text}" for claim in others]
     wrong += [
-        f"{name}={environment[name]} is set, but {inner.launcher} says {inner.names[name]}={value}"
+        f"{name}={environment[name]} is set, but {inner.launcher} sets {inner.names[name]}={value}"
         for name, value in inner.values.items()
         if name in inner.names and not name.startswith("MASTER_") and environment.get(name, value) != value
     ]
@@ -111,7 +111,8 @@ def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[Laun
 
 
 def _same(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
-    """Return whether both number the same ranks. LOCAL_WORLD_SIZE tells apart two agents and two ranks on one node."""
+    """Return whether both number the same ranks. LOCAL_WORLD_SIZE distinguishes two agents from two ranks on one node.
+    """
     sizes = [mapping.get("LOCAL_WORLD_SIZE") for mapping in (values, claim.values)]
     alike = sizes[0] == sizes[1] or None in sizes
     return alike and all(values[name] == claim.values[name] for name in COUNTERS)

@@ -37,12 +37,10 @@ class Phases:
         self._seen: set[Phase] = set()  # since the step or part began
 
     def begin_step(self, step: int) -> None:
-        """Begin global step `step`, counted from 1."""
         self.begin_part("data")
         self.place = (step, 0)
 
     def enter(self, phase: Phase) -> None:
-        """Enter a phase."""
         now = time.perf_counter()
         self._spent[self.phase] = self._spent.get(self.phase, 0.0) + now - self.since
         self._seen.add(self.phase)

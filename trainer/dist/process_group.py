@@ -267,7 +267,7 @@ def _open_board(env: Env, timeout: timedelta) -> Store | None:
         store = TCPStore(env.master_addr, env.master_port, env.world_size, timeout=timeout, wait_for_workers=False)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
-        print(f"warning: hung ranks cannot be named: {reason}", file=sys.stderr, flush=True)
+        print(f"warning: hung ranks cannot be identified: {reason}", file=sys.stderr, flush=True)
         return None
     store.set_timeout(timedelta(seconds=BOARD_TIMEOUT_S))
     return PrefixStore(f"{_prefix(env)}/board", store)
@@ -305,7 +305,7 @@ def _missing_ranks(store: Store, world_size: int) -> str:
     try:
         missing = [str(rank) for rank in range(world_size) if not store.check([f"here/{rank}"])]
     except RuntimeError:
-        return "the rendezvous store no longer answers"
+        return "the rendezvous store no longer responds"
     return (
         f"missing: rank {', '.join(missing[:20])}"
         if missing

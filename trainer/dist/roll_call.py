@@ -35,7 +35,6 @@ def rank_facts(device: torch.device) -> dict[str, str]:
 
 
 def gather_rank_facts(group: Group) -> list[dict[str, str]]:
-    """Return the facts about all ranks, by rank."""
     facts = json.dumps(rank_facts(group.device)).encode()
     assert len(facts) <= BYTES
     rows = group.gather(torch.tensor(list(facts.ljust(BYTES)), dtype=torch.uint8))

@@ -15,5 +15,5 @@ def wait_for_master(host: str, port: int, timeout_s: float, stopped: Callable[[]
     Raises RendezvousFailed after timeout_s, with the last cause.
     """
     if cause := wait_until_reached(host, port, timeout_s, stopped):
-        hint = "check that rank 0 runs and that the port is open between the nodes (jobctl preflight checks both)"
+        hint = "check that rank 0 is running and that the port is open between the nodes (jobctl preflight checks both)"
         raise RendezvousFailed(cause, hint=hint)

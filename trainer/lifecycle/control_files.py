@@ -20,7 +20,6 @@ class SaveRequest:
         self._answered: tuple[int, int] | None = None
 
     def is_made(self) -> bool:
-        """Return whether a request is pending."""
         try:
             stat = self._file.stat()
             self._seen = stat.st_ino, stat.st_ctime_ns
@@ -36,5 +35,5 @@ class SaveRequest:
         try:
             self._file.unlink(missing_ok=True)
         except OSError as error:
-            hint = "remove it before you ask for another save"
+            hint = "remove the file before you request another save"
             print(f"warning: {self._file} was handled but cannot be removed: {error.strerror}; {hint}", flush=True)

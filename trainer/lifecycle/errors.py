@@ -68,7 +68,7 @@ class Diverged(TrainerError):
 
 
 def lost_worker(pid: int | str, how: str) -> TrainerError:
-    """Return the error for a dead data loader process. The cause is rarely in the data, so a retry may succeed."""
+    """Return the error for a dead data loader process. Data is rarely the cause, so a retry may succeed."""
     title = f"rank {os.environ.get('RANK', '0')}: data loader process {pid} died: {how}"
     return TrainerError(title, hint="probably out of memory: raise `mem`, or lower loader.workers")
 

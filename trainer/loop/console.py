@@ -31,7 +31,6 @@ def banner(training: Training) -> str:
 
 
 def start_text(training: Training) -> str:
-    """Describe where this attempt starts."""
     start = training.start
     return f"resumed from {start.words}" if start.step else f"step 0, {start.words}"
 

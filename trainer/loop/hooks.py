@@ -62,7 +62,6 @@ class Hooks:
         watch.at_end = self.write_rest
 
     def requests(self) -> Requests:
-        """Return the current requests of this rank."""
         return requests_of_rank(self.training, self.signals, self.saver)
 
     def before_step(self, step: int) -> Requests:
@@ -152,7 +151,6 @@ class Hooks:
         self.saver.finish()
 
     def is_validation_due(self, done: int) -> bool:
-        """Return whether validation is due after `done` steps."""
         is_last = done == self.training.total_steps
         return self.validator.num_samples > 0 and (is_last or done % self.training.config.validation.every_steps == 0)
 
@@ -166,14 +164,14 @@ class Hooks:
         training, phases = self.training, self.training.phases
         phases.begin_part("metrics")
         self.progress.file.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
-        phases.enter("save")  # for the watchdog, a rank whose disk hangs in that flush is behind
+        phases.enter("save")  # the watchdog treats a rank whose disk hangs in that flush as behind
         training.parts["data"] = training.proof.state(done)
         files = partial(contents, done, training.parallel, training.config, training.group, training.parts)
         self.is_saved = self.saver.save(done, files, val_loss, wait)
         self.progress.after_save(time.perf_counter() - phases.part_since)
 
     def fail_unsaved(self, done: int) -> NoReturn:
-        """Raise the error of the last save. Other ranks wait until rank 0 exits, so that its error comes first."""
+        """Raise the error of the last save. Other ranks wait until rank 0 exits, so that rank 0's error comes first."""
         if not self.training.group.is_first:
             with suppress(Exception):  # a lost peer: rank 0 has exited
                 self.training.group.start_sum([0.0])()

@@ -55,7 +55,6 @@ class MetricsFile:
             self.flush()
 
     def flush(self) -> None:
-        """Write the buffered lines now."""
         with self._lock:
             text, self._lines = "".join(self._lines).encode(), []
             self._written_at = time.monotonic()
@@ -82,7 +81,7 @@ class MetricsFile:
             text = text[written:]
 
     def _begin(self) -> int:
-        """Open the file, which an earlier attempt may have left with a torn line."""
+        """Open the file. An earlier attempt may have left an incomplete line at its end."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = _open(self.path)
         self._size = os.fstat(descriptor).st_size

@@ -71,7 +71,7 @@ class Profiling:
         path = self._folder / f"rank_{self._rank:02d}_steps_{self._first}-{step}.json.gz"
         try:
             if not _profiler_enabled():
-                raise RuntimeError("another profiler in this process stopped it")
+                raise RuntimeError("another profiler in this process stopped this one")
             self._folder.mkdir(exist_ok=True)
             profile.stop()
             profile.export_chrome_trace(str(path))

@@ -207,13 +207,11 @@ class Progress:
 
 
 def open_file(training: Training, config: MetricsConfig) -> MetricsFile:
-    """Open the metrics file of this rank."""
     flush_s = flush_interval(config.flush_s, training.env.local_world_size)
     return MetricsFile(training.run_dir, training.group.rank, flush_s, config.max_mib * MIB)
 
 
 def tracked_run(training: Training) -> TrackedRun:
-    """Return the run description for trackers."""
     run_id = training.env.run_id or training.run_dir.name
     config = plain(training.config)
     assert isinstance(config, dict)

@@ -2,7 +2,7 @@
 
 Only the time for data and the forward pass counts, because in the backward pass of DDP and FSDP all ranks wait for the
 slowest. With sharded weights they already wait in the forward pass, so only data loading reveals a straggler there. On
-a GPU the forward pass is timed with CUDA events (gpu_timer.py).
+a GPU, the forward pass is timed with CUDA events (gpu_timer.py).
 """
 
 import time
@@ -18,7 +18,7 @@ QUIET_S = 300.0  # before the same rank and phase is reported again
 
 
 class OwnWork(NamedTuple):
-    """Seconds that one rank worked during some steps. step: duration of the whole steps, including waits"""
+    """Seconds that one rank worked during a number of steps. step: duration of the whole steps, including waits"""
 
     data: float
     forward: float

@@ -66,7 +66,7 @@ class Fsdp(Stepped):
         self.names = agreed_names(self.stepper.optimizer, model, group)
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
-        """Exchange gradients only in the last pass of a step. Until then each rank keeps unsharded gradients."""
+        """Exchange gradients only in the last pass of a step. Until then, each rank keeps unsharded gradients."""
         self.sharded.set_requires_gradient_sync(last)
         self.sharded.set_is_last_backward(last)
         return nullcontext()

@@ -42,7 +42,7 @@ def settings(config: TrainConfig, env: Env) -> dict[str, Any]:
         return engine_config(train)
     document = _read(path)
     if wrong := disagreements(document, train):
-        hint = f"the trainer follows train.json: compile again, or restore {path.name}"
+        hint = f"the trainer uses train.json: compile again, or restore {path.name}"
         raise BrokenInput(f"{path} contradicts {env.train_json}", wrong, hint=hint)
     return document
 
@@ -60,7 +60,7 @@ def _read(path: Path) -> dict[str, Any]:
 class Zero:
     """One DeepSpeed engine; see interface.Parallel for the methods."""
 
-    counts_ahead = True  # its gradients cannot be scaled
+    counts_ahead = True  # DeepSpeed's gradients cannot be scaled
 
     def __init__(
         self, model: nn.Module, recipe: Recipe, config: TrainConfig, zero: DeepspeedConfig, env: Env, group: Group
@@ -191,7 +191,7 @@ class Zero:
         self._link_states()
         for number, parameter in enumerate(self.order):
             if number not in state["state"]:
-                continue  # it never had a gradient, so its moments stay zero
+                continue  # the parameter never had a gradient, so its moments stay zero
             for name in MOMENTS:
                 self._set(parameter, state["state"][number][name], name)
 

@@ -9,7 +9,7 @@ from torch import nn
 from .recipe import Recipe
 
 Precision = Literal["fp32", "bf16", "fp16"]
-DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}  # of matmuls; None = dtype of the weights
+DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}  # dtype of matmuls; None = dtype of the weights
 
 
 class WithLoss(nn.Module):

@@ -26,8 +26,10 @@ NAMES = "parameter_names"  # key in a checkpoint, next to `state` and `param_gro
 class Update:
     """Result of one optimizer step.
 
-    grad_norm   of all gradients before clipping; NaN or Inf if the loss or a gradient was, and nothing was updated
-    skipped     the update was skipped because fp16 overflowed; the next step uses a smaller loss_scale
+    grad_norm   norm of all gradients before clipping; NaN or Inf if the loss or a gradient was not finite, in which
+    case
+                nothing was updated
+    skipped     whether the update was skipped because fp16 overflowed; the next step uses a smaller loss_scale
     """
 
     grad_norm: float
@@ -43,7 +45,7 @@ class Rates:
         rates = [float(group["lr"]) for group in optimizer.param_groups]
         largest = max(rates)
         self._shares = [rate / largest if largest > 0 else 1.0 for rate in rates]
-        self._last: list[float] = []  # of the previous step in this attempt
+        self._last: list[float] = []  # rates of the previous step in this attempt
 
     def set(self, groups: list[dict[str, Any]], lr: float) -> None:
         """Set the rates for a step. Raises BrokenInput if other code, such as a scheduler, changed one in between."""
@@ -86,7 +88,6 @@ class Stepper:
         torch.autograd.backward(loss * self.scale.factor if self.scale.used else loss)
 
     def norm(self) -> Tensor:
-        """Return the norm of the model's gradients, on their device."""
         return self._full_norm(nn.utils.get_total_norm(gradients_of(self._parameters)))
 
     def update(self, lr: float, clip_norm: float | None, norm: float, factor: float, loss: float) -> Update:

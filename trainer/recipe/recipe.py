@@ -187,7 +187,7 @@ def loss_sum_and_count(
         )
     raise BrokenInput(
         f"loss: {name} returned {got} for a batch of {len(targets)}",
-        ["a mean does not contain its number of items, which can differ between ranks and micro-batches"],
+        ["a mean does not include the number of items, which can differ between ranks and micro-batches"],
         hint="return one loss per item (reduction: none), or (sum, count)",
     )
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class SavedBuffers:
-    """Copies of the buffers of one module. is_active: if false, copy nothing; restore() then does nothing"""
+    """Copies of a module's buffers. is_active: if false, nothing is copied, and restore() does nothing"""
 
     def __init__(self, module: nn.Module, is_active: bool = True) -> None:
         self._copies: list[tuple[Tensor, Tensor]] = []

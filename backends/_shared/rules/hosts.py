@@ -35,7 +35,7 @@ def check_head_that_leads_to_itself(name: str, plan: LaunchPlan, here: bool) -> 
     if 1 < nodes <= len(hosts) and re.match(r"localhost\b|127\.", hosts[0].rpartition("@")[2]):
         title = f"node 0 is {hosts[0]}"
         because = "every other node would resolve that name to itself, so the rendezvous would fail"
-        hint = "the name under which the other nodes reach this machine"
+        hint = "use the name by which the other nodes reach this machine"
         yield Diagnostic("JC4404", title, because, hint, key="hosts")
 
 

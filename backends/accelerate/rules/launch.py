@@ -24,7 +24,7 @@ def check_other_launcher(plan: LaunchPlan, options: AccelerateOptions) -> Iterat
     `honours` cannot report this, because it is not checked for torchrun, which needs no support from a backend.
     """
     if plan.launcher != "accelerate":
-        because = "this backend is ssh with `accelerate launch` as its launcher"
+        because = "this backend is the same as ssh with `accelerate launch` as the launcher"
         hint = f"backend=ssh launcher={plan.launcher}, or launcher=accelerate"
         title = f"backend accelerate does not support launcher={plan.launcher}"
         yield Diagnostic("JC4605", title, because, hint, key="launcher")

@@ -1,7 +1,7 @@
 """A job's object and its pods in a Kubernetes cluster, as kubectl reports them. Packed into jobctl; Python 3.8.
 
 In   Target: object, context and namespace, from the record of a run or from the settings of an artifact
-Out  uid, owner and conditions of the object; its pods; Failure if the cluster does not answer
+Out  uid, owner and conditions of the object; its pods; Failure if the cluster does not respond
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Cluster:
         while self.look(suffix).uid == found.uid:
             if time.monotonic() >= until:
                 raise Failure(
-                    f"{self.target.kind} {found.identity.name} in {self.target} is not gone after {DELETE_S} s"
+                    f"{self.target.kind} {found.identity.name} in {self.target} was not deleted within {DELETE_S} s"
                 )
             time.sleep(DELETE_LOOK_S)
 
@@ -214,8 +214,8 @@ class Cluster:
 
 def live_failure(found: Found, target: Target) -> Failure:
     """Return the failure of a submit that found the job's object, which has not ended."""
-    owner = f"started by {found.owner or 'somebody'}"
-    hint = "jobctl stop ends it; another name= or another spec makes another object"
+    owner = f"started by {found.owner or 'someone'}"
+    hint = "stop it with jobctl stop; a job with another name= or spec gets its own object"
     return Failure(f"{target.kind} {target.object} is live in {target}, {owner}", hint)
 
 

@@ -200,7 +200,7 @@ class Pod:
     # ---- checks before the start
 
     def _check_start(self) -> None:
-        """Check whether this pod can start. It waits for no pod but that of node 0. Raises StartFailure, Leave."""
+        """Check whether this pod can start. It waits for no pod but the log of node 0. Raises StartFailure, Leave."""
         if not self._sees(self.head, self.start_timeout_s):
             if self._node_0_has_ended:
                 return  # joining finds out what that means
@@ -263,8 +263,8 @@ class Pod:
         if self.settings.nodes > 1:
             for other in range(self.settings.nodes):
                 if not self._sees(self.head.replace("-0.", f"-{other}.", 1), self.start_timeout_s):
-                    hint = "has it a pod that runs? jobctl status shows what it waits for"
-                    raise StartFailure(RENDEZVOUS_FAILED, f"the name of node {other} is not found", hint)
+                    hint = "check that its pod is running: jobctl status prints what it is waiting for"
+                    raise StartFailure(RENDEZVOUS_FAILED, f"cannot resolve the host name of node {other}", hint)
             if self.settings.rendezvous_port == 0:  # node 0 cannot publish one, because they share no folder
                 os.environ["JOBC_HEAD_PORT"] = str(derived_port(self.uid))
         self._unpack_code()
@@ -283,7 +283,7 @@ class Pod:
             return
         sent = self.artifact.parent / "code/code.tar.gz"
         if not sent.exists():
-            hint = "jobctl submit sends it; for kubectl alone: code=git or code=image"
+            hint = "use jobctl submit, which sends it; for kubectl alone, use code=git or code=image"
             raise StartFailure(DATA_BROKEN, "the code was not sent with this job", hint)
         attempt_to(f"create the folder {self.run_path}", self.run_path.mkdir, parents=True, exist_ok=True)
         attempt_to(f"unpack the code to {self.run_path}", _extract, sent, unfinished)
@@ -328,8 +328,8 @@ def _is_known(name: str) -> bool:
 
 def _lost(head: str) -> tuple[str, str]:
     """Return title and hint of a failure."""
-    hint = "has node 0 a pod that runs? is the Service there, and the cluster DNS well?"
-    return f"the name of node 0 is not found: {head}", hint
+    hint = "check that node 0's pod is running, that the Service exists and that the cluster DNS works"
+    return f"cannot resolve node 0's host name: {head}", hint
 
 
 def _extract(archive: Path, folder: Path) -> None:

@@ -34,8 +34,8 @@ from .trials import Trial, run_trial
 # for bash in a pod: the run folder is its argument. The uid ends pods of this job that start later (join.py)
 MARK = 'mkdir -p -- "$1/control" && echo "$JOBC_JOB_UID" >"$1/control/STOP"'
 HOW = {
-    "wait": "wait until the job ends; the exit code is the job's",
-    "only-prepare": "create the record of the run, print its path, send nothing",
+    "wait": "wait until the job ends, and exit with its exit code",
+    "only-prepare": "record the run and print its path, but submit nothing",
 }
 
 
@@ -96,20 +96,20 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
     # ---- starting
 
     points_at_a_time = None
-    default_console = "that of node 0"
+    default_console = "the log of node 0"
     default_shell = "the live run; if none is live, a pod without GPUs is created"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         for name, text in HOW.items():
             parser.add_argument(f"--{name}", dest="how", action="store_const", const=name, default="", help=text)
-        text = "first remove what an ended run of the same job left in the cluster: its pods and their logs"
+        text = "first delete the pods and logs that an ended run of this job left in the cluster"
         parser.add_argument("--replace", action="store_true", help=text)
 
     def begin(self, options: argparse.Namespace) -> int | None:
         """Raise Failure if a run is to be continued that was deleted with its pods."""
         if self.job.settings.get("storage") == "node" and (options.resume or options.fork):
-            title = "runs of this job end with their pods: there is nothing to continue"
-            hint = "storage.root below a mounted claim, or storage.run=object, keeps them"
+            title = "this job's runs are deleted with their pods, so there is nothing to resume"
+            hint = "to keep them, put storage.root on a mounted claim, or set storage.run=object"
             raise Failure(title, hint, DATA_BROKEN)
         return None
 
@@ -153,7 +153,7 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
         except BaseException:
             if sender.may_be_there:
                 new.keep()
-                print(f"run {new.run.id} may be live: jobctl status, jobctl stop", file=sys.stderr)
+                print(f"run {new.run.id} may be live: see jobctl status; jobctl stop ends it", file=sys.stderr)
             else:
                 os.unlink(new.run.path / f"state/job_{new.attempt}")
             raise
@@ -168,16 +168,16 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
         return 0 if trial.is_good else 1
 
     def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
-        text = "only ask the cluster whether it would take the job; start no pods"
+        text = "only ask the cluster whether it would accept the job; start no pods"
         parser.add_argument("--queue-only", action="store_true", help=text)
 
     def preflight(self, place: Place, options: argparse.Namespace) -> int:
         cluster = self._own_cluster()
         why = Sender(cluster, self.job.artifact).why_refused(Purpose("preflight"))
         if why:
-            print(f"FAIL  the cluster refuses the job in {cluster.target}: {one_line(shortened(why))}")
+            print(f"FAIL  the cluster rejects the job in {cluster.target}: {one_line(shortened(why))}")
             return 1
-        print(f"ok    the cluster takes the job in {cluster.target}", flush=True)
+        print(f"ok    the cluster accepts the job in {cluster.target}", flush=True)
         if options.queue_only:
             return 0
         trial, table = self._run_trial(place, cluster, "preflight"), Table(map(str, range(self.job.nodes)))
@@ -208,7 +208,7 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
                 return attached(cluster.command("exec", *terminal, pods.pod(cluster), "--container=node", "--", *words))
         pod = next((pod for pod in reversed(running(self.pods(record))) if pod.node == node), None)
         if pod is None:
-            raise Failure(f"node {node} of run {run.id} has no running pod", "jobctl status shows what it waits for")
+            raise Failure(f"node {node} of run {run.id} has no running pod", "jobctl status prints the reason")
         return attached(self.cluster(record).command("exec", *terminal, pod.name, "--container=node", "--", *words))
 
     @property
@@ -226,7 +226,7 @@ def _ended_object(cluster: Cluster, uid: str, may_replace: bool) -> Found:
     if found.uid and not found.has_ended:
         raise live_failure(found, target)
     if found.uid and not may_replace and found.uid != uid:
-        hint = "jobctl submit --replace removes it, with the logs of its pods; those on the storage stay"
-        owner = f"started by {found.owner or 'somebody'}"
+        hint = "jobctl submit --replace deletes it and its pods' logs; logs on storage are kept"
+        owner = f"started by {found.owner or 'someone'}"
         raise Failure(f"{target.kind} {target.object} has ended in {target}, {owner}", hint)
     return found

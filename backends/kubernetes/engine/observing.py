@@ -71,7 +71,7 @@ class ObservingEngine(RecordEngine):
             found = self.cluster(record).look()
         except UnknownContext:
             self._unknown.add(record.path)
-            self._why_gone[record.path] = f"the kubeconfig has no context {target.context} any more"
+            self._why_gone[record.path] = f"the kubeconfig no longer has a context {target.context}"
             return GONE
         if not found.is_of(record.run.id, _uid(record)):
             return GONE
@@ -197,8 +197,8 @@ class ObservingEngine(RecordEngine):
         if record.path in self._why_gone:
             return self._why_gone[record.path]
         if not _uid(record):
-            return f"{target.kind} {target.object} is not there: jobctl submit was interrupted"
-        return f"{target.kind} {target.object} is gone, deleted by hand or after lifecycle.keep"
+            return f"{target.kind} {target.object} does not exist: jobctl submit was interrupted"
+        return f"{target.kind} {target.object} no longer exists: it was deleted by hand, or after lifecycle.keep"
 
     def why_it_stays(self, run: Run) -> str:
         record = self.seen(run).record
@@ -242,8 +242,8 @@ class ObservingEngine(RecordEngine):
             late = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - HAD_TO_BE_GONE_S))
             if pod.gone_at and pod.phase in ("Running", "Pending") and pod.gone_at < late:
                 yield (
-                    f"pod {pod.name} was to end by {pod.gone_at}, but node {pod.host} does not confirm it;"
-                    " no other pod replaces it until then. If that node is powered off:"
+                    f"pod {pod.name} should have ended by {pod.gone_at}, but node {pod.host} has not confirmed it, so "
+                    f"no other pod can replace it. If that node is powered off:"
                 )
                 yield (
                     f"kubectl delete node {pod.host}, or kubectl taint node {pod.host}"

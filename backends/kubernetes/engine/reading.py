@@ -106,12 +106,12 @@ class ReadingEngine(ObservingEngine):
         """Print the log of a node or a rank, or with follow and no rank the output of the pods."""
         record = newest_record(run)
         if record is None:
-            raise Failure(f"run {run.id} was not sent to a cluster", "jobctl submit sends one")
+            raise Failure(f"run {run.id} was never submitted to a cluster", "start a run with jobctl submit")
         if request.follow and request.rank is None:
             self._follow_pods(record, request)
             return 0
         if self.seen(run).state == LIVE and (why := _why_none_has_started(self.pods(record))):
-            raise Failure(f"run {run.id} has not started: {why}", "jobctl status shows what each pod waits for")
+            raise Failure(f"run {run.id} has not started: {why}", "jobctl status prints what each pod is waiting for")
         procs = self.job.settings.get("procs")
         node = request.node or 0 if request.rank is None else request.rank // (procs if isinstance(procs, int) else 1)
         file = f"logs/{request.name or 'node_00.log'}"
@@ -123,9 +123,9 @@ class ReadingEngine(ObservingEngine):
         if code == NOT_THERE:
             if self.job.settings.get("storage") == "node":
                 hint = "jobctl logs --node N reads what an ended pod printed, as long as Kubernetes keeps the pod"
-                raise Failure(f"no {file} of run {run.id}: its pod does not exist any more", hint)
+                raise Failure(f"no {file} of run {run.id}: its pod no longer exists", hint)
             raise Failure(
-                f"no {file} of run {run.id} on the storage", "jobctl status shows whether the run has started"
+                f"the storage has no {file} of run {run.id}", "jobctl status reports whether the run has started"
             )
         return code
 

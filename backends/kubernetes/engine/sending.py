@@ -61,8 +61,8 @@ class Sender:
     def require_accepted(self, purpose: Purpose) -> None:
         """Raise Failure if the cluster would refuse the objects: before anything is deleted for them or created."""
         if why := self.why_refused(purpose):
-            title = f"the cluster refuses the job in {self.cluster.target}: {shortened(why)}"
-            raise Failure(title, "jobctl preflight --queue-only asks again")
+            title = f"the cluster rejects the job in {self.cluster.target}: {shortened(why)}"
+            raise Failure(title, "jobctl preflight --queue-only tries again")
 
     def why_refused(self, purpose: Purpose) -> str:
         """Return why the cluster would refuse the objects; "" if it accepts them.
@@ -116,7 +116,7 @@ class Sender:
             owner = self._create_object(main, purpose)
             remember(owner.uid)
             if why := self.create_all(with_owner(companions, owner)):
-                raise Failure(f"the cluster refused a part of the job in {self.cluster.target}: {shortened(why)}")
+                raise Failure(f"the cluster rejected part of the job in {self.cluster.target}: {shortened(why)}")
         except BaseException:
             if owner is not None or not self.may_be_there:
                 self._take_back([*([owner] if owner else ()), *runtimes])
@@ -144,7 +144,7 @@ class Sender:
         self.may_be_there = False
         if found.uid:
             raise live_failure(found, target)
-        raise Failure(f"the cluster refused the job in {target}: {shortened(_reason(answer))}")
+        raise Failure(f"the cluster rejected the job in {target}: {shortened(_reason(answer))}")
 
     def _create_runtime(self, manifest: str, purpose: Purpose) -> Identity:
         name = self.cluster.target.object + purpose.suffix
@@ -153,7 +153,7 @@ class Sender:
             title = f"TrainingRuntime {name} exists in {self.cluster.target}: another submit is starting this job"
             raise Failure(title, "if none is, delete it: kubectl delete trainingruntime " + name)
         if answer.code:
-            raise Failure(f"the cluster refused the job in {self.cluster.target}: {shortened(_reason(answer))}")
+            raise Failure(f"the cluster rejected the job in {self.cluster.target}: {shortened(_reason(answer))}")
         return Identity(TRAINER_API, "TrainingRuntime", name, answer.text.strip())
 
     def _own_runtime(self, runtime: Identity, owner: Identity) -> None:
@@ -162,7 +162,10 @@ class Sender:
         words = ("patch", "trainingruntime.trainer.kubeflow.org", runtime.name, "--type=merge", f"--patch={patch}")
         answer = self.cluster.k(*words)
         if answer.code:
-            print(f"warning: TrainingRuntime {runtime.name} stays after the job: {_reason(answer)}", file=sys.stderr)
+            print(
+                f"warning: TrainingRuntime {runtime.name} was not deleted: {_reason(answer)}",
+                file=sys.stderr,
+            )
 
     def _take_back(self, created: list[Identity]) -> None:
         """Delete what this call has created."""
@@ -246,9 +249,8 @@ def pack_code(run: Path) -> None:
     size = len(packed.getvalue())
     if size > MOST_CODE_BYTES:
         raise Failure(
-            f"the code is {size >> 10} KiB packed, more than the {MOST_CODE_BYTES >> 10} KiB"
-            " that a ConfigMap can carry",
-            "list what the job does not read in .jobcignore; or code=git, code=image, or code=volume",
+            f"the code is {size >> 10} KiB packed, more than the {MOST_CODE_BYTES >> 10} KiB that fit in a ConfigMap",
+            "list files that the job does not need in .jobcignore; or use code=git, code=image or code=volume",
             DATA_BROKEN,
         )
     (run / "code.tar.gz").write_bytes(packed.getvalue())

@@ -47,7 +47,7 @@ def check_gpus_of_no_node(plan: LaunchPlan, options: KubernetesOptions) -> Itera
     of = f" of type {kind}" if kind else ""
     rare = count <= most
     some = f"few machines have more than {usual}{of}" if rare else f"no machine has more than {most}{of}"
-    because = f"{some}, and pods that fit on no node stay Pending; gpus is per node, 1 to {usual}"
+    because = f"{some}, and pods that do not fit on any node stay Pending; gpus is per node, 1 to {usual}"
     hint = spread_over_nodes(count, plan.topology.nodes, usual)
     severity = Severity.WARNING if rare else Severity.ERROR
     title = f"gpus={count}{of} is too many for one node"
@@ -77,7 +77,7 @@ def check_tcpx_without_its_nodes(plan: LaunchPlan, options: KubernetesOptions) -
         return
     if len(options.gke_networks) != tcpx.NETWORKS:
         title = f"network=tcpx needs {tcpx.NETWORKS} cluster networks, not {len(options.gke_networks)}"
-        because = "each GPU network card has its own; `kubectl get networks.networking.gke.io` lists them"
+        because = "each GPU network card has its own network; `kubectl get networks.networking.gke.io` lists them"
         hint = "backend.gke_networks=[vpc1,vpc2,vpc3,vpc4]"
         yield Diagnostic("JC4518", title, because, hint, key="backend.gke_networks")
     if plan.topology.gpus != tcpx.GPUS:

@@ -70,7 +70,7 @@ def check_long_name(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Di
     longest = longest_pod(name, options.flavor, plan.topology.nodes)
     if len(longest) > LONGEST:
         most = len(plan.name) - (len(longest) - LONGEST)
-        because = f"it becomes {longest}, and Kubernetes allows {LONGEST} characters"
+        because = f"it becomes {longest}, but Kubernetes allows only {LONGEST} characters"
         hint = f"name={plan.name[:most].strip('._-')}"
         yield Diagnostic("JC4501", f"name is too long: at most {most} characters", because, hint, key="name")
 
@@ -83,7 +83,7 @@ def check_large_job(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Di
     own_size = len(json.dumps(without_neutral_fields(plan), ensure_ascii=False).encode())
     total = (program_size + 6 * own_size) // KIB
     if total > MOST_CONFIG_KIB:
-        because = f"the artifact is sent in a ConfigMap, which holds {MOST_CONFIG_KIB} KiB; this one would be {total}"
+        because = f"the artifact is sent in a ConfigMap of at most {MOST_CONFIG_KIB} KiB; this one would be {total}"
         hint = "move long text to a file in the image (code=image) or on a mounted volume (code=shared)"
         yield Diagnostic("JC4507", "the job is too large for a ConfigMap", because, hint)
 

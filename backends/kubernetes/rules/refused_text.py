@@ -35,7 +35,10 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     if options.namespace is not None and not re.fullmatch(DNS_LABEL, options.namespace):
         instead = _as_name(options.namespace).replace(".", "-")
         yield _refused(
-            "backend.namespace", options.namespace, "it must be a-z, 0-9 and dash", f"backend.namespace={instead}"
+            "backend.namespace",
+            options.namespace,
+            "it may contain only a-z, 0-9 and dash",
+            f"backend.namespace={instead}",
         )
     workdir = plan.container.workdir
     if workdir is not None and not workdir.startswith("/"):
@@ -68,10 +71,10 @@ def _names(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]
         entries += [(f"{key}.{i}", text, hint) for i, text in enumerate(names)]
     for key, text, hint in entries:
         if not is_name(text):
-            yield _refused(key, text, "a name must be a-z, 0-9, dash and dot", hint)
+            yield _refused(key, text, "a name may contain only a-z, 0-9, dash and dot", hint)
         elif key == "queue.name" and not _is_value(text):
             yield _refused(
-                key, text, "it becomes the value of a label, at most 63 characters", f"{key}={_as_value(text)}"
+                key, text, "it becomes a label value, which can have at most 63 characters", f"{key}={_as_value(text)}"
             )
 
 
@@ -81,10 +84,10 @@ def _labels(plan: LaunchPlan) -> Iterator[Diagnostic]:
         if name == JOB_LABEL:
             yield _refused(key, name, "jobc uses this label to find its own objects", f"remove {key}")
         elif not re.fullmatch(LABEL_KEY, name):
-            because = "a key must be [PREFIX/]NAME, with a name of at most 63 of A-Za-z0-9-_."
+            because = "a key must be [PREFIX/]NAME, where NAME has at most 63 of the characters A-Za-z0-9-_."
             yield _refused(key, name, because, f"'labels={{{_as_key(name)}: {_as_value(text)}}}', instead")
         elif not re.fullmatch(LABEL_VALUE, text):
-            because = "a label value must be at most 63 of A-Za-z0-9-_."
+            because = "a label value must have at most 63 of the characters A-Za-z0-9-_."
             yield _refused(key, text, because, f"{key}={_as_value(text)}")
 
 
@@ -101,7 +104,7 @@ def _selected(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnost
     hint = _listed("backend.node_selector", [f"{_as_key(key)}={_as_value(value)}" for key, _, value in pairs])
     for i, (key, equals, value) in enumerate(pairs):
         if not (equals and re.fullmatch(LABEL_KEY, key) and _is_value(value)):
-            because = "it must be KEY=VALUE of a node label"
+            because = "it must be a node label as KEY=VALUE"
             yield _refused(f"backend.node_selector.{i}", options.node_selector[i], because, hint)
     yield from _said_twice(plan, options)
 

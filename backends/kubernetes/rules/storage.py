@@ -30,7 +30,7 @@ def _mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagno
         because = "a pod can mount a claim, a host folder, an NFS export or an empty folder"
         yield from refuse(f"a pod cannot mount kind {mount.kind}", because, "kind: claim")
     elif mount.kind == "claim" and not is_name(mount.source):
-        because = "a claim name must be at most 253 characters of a-z, 0-9, dash and dot"
+        because = "a claim name must have at most 253 characters from a-z, 0-9, dash and dot"
         yield from refuse(
             f"{mount.source!r} is not a claim name", because, "kubectl get persistentvolumeclaims lists them"
         )
@@ -45,7 +45,7 @@ def _mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagno
             f"{mount.source!r} is not an absolute path", "a host folder must be an absolute path", "source: /PATH"
         )
     elif mount.kind == "empty" and mount.source and not re.fullmatch(r"[1-9][0-9]*([KMGT]i)?", mount.source):
-        because = "the source of an empty folder is its size limit, in Kubernetes syntax"
+        because = "an empty folder's source is its size limit, in Kubernetes syntax"
         yield from refuse(f"{mount.source!r} is not a size", because, "source: 10Gi, or empty text for no limit")
     if not mount.target.startswith("/") or ":" in mount.target or is_reserved(mount.target):
         because = "it must be an absolute path without a colon that does not hide the image's or jobc's files"
@@ -90,7 +90,7 @@ def _below(path: str, folder: str) -> bool:
 def check_restart_in_a_bucket(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4520: a restart in place with runs in a bucket. Such a restart requires a folder that all pods share."""
     if plan.run.storage == "object" and plan.lifecycle.max_restarts and plan.topology.nodes > 1:
-        because = "pods coordinate a restart through a shared run folder; with a bucket only a requeue restarts them"
+        because = "pods coordinate a restart through a shared run folder; with a bucket, they can only be requeued"
         hint = "lifecycle.max_restarts=0 with lifecycle.max_requeues, or storage.run=shared"
         title = "lifecycle.max_restarts is not supported here"
         yield Diagnostic("JC4520", title, because, hint, key="lifecycle.max_restarts")

@@ -100,7 +100,7 @@ def launch(node: SkypilotNode, attempt: int) -> int:
     is_lost = node.is_in_bucket and node.payload == "train" and code > 128
     if is_lost and not RunAtAttempt(node.run, attempt).has_ended(node.rank):
         lost = "work since the last checkpoint in the bucket is lost"
-        raise Leave(PEER_LOST, f"depot.py of node {node.rank} was killed, {lost}")  # and with it everything it started
+        raise Leave(PEER_LOST, f"node {node.rank}'s depot.py was killed, {lost}")  # and with it everything it started
     return code
 
 

@@ -26,7 +26,7 @@ from ....runtime.run_folder.removal import remove_folder
 from ....runtime.system.values import number
 from .run_at_attempt import RunAtAttempt
 
-ANOTHER_JOB = "another number of {0} makes it another job: compile it for that number"
+ANOTHER_JOB = "changing the number of {0} changes the job: compile it again for that number"
 
 
 class SkypilotNode:

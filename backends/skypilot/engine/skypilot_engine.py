@@ -159,7 +159,7 @@ class SkypilotEngine(StartingSkypilot):
         """Print SkyPilot's output for all nodes or one node, or a rank's log from the storage or from its node."""
         record = newest_record(run)
         if record is None:
-            raise Failure(f"run {run.id} was not sent to SkyPilot", "jobctl submit sends a run")
+            raise Failure(f"run {run.id} was never submitted to SkyPilot", "start a run with jobctl submit")
         if request.rank is not None:
             return self._print_rank(record, request.rank, request)
         node = None if request.node is None else f"{request.node}: "
@@ -169,7 +169,7 @@ class SkypilotEngine(StartingSkypilot):
             words = ["sky", *logs_words(record, request)]
             return stream(words, partial(plain_bytes, node), environment=self.sky_environment, errors="merged")
         if not kept.is_file():
-            hint = "jobctl logs --rank N prints the log of a rank, where its storage is visible"
+            hint = "on a machine that can read the storage, jobctl logs --rank N prints a rank's log"
             if self.job.settings.get("storage") == "node":
                 hint = "check while its cluster is up: SkyPilot removes idle clusters (backend.autostop)"
             raise Failure(f"SkyPilot no longer has the output of {name_of(record)}", hint)
@@ -196,7 +196,9 @@ class SkypilotEngine(StartingSkypilot):
             title = "the machines of a managed job cannot be reached from here"
             raise Failure(title, "jobctl logs without --rank shows the output of its nodes")
         if not self.status_of(cluster_of(record)):
-            raise Failure(f"no log of rank {rank}: {name_of(record)} is gone", str(settings.get("end_is", "")))
+            raise Failure(
+                f"no log for rank {rank}: {name_of(record)} no longer exists", str(settings.get("end_is", ""))
+            )
         lines = "+1" if request.tail is None else str(request.tail)
         remote = ["tail", "-n", lines, *(["-f"] if request.follow else []), "--", str(path)]
         return stream(ssh_words(cluster_of(record), node, remote))

@@ -43,9 +43,9 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
     default_shell = "the newest run, whose cluster must be up"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        text = "print the output until the job ends; the exit code is the job's"
+        text = "print the output until the job ends, and exit with its exit code"
         parser.add_argument("--wait", action="store_true", help=text)
-        text = "create the record of the run and print its path; send nothing"
+        text = "record the run and print its path, but submit nothing"
         parser.add_argument("--only-prepare", action="store_true", help=text)
 
     def begin(self, options: argparse.Namespace) -> int | None:
@@ -85,14 +85,14 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
             code, text = output_of(["sky", *launch_words(settings, launch)], self.sky_environment, folder)
         except BaseException as error:
             if not isinstance(error, Exception):  # a signal
-                print("SkyPilot may have the job: sky queue, or sky jobs queue, shows it", file=sys.stderr)
+                print("SkyPilot may have accepted the job: check with sky queue or sky jobs queue", file=sys.stderr)
             raise
         if code:
-            hint = "to try again: jobctl preflight --queue-only; sky check shows what is enabled"
+            hint = "jobctl preflight --queue-only tries again; sky check lists the enabled clouds"
             raise Failure("SkyPilot rejects the job; its messages are above", hint)
         job_id = job_id_in(text)
         if job_id is None:
-            raise Failure("SkyPilot did not print the job ID", "sky queue, or sky jobs queue, shows it")
+            raise Failure("SkyPilot did not print the job ID", "check with sky queue or sky jobs queue")
         keys = {"kind": kind, "cluster": str(settings.get("cluster", "")), "id": str(job_id)}
         write_record(launch.run, launch.attempt, keys)
         return Record(launch.run, launch.run.path / f"state/job_{launch.attempt}", launch.attempt, keys)
@@ -113,7 +113,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return self._trial(place, "smoke", check_line)
 
     def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
-        text = "only ask SkyPilot whether it would launch the job, and at what cost; start no machines"
+        text = "only ask SkyPilot whether it would launch the job and what that would cost; start no machines"
         parser.add_argument("--queue-only", action="store_true", help=text)
 
     def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
@@ -181,7 +181,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         answer = self.ask(ssh_words(cluster_of(record), node, words), text=os.environ[name])
         if answer.code:
             print(printable(answer.errors), end="", file=sys.stderr)
-            raise Failure(f"cannot save secret {name} on node {node}", "the messages of ssh are above")
+            raise Failure(f"cannot save secret {name} on node {node}", "the messages from ssh are above")
 
     def _on_node(self, record: Record, node: int, script: str, *words: str) -> list[str]:
         """Return the command that runs a bash script with the run folder, the attempt and `words` as arguments."""

@@ -74,7 +74,7 @@ def check_gpus_without_type(plan: LaunchPlan, options: SkypilotOptions) -> Itera
         return
     because = "SkyPilot requests GPUs by name, such as H100:8"
     if types := open_types(plan, options):
-        title = f"gpu_type is not set: SkyPilot takes the cheapest of {', '.join(types)} (backend.gpu_types)"
+        title = f"gpu_type is not set: SkyPilot chooses the cheapest of {', '.join(types)} (backend.gpu_types)"
         yield Diagnostic("JC4703", title, because, "gpu_type=H100", key="gpu_type", severity=Severity.WARNING)
     else:
         yield Diagnostic("JC4703", "gpus needs gpu_type", because, "gpu_type=H100", key="gpu_type")
@@ -97,7 +97,7 @@ def check_unknown_gpu(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Di
             continue
         reported.add((request.key, request.type))
         near = nearest(request.type.upper(), GPUS)
-        because = "SkyPilot accepts any name, and would find no such GPU at launch"
+        because = "SkyPilot accepts any name, but would not find this GPU at launch"
         hint = f"gpu_type={near[0]}" if near else "gpu_type=H100; `sky gpus list` shows them"
         severity = Severity.WARNING if request.is_site else Severity.ERROR
         title = f"GPU type {request.type} is unknown"

@@ -50,7 +50,7 @@ def check_machine_image_beside_container(plan: LaunchPlan, options: SkypilotOpti
             continue
         if image_id.startswith("docker:"):
             title = f"{key}: {image_id} is a container image"
-            because = "it is the image of a machine; `image` is the container's"
+            because = "it is a machine image; the container image is `image`"
             hint = f"remove {key}; image={image_id[7:]} container=pod"
         elif plan.container.image is not None:
             title = f"{key} is set together with image"

@@ -117,9 +117,10 @@ def check_taken_unseen(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[D
         title = f"not checked: {_in_words([*facts.values()])}"
         because = "SkyPilot only checks at launch"
         if "backend.qos" in facts:
-            because += ", and a job with an unknown QOS waits forever"
+            because += ", and a job with an unknown QOS stays queued forever"
         hint = (
-            f"state {_in_words([*facts])} in the profile, cluster=NAME; ./jobctl preflight --queue-only asks SkyPilot"
+            f"set {_in_words([*facts])} in the cluster profile (cluster=NAME); ./jobctl preflight --queue-only asks "
+            f"SkyPilot"
         )
         yield Diagnostic("JC4721", title, because, hint, key="backend.infra", severity=Severity.NOTE)
 

@@ -39,7 +39,7 @@ def check_unshared_runs(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
         return
     if options.cloud == "slurm":
         because = f"storage.root={root} is relative to the home folder, which is deleted with the cluster"
-        hint = "storage.root=/shared/runs, on storage that all nodes see"
+        hint = "storage.root=/shared/runs, on storage that all nodes share"
     else:
         because = f"storage.root={root} is not on a volume, so each machine would have its own"
         hint = "'mounts=[{kind: volume, source: NAME, target: /shared, read_only: false}]' storage.root=/shared/runs"

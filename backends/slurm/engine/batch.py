@@ -123,7 +123,7 @@ class Batch:
         # since 24.05, Slurm also requeues a job that ends well in a preemption's GraceTime
         last = read_keys(self.run.path / f"state/job_{self.attempt - 1}")
         if self.restarts > 0 and number(last.get("exit", "")) == DONE:
-            return DONE, "done before Slurm started it again"
+            return DONE, "finished before Slurm started it again"
         if self.restarts > self.most_restarts:
             limit = f"lifecycle.max_requeues is {self.most_restarts}"
             return CRASHED, f"already restarted {self.restarts} times: {limit}"
@@ -227,7 +227,7 @@ class Batch:
         nodes = os.environ.get("SLURM_JOB_NODELIST", "")
         lost = lost_nodes(self.engine, nodes) if code == PEER_LOST else []
         if lost:
-            print(f"node {','.join(lost)} does not answer: the next attempt will not use it", flush=True)
+            print(f"node {','.join(lost)} does not respond: the next attempt will not use it", flush=True)
         return requeue(self.engine, self.run.path / "state", self.job_id, nodes, lost)
 
     def _record(self, code: int | None = None, reason: str = "") -> None:

@@ -73,5 +73,5 @@ def require_tasks(wanted: str, present: str) -> None:
     In the user's allocation (--here), srun places tasks wherever they fit, regardless of --ntasks-per-node.
     """
     if present != wanted:
-        title = f"the allocation has room for {present} tasks, and this job needs {wanted}"
-        raise NodeFailure(DATA_BROKEN, title, "salloc with the options of the #SBATCH lines in job.sbatch")
+        title = f"the allocation has room for {present} tasks, but this job needs {wanted}"
+        raise NodeFailure(DATA_BROKEN, title, "run salloc with the options from the #SBATCH lines in job.sbatch")

@@ -1,4 +1,4 @@
-"""Decide whether Slurm should restart a job, and requeue it without the nodes that do not answer. Packed into jobctl.
+"""Decide whether Slurm should restart a job, and requeue it without the nodes that do not respond. Packed into jobctl.
 
 In   scontrol's output about the job, its nodes and the configuration
 Out  the requeued job

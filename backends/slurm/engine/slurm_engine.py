@@ -66,15 +66,15 @@ _PENDING = (  # reason in squeue -> why a job is waiting
     ("Assoc.*|QOS.*|MaxJobs.*", "a limit of the account or its quality of service ({})"),
     ("Reservation", "its reservation has not started"),
     ("Licenses", "waiting for licenses"),
-    ("None|", "not considered by the scheduler yet"),
+    ("None|", "the scheduler has not considered it yet"),
 )
 
 
 HOW = {
-    "wait": "print the output until the job ends; the exit code is the job's",
+    "wait": "print the output until the job ends, and exit with its exit code",
     "detach": "return when the job is queued; the default",
-    "here": "run in the allocation of this shell; without it, jobctl queues a new job even inside an allocation",
-    "only-prepare": "create the run folder and print its path; queue nothing",
+    "here": "run in this shell's allocation; by default, jobctl queues a new job even inside an allocation",
+    "only-prepare": "create the run folder and print its path, but queue nothing",
 }
 
 
@@ -84,7 +84,7 @@ class SlurmEngine(CheckingEngine):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self._known: dict[str, str] = {}  # job ID -> `STATE REASON`; absent if Slurm no longer knows the job
-        self._silent = ""  # why Slurm does not answer
+        self._silent = ""  # why Slurm does not respond
         self.live_every_s = 5
         cluster = job.settings.get("cluster")
         self._environment = {"SLURM_CLUSTERS": str(cluster)} if cluster else {}
@@ -95,7 +95,7 @@ class SlurmEngine(CheckingEngine):
         self._silent = self._ask(sorted(ids)) if ids else ""
 
     def _ask(self, ids: list[str]) -> str:
-        """Fill _known. Return why Slurm does not answer, or "" if it does."""
+        """Fill _known. Return why Slurm does not respond, or "" if it does."""
         words = ["squeue", "--noheader", "--states=all", "--array", "--format=%i %T %r"]
         answer = self.ask([*words, f"--jobs={','.join(ids)}"], environment=self._environment)
         if answer.code and len(ids) > 1 and _is_unknown(answer.errors):
@@ -117,7 +117,7 @@ class SlurmEngine(CheckingEngine):
         job_id = _valid_id(keys)
         code = number(keys.get("exit", ""))
         if self._silent:
-            why = f"Slurm does not answer: {self._silent}"
+            why = f"Slurm does not respond: {self._silent}"
             return State("unknown", f"unknown, because {why}", None, why)
         state, _, reason = self._known.get(job_id, "").partition(" ") if _asked_id(path) else ("", "", "")
         if state == "PENDING":
@@ -160,7 +160,7 @@ class SlurmEngine(CheckingEngine):
         if path is None or path.name != f"job_{run.attempt}":
             return f"attempt {'' if run.attempt is None else run.attempt} has not been queued yet"
         if self._silent:
-            return f"Slurm does not answer: {self._silent}"
+            return f"Slurm does not respond: {self._silent}"
         job_id = _asked_id(path)
         return "" if _OVER.match(self._known.get(job_id, "COMPLETED")) else f"its job {job_id} is still in Slurm"
 
@@ -201,8 +201,8 @@ class SlurmEngine(CheckingEngine):
 
     def _add_after(self, parser: argparse.ArgumentParser) -> None:
         text = (
-            "start after job ID has succeeded; afterany:ID, afternotok:ID, singleton as in sbatch --dependency."
-            " Adds to queue.after"
+            "start after job ID has succeeded; also afterany:ID, afternotok:ID and singleton, as in sbatch "
+            "--dependency; added to queue.after"
         )
         parser.add_argument("--after", metavar="ID", action="append", default=[], type=parse_after, help=text)
 
@@ -255,7 +255,7 @@ class SlurmEngine(CheckingEngine):
         limit = self.job.settings.get("array_limit")
         text = "run at most N points at a time; default: backend.array_limit"
         parser.add_argument("--parallel", metavar="N", type=positive, default=limit, help=text)
-        text = "wait until all have ended; the exit code is 0 if all have ended well, else 1"
+        text = "wait until all points have ended; exit with 0 if all succeeded, else with 1"
         parser.add_argument("--wait", action="store_true", help=text)
         self._add_after(parser)
 
@@ -290,7 +290,7 @@ class SlurmEngine(CheckingEngine):
         is_taken, text = self._queue.test(self.job.artifact / "job.sbatch")
         if not is_taken:
             print(f"FAIL  Slurm rejects the job: {text}")
-            print("      hint: sinfo -l shows the partitions and their limits, sinfo -R why nodes are down")
+            print("      hint: sinfo -l lists the partitions and their limits; sinfo -R explains why nodes are down")
             return 1
         print(f"ok    Slurm accepts the job: {text}", flush=True)
         if options.queue_only:
@@ -339,7 +339,7 @@ class SlurmEngine(CheckingEngine):
         """Return a running job's ID and node list; None if the job is not running. Raises Failure."""
         self.prepare([run])
         if self._silent:
-            raise Failure(f"Slurm does not answer: {self._silent}", "sinfo shows whether the controller is up")
+            raise Failure(f"Slurm does not respond: {self._silent}", "sinfo shows whether the controller is up")
         job_id = _asked_id(_job_file(run))
         if not job_id or not self._known.get(job_id, "").startswith("RUNNING"):
             return None

@@ -33,7 +33,7 @@ _HINTS = (  # part of sbatch's output, in lower case -> what to check
     ("node configuration", "no node satisfies gpus, gpu_type, cpus and mem together: sinfo --format='%P %D %c %m %G'"),
     ("feature", "backend.constraint; sinfo --format='%N %f' lists the features"),
     ("node name", "hosts, queue.nodelist or queue.exclude; sinfo --Node lists the nodes"),
-    ("job array", "the site allows fewer elements: scontrol show config | grep MaxArraySize"),
+    ("job array", "the site allows fewer array elements: scontrol show config | grep MaxArraySize"),
     ("reservation", "queue.reservation; scontrol show reservation lists them"),
     ("account", "queue.account; sacctmgr show associations lists them"),
     ("qos", "queue.qos; sacctmgr show qos lists them"),
@@ -127,14 +127,14 @@ class Queue:
         for most in ("MaxNodes", "TotalNodes"):
             match = re.search(f"{most}=([0-9]{{1,18}})", shown)
             if match and (number(nodes) or 0) > int(match[1]):
-                return f"{nodes} nodes, and partition {partition} has or allows {match[1]}"
+                return f"{nodes} nodes, but partition {partition} has or allows only {match[1]}"
         match = re.search("MaxTime=([0-9:-]+)", shown)
         if match and seconds(limit) > seconds(match[1]):
-            return f"a time limit of {limit}, and partition {partition} allows {match[1]}"
+            return f"a time limit of {limit}, but partition {partition} allows only {match[1]}"
         sizes = self._text("sinfo", "--noheader", f"--partition={partition}", "--format=%c").replace("+", "").split()
         largest = max((size for size in map(number, sizes) if size is not None), default=None)
         if largest is not None and (number(cores) or 0) > largest:
-            return f"{cores} cores per node, and partition {partition} has nodes of at most {largest}"
+            return f"{cores} cores per node, but nodes of partition {partition} have at most {largest}"
         return ""
 
     def _text(self, *words: str) -> str:

@@ -19,7 +19,7 @@ def check_gpus_without_cores(plan: LaunchPlan, options: SlurmOptions) -> Iterato
     gpus = plan.topology.gpus
     if gpus and not plan.resources.cpus and not plan.queue.exclusive:
         title = f"gpus={gpus} without cpus"
-        because = "Slurm gives each task one core if the site has no DefCpuPerGPU, and all ranks of a node share it"
+        because = "without DefCpuPerGPU, Slurm gives each task one core, which all of a node's ranks share"
         hint = f"cpus={gpus * USUAL}, for {USUAL} cores per GPU; or site.cpus and site.gpus in the cluster profile"
         yield Diagnostic("JC4306", title, because, hint, key="gpus", severity=Severity.WARNING)
 

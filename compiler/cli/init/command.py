@@ -191,7 +191,9 @@ def _target(name: str, arguments: Arguments, options: frozenset[str]) -> Path:
 
 
 def _that_compiles(name: str, facts: Sequence[Fact], given: Sequence[Fact], folders: Sequence[tuple[str, Path]]) -> str:
-    """Return the profile's text. Detected facts that do not compile are dropped and reported; given ones are errors."""
+    """Return the text of a profile that compiles. Detected facts that do not compile are dropped and reported; facts
+    from the command line are errors.
+    """
     facts, dropped = list(facts), list[Fact]()
     while True:
         text = profile(name, facts, sorted(groups()), dropped)
@@ -209,7 +211,7 @@ def _that_compiles(name: str, facts: Sequence[Fact], given: Sequence[Fact], fold
 
 
 def _of_init(diagnostic: Diagnostic, given: Sequence[Fact]) -> Diagnostic:
-    """Return a finding about the unwritten profile, with the typed word as its source if there is one."""
+    """Return a finding about the unwritten profile; if the user typed the value, its source is that word."""
     word = next((f"{fact.key}={fact.value}" for fact in given if fact.key == diagnostic.key), "")
     return replace(diagnostic, origin=None, title=diagnostic.title + (f" (from {word})" if word else ""))
 

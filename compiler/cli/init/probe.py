@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ...spec.value_types import show_duration
 
 Run = Callable[..., "str | None"]  # a command's words -> stdout; None if it does not exist or fails
-PATIENCE_S = 10  # timeout of one lookup: a scheduler that does not answer counts as absent
+PATIENCE_S = 10  # timeout of one lookup: a scheduler that does not respond counts as absent
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ _SINFO = ("sinfo", "--exact", "--noheader", "--format=%P|%D|%c|%m|%G|%l")  # --e
 
 
 def slurm(run: Run) -> list[Fact]:
-    """Return facts from Slurm's clients; empty if there are no clients or slurmctld does not answer."""
+    """Return facts from Slurm's clients; empty if there are no clients or slurmctld does not respond."""
     rows = run(*_SINFO)
     if rows is None:
         return []

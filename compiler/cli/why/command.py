@@ -45,9 +45,7 @@ def why_command(arguments: Arguments) -> int:
             f"jobc why {_a_line_of(Path(remaining[0]))}" if remaining and _is_path(remaining[0]) else EXAMPLE,
         )
     if rank is not None and not any(_is_variable(word) for word in remaining):
-        because = (
-            "it shows where a rank runs and the value of a variable there; keys and lines are the same for all ranks"
-        )
+        because = "it prints where a rank runs and a variable's value there; keys and lines are the same for all ranks"
         raise CompileError([Diagnostic("JC1110", "--rank has no effect here", because, "remove --rank")])
     jobs: dict[Path, Job] = {}
     for location in places:
@@ -59,7 +57,7 @@ def why_command(arguments: Arguments) -> int:
 
 
 def _of_line(place: str, jobs: dict[Path, Job], arguments: Arguments) -> list[str]:
-    """Return the output lines for FILE:LINE. jobs: cache of recompiled directories, extended here."""
+    """Return the output lines for FILE:LINE. jobs: recompiled directories, a cache that this function extends"""
     name, _, number = place.rpartition(":")
     directory = artifact_of(Path(name))
     if directory not in jobs:
@@ -72,7 +70,7 @@ def _of_line(place: str, jobs: dict[Path, Job], arguments: Arguments) -> list[st
 
 
 def _tell(job: Job, names: Sequence[str], rank: int | None) -> None:
-    """Print every available answer, then raise CompileError for the names without one."""
+    """Print everything that is known about the names, then raise CompileError for unknown names."""
     refused: list[Diagnostic] = []
     for name in names:
         try:
@@ -149,7 +147,9 @@ def _job(words: Sequence[str], arguments: Arguments) -> Job:
 
 
 def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
-    """Yield the answer for a key or a variable. CompileError JC5030 for an unknown name, JC5031 for an invalid rank."""
+    """Yield the explanation of a key or a variable. CompileError JC5030 for an unknown name, JC5031 for an invalid
+    rank.
+    """
     plan_keys = [key for key in job.source_map.table if _alike(key, name)] or [key for key in job.plan if key == name]
     spec_keys = [key for key in job.source_map.spec if key == name or key.startswith(f"{name}.")]
     if _is_variable(name):

@@ -1,4 +1,4 @@
-"""The job that `jobc why` answers questions about: source map, plan, files as compiled and files on disk."""
+"""The job that `jobc why` explains: source map, plan, files as compiled and files on disk."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ class Job:
 
     @cached_property
     def numbers(self) -> dict[str, dict[int | None, tuple[int, bool]]]:
-        """Return path -> line number as compiled -> (current number, is it unchanged). Removed lines are missing."""
+        """Return path -> line number as compiled -> (current number, whether it is unchanged). Removed lines are
+        missing.
+        """
         numbers_by_path = {}
         for path, lines in self.files.items():
             written = enumerate(match_lines(self.written.get(path, ()), lines), 1)
@@ -63,9 +65,9 @@ class Job:
 
 
 def match_lines(written: Sequence[str], now: Sequence[str]) -> list[tuple[int | None, bool]]:
-    """Match each line on disk to the compiled line it came from: (line number, is it unchanged).
+    """Match each line on disk to its compiled line: (line number, whether it is unchanged).
 
-    An edited line has the number of the line it replaced; an added line has None.
+    An edited line has the number of the line that it replaced; an added line has None.
     """
     if list(now) == list(written):
         return [(number, True) for number in range(1, len(now) + 1)]

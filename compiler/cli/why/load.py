@@ -1,4 +1,4 @@
-"""Compile the job that `jobc why` answers questions about, from overrides or from an artifact directory."""
+"""Compile the job that `jobc why` explains, from overrides or from an artifact directory."""
 
 from __future__ import annotations
 

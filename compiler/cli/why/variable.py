@@ -174,7 +174,7 @@ def _settings(job: Job, name: str) -> list[tuple[str, int]]:
 
 
 _SECRETS = {
-    "env": "jobctl reads the environment variable {} on each node, or what jobctl submit saved of it",
+    "env": "jobctl reads the environment variable {} on each node, or the value that jobctl submit saved",
     "file": "jobctl reads the file {} on each node",
 }
 
@@ -219,7 +219,8 @@ def _all(
     told: set[tuple[str, int]],
     reads: dict[str, None],
 ) -> Iterator[str]:
-    """Yield the lines that set `name` ("": lines with a launcher's options), and those of the variables they read.
+    """Yield the lines that set `name` ("": lines with a launcher's options), and the lines that set the variables they
+    read.
 
     reads: the jobctl variables that these lines read, extended here
     """
@@ -266,7 +267,6 @@ def _read_in(line: str, name: str) -> list[str]:
 
 
 def _place(job: Job, rank: int, name: str) -> str:
-    """Return a rank's node, and the variable's value if it depends only on the rank."""
     procs, world = job.plan["topology.procs"], job.plan["topology.world_size"]
     if rank >= world:
         because = f"the world size is {world}, and ranks start at 0"

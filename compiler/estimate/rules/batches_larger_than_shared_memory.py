@@ -21,5 +21,5 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     fits = figures.mem is None or rounded < figures.mem
     hint = f"shm={show_bytes(rounded)}" if fits else "loader.workers=0, so that each rank reads its own samples"
     title = f"batches of {readable_bytes(needed)} do not fit in {show_bytes(has)} of shared memory"
-    because = "the loader workers of a node hold up to this much; when /dev/shm is full, they die with SIGBUS"
+    because = "a node's loader workers use up to this much, and die with SIGBUS when /dev/shm is full"
     yield warning("JC2131", title, because, hint, "shm", needed / has)

@@ -25,7 +25,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     every, best = min(configured, last), min(best, last)
     if every > _FAR * best or best > _FAR * every:
         key = "checkpoint.every_epochs" if spec.checkpoint.every_epochs else "checkpoint.every_steps"
-        title = f"{key}={spec.checkpoint.every_epochs or configured} is far from the best"
+        title = f"{key}={spec.checkpoint.every_epochs or configured} is far from optimal"
         because = f"at these failure rates and save times, saving every {best:,} steps loses the least time (Daly 2006)"
         by = max(every / best, best / every)
         yield warning("JC2122", title, because, _hint(spec, best, of_epoch), key, by)

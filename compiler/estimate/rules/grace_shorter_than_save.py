@@ -11,7 +11,7 @@ from ...spec.value_types import show_duration
 from ..figures import Figures, readable_bytes
 from ..limits import Finding, warning
 
-_AROUND_S = 120  # more than engines add to the grace: 10 s to end, and Slurm's notice up to 60 s early (JC4305)
+_AROUND_S = 120  # more than engines add to the grace period: 10 s to exit, and Slurm's signal up to 60 s early (JC4305)
 
 
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:

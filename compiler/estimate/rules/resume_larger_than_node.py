@@ -19,7 +19,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     if needs and has and needs > has:
         title = f"resuming takes about {readable_bytes(needs)} of a node's memory, but mem is {show_bytes(has)}"
         procs = plan.topology.procs
-        because = f"a checkpoint holds the whole model, and each of a node's {procs} ranks reads all of it"
+        because = f"a checkpoint contains the whole model, and each of a node's {procs} ranks reads all of it"
         yield warning(
             "JC2133", title, because, f"mem={show_bytes(math.ceil(1.1 * needs / _GIB) * _GIB)}", "mem", needs / has
         )

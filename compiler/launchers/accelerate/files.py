@@ -40,7 +40,7 @@ def read_keys(plan: LaunchPlan) -> tuple[str, ...]:
 
 
 def config_paths(plan: LaunchPlan) -> list[str]:
-    """Return which of the two files this job has."""
+    """Return the paths of the two files, as far as the job has them."""
     conditions = {YAML: plan.launcher == "accelerate", JSON: plan.parallel == "deepspeed"}
     return [path for path, is_wanted in conditions.items() if is_wanted]
 

@@ -89,7 +89,6 @@ FSDP_1 = ("sharding_strategy", "backward_prefetch", "forward_prefetch", "sync_mo
 
 
 def of_accelerate(plan: LaunchPlan) -> Protected:
-    """Return the protected keys of accelerate.yaml."""
     return {
         **OF_THE_PLAN,
         **(OF_THE_TRAINER if plan.uses_trainer else {}),
@@ -98,5 +97,4 @@ def of_accelerate(plan: LaunchPlan) -> Protected:
 
 
 def of_deepspeed(plan: LaunchPlan) -> Protected:
-    """Return the protected keys of deepspeed.json."""
     return {**OF_DEEPSPEED, **(OF_ITS_DEEPSPEED if plan.uses_trainer else {})}

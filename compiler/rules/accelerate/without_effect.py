@@ -44,7 +44,7 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
             because = "jobc's own trainer shards its model itself"
             yield _without_effect((*at, section), because, f"remove {'.'.join((*at, section))}")
     if "megatron_lm_config" in extra:
-        because = "accelerate reads it only with distributed_type MEGATRON_LM, which no `parallel` selects"
+        because = "accelerate reads it only with distributed_type MEGATRON_LM, which no `parallel` option selects"
         yield _without_effect((*at, "megatron_lm_config"), because, f"remove {'.'.join((*at, 'megatron_lm_config'))}")
     fsdp = extra.get("fsdp_config")
     for name in fsdp if isinstance(fsdp, Mapping) else ():

@@ -29,7 +29,7 @@ def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) ->
 
 
 def _is_dropped(entry: UserEntry) -> bool:
-    """Return whether a value is "auto", which DeepSpeed, accelerate or transformers replaces."""
+    """Return whether the value is "auto", which DeepSpeed, accelerate or transformers replaces."""
     return bool(entry.value == "auto") and entry.file == "deepspeed"
 
 

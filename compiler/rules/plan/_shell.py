@@ -41,7 +41,6 @@ class Command:
 
     @property
     def words(self) -> Sequence[str]:
-        """Return the words from the program on."""
         words = from_program_on(self.typed)
         closed = next((index for index, word in enumerate(words) if index and word == ")"), None)
         return words[:closed]
@@ -158,7 +157,7 @@ def is_set(option: str, words: Sequence[str], before: bool, letter: str = "-") -
 
 
 def unquoted(text: str) -> str:
-    """Blank out everything in the text that the shell does not interpret, without changing positions."""
+    """Blank out everything in the text that the shell does not interpret, keeping all positions."""
     plain = _quotes_blanked(text)
     while plain != (blanked := _OF_ANOTHER.sub(lambda match: match[0][0] + "_" * (len(match[0]) - 1), plain)):
         plain = blanked
@@ -166,7 +165,6 @@ def unquoted(text: str) -> str:
 
 
 def _quotes_blanked(text: str) -> str:
-    """Return the text with quotes, comments and here-documents blanked out."""
     plain = ""
     for start, end, kind in _parts(text):
         blank = " " if kind in ("comment", "body") or text[start:end] == "\\\n" else "_"

@@ -13,7 +13,7 @@ from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 
 MOST_OF_ONE = 131_072  # bytes per string, with its final NUL
-MOST_OF_ALL = (2 << 20) - (256 << 10)  # the rest is for the environment of the node and of jobc
+MOST_OF_ALL = (2 << 20) - (256 << 10)  # the rest is for the node's and jobc's own variables
 _POINTER = 8
 _PATHS = 24 << 10  # bytes that jobctl adds to a rank's command under mpirun: the paths of Python, jobctl and code
 _TEMPLATES = ("torchrun", "accelerate", "torch_distributed_launch")  # launchers for which jobctl doubles each $

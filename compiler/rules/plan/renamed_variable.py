@@ -19,7 +19,10 @@ _OF_TORCH = {  # old name -> new name, since when
     for name in ("ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "DESYNC_DEBUG", "ENABLE_TIMING")
 }
 _OF_OTHERS = {  # packages whose version is not in the spec and does not follow from torch's
-    "TRANSFORMERS_CACHE": ("HF_HUB_CACHE", "transformers 5"),  # HF_HOME is its parent: it adds /hub
+    "TRANSFORMERS_CACHE": (
+        "HF_HUB_CACHE",
+        "transformers 5",
+    ),  # HF_HOME is the parent folder: huggingface_hub appends /hub
     "HF_HUB_ENABLE_HF_TRANSFER": ("HF_XET_HIGH_PERFORMANCE", "huggingface_hub 1.0"),
 }
 

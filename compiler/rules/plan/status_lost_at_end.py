@@ -39,7 +39,6 @@ class _Part:
 
     @property
     def runs(self) -> bool:
-        """Return whether the command trains."""
         return any(starts_training(command.words) for command in self.commands)
 
 
@@ -100,7 +99,9 @@ def _is_seen(part: _Part) -> bool:
 
 
 def _exits(part: _Part) -> bool:
-    """Return whether a command is `exit $status`, also in a condition: then the script checks the status itself."""
+    """Return whether a command is `exit $status`, even inside a condition, because the script then checks the status
+    itself.
+    """
     words = [tuple(command_words.words) for command_words in part.commands]
     return any(
         command_words[:1] in (("exit",), ("return",)) and command_words[1:2] not in ((), ("0",))

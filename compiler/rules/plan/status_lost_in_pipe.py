@@ -31,7 +31,6 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _is_hidden(found: Sequence[Command]) -> bool:
-    """Return whether a pipe hides the program's exit code."""
     last = next((command for command in reversed(found) if starts_training(command.words)), None)
     if not last:
         last = next(
@@ -41,7 +40,6 @@ def _is_hidden(found: Sequence[Command]) -> bool:
 
 
 def _is_script(words: Sequence[str]) -> bool:
-    """Return whether the words run a script: `./run`, `run.sh`, `bash run.sh`."""
     first = next((word for word in words[1:] if not word.startswith("-")), "") if program(words) in SHELLS else words[0]
     return first.startswith("./") or first.endswith(".sh")
 
@@ -62,7 +60,6 @@ def _hidden(found: Sequence[Command]) -> Iterator[Command]:
 
 
 def _closed(command: Command) -> int:
-    """Return the number of groups that end with the command."""
     return command.typed.count(")") + (command.typed[:1] != () and command.typed[0] in _CLOSE)
 
 

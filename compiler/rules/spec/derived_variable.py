@@ -19,7 +19,7 @@ _KEYS = {"OMP_NUM_THREADS": ("threads", 1, 1024), "MASTER_PORT": ("rendezvous.po
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    has_launcher = any(map(launcher, simple_commands(spec.command or ())))  # it sets them for its own ranks
+    has_launcher = any(map(launcher, simple_commands(spec.command or ())))  # that launcher sets them for its own ranks
     for variable in variables(spec):
         if (
             variable.name not in PATH_VARIABLES

@@ -1,4 +1,6 @@
-"""JC2074: shards that do not fit the nodes: each copy of the model must fill whole nodes or divide a node evenly."""
+"""JC2074: shards that do not fit the nodes: a copy of the model must fill whole nodes, or several copies must fill one
+node exactly.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ...spec.job_spec import JobSpec
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     root, is_object = spec.storage.root, spec.storage.run == "object"
     if is_object and not re.fullmatch(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\s?#]*)?", root):
-        because = "a bucket name is 3 to 63 characters of a-z, 0-9, dash and dot, followed by a prefix for the runs"
+        because = "a bucket name has 3 to 63 characters from a-z, 0-9, dash and dot; a prefix for the runs follows it"
         hint = "storage.root=s3://my-bucket/runs"
         yield Diagnostic("JC2080", f"storage.root={root} is not a valid s3:// URL", because, hint, key="storage.root")
     elif not is_object and re.match(r"[a-z0-9]+://", root):

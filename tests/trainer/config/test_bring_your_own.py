@@ -405,7 +405,7 @@ def test_a_short_training_on_the_same_samples_warns(
     tree = digits({**OWN, "data": data, "world_size": 2, "batch.micro": 12, "batch.accumulation": 1, "loop.steps": 4})
     run.start(tree, ("-m", "jobc_trainer"), PYTHONPATH=f"{lib}:{EXAMPLE}:{tmp_path}")
     assert run.wait() == [DONE] * 2, run.output(0)
-    assert "all 2 ranks seem to get the same samples, judging by 4 batches" in run.output(0)
+    assert "all 2 ranks seem to get the same samples in 4 batches" in run.output(0)
 
 
 def test_a_share_that_loses_samples_is_found(digits: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,12 +75,12 @@ def test_ranks_that_were_given_the_same_are_named(
         assert json.loads(run.output(rank).splitlines()[-1]) == {
             # at the end of a short training, at the end of an epoch, and in a training without an end
             "by_local_rank": [
-                [SHORT, "data: ranks 0, 2 and ranks 1, 3 seem to get the same samples, judging by 4 batches"],
+                [SHORT, "data: ranks 0, 2 and ranks 1, 3 seem to get the same samples in 4 batches"],
                 [7, "data: ranks 0, 2 and ranks 1, 3 got the same samples"],
                 [MOST_STEPS, "data: ranks 0, 2 and ranks 1, 3 got the same samples"],
             ],
             "all_alike": [
-                [SHORT, "data: all 4 ranks seem to get the same samples, judging by 4 batches"],
+                [SHORT, "data: all 4 ranks seem to get the same samples in 4 batches"],
                 [7, "data: all 4 ranks got the same samples"],
                 [MOST_STEPS, "data: all 4 ranks got the same samples"],
             ],
@@ -89,7 +89,7 @@ def test_ranks_that_were_given_the_same_are_named(
             "often_empty": [],
             "padded": [],
             "few": [
-                [total, "data: all 4 ranks seem to get the same samples, judging by 3 batches"]
+                [total, "data: all 4 ranks seem to get the same samples in 3 batches"]
                 for total in (SHORT, 7, 2 * MOST_STEPS)
             ],
         }

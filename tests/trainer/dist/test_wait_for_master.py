@@ -1,4 +1,4 @@
-"""Each of the reasons why the head does not answer has its own words."""
+"""Each of the reasons why the head does not respond has its own words."""
 
 import socket
 import time

@@ -147,7 +147,7 @@ def test_a_profile_that_is_open_is_written_whatever_ends_the_steps(
     ("theirs", "why"),
     [
         (range(1, 4), "another profiler is running in this process"),
-        (range(2, 3), "another profiler in this process stopped it"),
+        (range(2, 3), "another profiler in this process stopped this one"),
     ],
 )
 def test_a_profiler_of_the_recipes_own_costs_the_profile_alone(theirs: range, why: str, tmp_path: Path) -> None:

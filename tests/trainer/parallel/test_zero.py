@@ -95,12 +95,10 @@ def test_what_a_deepspeed_json_says_beyond_train_json_is_its_own(digits: Tree) -
     ours = engine_config(tree)
     assert disagreements({**ours, "steps_per_print": 10}, tree) == []
     assert disagreements({key: value for key, value in ours.items() if key != "gradient_clipping"}, tree)
-    assert disagreements({**ours, "bf16": {"enabled": True}}, tree) == [
-        "bf16: there, though loop.precision leaves it out"
-    ]
+    assert disagreements({**ours, "bf16": {"enabled": True}}, tree) == ["bf16: set, but loop.precision omits it"]
     offload = {**ours["zero_optimization"], "offload_optimizer": {"device": "cpu"}}
     assert disagreements({**ours, "zero_optimization": offload}, tree) == [
-        "zero_optimization.offload_optimizer: there, though parallel leaves it out"
+        "zero_optimization.offload_optimizer: set, but parallel omits it"
     ]
     assert (
         ours["train_batch_size"]

@@ -54,7 +54,8 @@ def test_mlflow_warns_where_each_attempt_has_a_folder_of_its_own(
     trackers.tracker_factory("mlflow")(TrackedRun("20260101-000000", "hello", tmp_path, 0, CONFIG)).close(done=True)
     told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("warning: tracker mlflow")]
     line = (
-        "warning: tracker mlflow: each attempt becomes its own run; set MLFLOW_TRACKING_URI to a server to combine them"
+        "warning: tracker mlflow: each attempt becomes a separate run; set MLFLOW_TRACKING_URI to a server to combine "
+        "them"
     )
     assert told == ([] if uri else [line])
 

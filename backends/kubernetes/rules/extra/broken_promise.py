@@ -73,7 +73,7 @@ PROMISES = (
     ),
     Promise(
         (("Pod", "spec", "activeDeadlineSeconds"),),
-        "it kills a pod without letting the ranks save, and counts from the pod's start, not the ranks'",
+        "it kills a pod without letting the ranks save, and starts counting when the pod starts, not the ranks",
         "time=2h for each attempt; backend.deadline=1d for the whole job",
     ),
     Promise(
@@ -95,20 +95,19 @@ PROMISES = (
     ),
     Promise(
         child_paths(JOBS, "manualSelector"),
-        "it requires a selector of your own, but this Job uses the generated one",
+        "it requires your own selector, but this Job uses the generated one",
         "remove it: the generated selector is unique to this Job",
     ),
     Promise(
         child_paths((_NODE,), "livenessProbe", "startupProbe"),
-        "the kubelet kills the container when it fails, and ranks may be slow to answer while they save; hung"
-        " ranks exit by themselves",
+        "the kubelet kills the container when the probe fails, and ranks may respond slowly while they save; hung "
+        "ranks exit by themselves",
         "process_group.step_timeout_s=100, to detect hung ranks; or a readinessProbe, which does not kill",
         _is_given,
     ),
     Promise(
         (*child_paths((_NODE,), "lifecycle"),),
-        "preStop uses up the grace period that the ranks need for saving, and SIGTERM, which tells the supervisor"
-        " to stop, is only sent after it",
+        "preStop uses up the grace period in which the ranks save, because SIGTERM is only sent after it",
         "lifecycle.grace=2m, if the ranks need longer; lifecycle: {postStart: …} is supported",
         lambda value: isinstance(value, Mapping) and bool({"preStop", "stopSignal"} & {*value}),
     ),
@@ -120,13 +119,13 @@ PROMISES = (
     ),
     Promise(
         (("Pod", "spec", "ephemeralContainers"),),
-        "Kubernetes only adds them to a running pod, not in a template",
+        "Kubernetes only allows them in running pods, not in a template",
         "`kubectl debug POD -it --target=node --image=IMAGE`",
         _is_given,
     ),
     Promise(
         (("Pod", "spec", "priority"),),
-        "Kubernetes takes the number from the class, and rejects pods with a different number",
+        "Kubernetes sets the number from the class, and rejects pods with a different number",
         "queue.priority=high, a PriorityClass",
         lambda value: value is not None,
     ),
@@ -149,7 +148,7 @@ PROMISES = (
     Promise(
         (("Service", "spec", "type"), ("Service", "spec", "externalName")),
         "pod names resolve only through a headless Service",
-        "add a second Service of your own",
+        "add a second Service",
         lambda value: value not in (None, "ClusterIP"),
     ),
     Promise(
@@ -169,7 +168,7 @@ PROMISES = (
     ),
     Promise(
         ((*_NODE, "terminationMessagePolicy"),),
-        "jobctl status prints the last lines of a pod whose log is gone, and they would be lost",
+        "if a pod's log is gone, jobctl status prints its last lines, which this would discard",
         "remove it: FallbackToLogsOnError",
         lambda value: value == "File",
         Severity.WARNING,
@@ -177,9 +176,9 @@ PROMISES = (
     ),
     Promise(
         ((*_POD, "containers", "*"),),
-        "a pod ends with its last container: one that keeps running holds the GPUs after the ranks have exited, and one"
-        " that fails counts as a failed node",
-        "backend.extra.Pod.spec.initContainers.NAME.restartPolicy=Always: a sidecar, which ends with the ranks",
+        "a pod ends when its last container ends: a container that keeps running blocks the GPUs after the ranks have "
+        "exited, and one that fails counts as a failed node",
+        "backend.extra.Pod.spec.initContainers.NAME.restartPolicy=Always: a sidecar, which ends when the ranks end",
         lambda value: isinstance(value, Mapping),
         Severity.WARNING,
         "may outlive the ranks",

@@ -44,7 +44,7 @@ def check_beyond_pod_security(pod: Mapping[str, Any], options: KubernetesOptions
     found = list(dict.fromkeys(violations(pod))) if is_restricted(options) else []
     if found:
         changes = dict.fromkeys(change for word, change in CAUSES.items() if any(word in text for text in found))
-        because = "a namespace with that Pod Security level refuses the pods, and the job would never start"
+        because = "a namespace with that Pod Security level rejects the pods, so the job would never start"
         hint = " and ".join(changes) or "remove them from backend.extra"
         title = f"{KEY}=restricted forbids {', '.join(found)}"
         yield Diagnostic("JC4525", title, because, f"{hint}; or {KEY}=null", key=KEY)

@@ -50,6 +50,6 @@ def check_relative_source(task: FinishedTask) -> Iterator[Diagnostic]:
             yield Diagnostic("JC4709", f"{mount!r} is not an absolute path", because, f"remove {key}", key=key)
     for key, source in task.local_files().items():
         if not re.match(r"/|~/", source):
-            because = "SkyPilot looks for it in its working directory, which is the run folder"
+            because = "SkyPilot resolves it in its working directory, which is the run folder"
             title = f"{source!r} is not an absolute path"
             yield Diagnostic("JC4709", title, because, f"~/{source}, or a bucket URL", key=key)

@@ -125,7 +125,7 @@ def check_priority_class(task: FinishedTask) -> Iterator[Diagnostic]:
         hint = f"{key}={max(-1000, min(1000, round(float(name))))}"
         yield Diagnostic("JC4714", f"priority {name} is not valid", because, hint, key=key)
     elif not re.fullmatch(DNS_NAME, name):
-        because = "it must be a number from -1000 to 1000, or a class name of a-z, 0-9, dash and dot"
+        because = "it must be a number from -1000 to 1000, or a class name that contains only a-z, 0-9, dash and dot"
         yield Diagnostic("JC4714", f"{name!r} is not a priority class", because, f"{key}=high", key=key)
 
 
@@ -137,7 +137,7 @@ def check_label_of_pods(task: FinishedTask) -> Iterator[Diagnostic]:
         value = str(label)
         if not re.fullmatch(LABEL_KEY, name) or not re.fullmatch(LABEL_VALUE, value):
             key = task.key(("resources", "labels", name))
-            because = "Kubernetes allows at most 63 of A-Za-z0-9-_. with a letter or digit at both ends"
+            because = "it must be at most 63 of A-Za-z0-9-_. and start and end with a letter or digit"
             hint = f"{key}={re.sub(r'[^A-Za-z0-9]+', '-', value)[:63].strip('-')}"
             yield Diagnostic("JC4717", f"{key}={value!r} is not a valid label", because, hint, key=key)
 

@@ -31,7 +31,7 @@ def _option(task: FinishedTask, key: str, option: str, value: Any) -> Iterator[D
         because = f"SkyPilot sets it from {OWNED[option]}, and ignores this value with a warning"
         yield from refuse(f"{key} has no effect", because, f"remove it, and set {OWNED[option]}")
     elif option in BREAKS and value not in (None, False):
-        because = "SkyPilot passes it to sbatch, which would then not start what was compiled"
+        because = "SkyPilot passes it to sbatch, which would then start something other than the compiled job"
         yield from refuse(f"{key} would contradict the plan", because, f"remove it, and set {BREAKS[option]}")
     elif option in task.queued and key.startswith("backend.config."):  # in backend.extra it is JC4600
         because = f"{QUEUED[option]} already sets --{option}, and this would override it"

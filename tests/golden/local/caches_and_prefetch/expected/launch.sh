@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# launch.sh: what each node of job cached does, from top to bottom. The same file on every backend.
+# launch.sh: what each node of job cached does, from top to bottom. The same on every backend.
 # usage: launch.sh [NODE_RANK] [train|smoke|check|preflight|shell] [COMMAND of shell…]
-#   The engine or jobctl starts it, with the run folder in JOBC_RUN_DIR.
+#   The engine or jobctl runs it with the run folder in JOBC_RUN_DIR.
 
 # shellcheck disable=SC1090,SC1091,SC2016 # files that only the nodes have; '$JOBC_…' in the launch line, which jobctl replaces
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # ignore modes and functions of the calling shell
@@ -10,7 +10,7 @@ here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 rank=${1:-${JOBC_NODE_RANK:-0}} payload=${2:-train}
 if [[ $rank == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit; fi
 
-# failed STATUS COMMAND [LINE]: jobctl prints why this node cannot start, and records it for the other nodes.
+# failed STATUS COMMAND [LINE]: jobctl prints why this node cannot start and records the reason for the other nodes.
 failed() {
   trap - ERR EXIT
   type -P python3 >/dev/null || { printf 'error: python3 not found on %s\n  hint: install Python 3.10 or newer, or put it on PATH\n' "$(uname -n)" >&2 && exit 65; }
@@ -35,15 +35,15 @@ eval "$variables"
 
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=1
-export HF_TOKEN_PATH=${HF_TOKEN_PATH:-${HF_HOME:-$HOME/.cache/huggingface}/token} # the token of `hf auth login` stays where it was
+export HF_TOKEN_PATH=${HF_TOKEN_PATH:-${HF_HOME:-$HOME/.cache/huggingface}/token} # where `hf auth login` saved the token
 export HF_HOME=$JOBC_DOWNLOADS/huggingface # for huggingface_hub, transformers, datasets
 export TORCH_HOME=$JOBC_DOWNLOADS/torch # for torch.hub
-# Compiled kernels. On network storage, Triton 3 fails when ranks of several nodes compile at once
-# (triton-lang/triton#2688, #11512; pytorch/pytorch#173679); on a local disk, the ranks of a node can share a folder.
+# Compiled kernels. On network storage, Triton 3 fails when several nodes compile at the same time
+# (triton-lang/triton#2688, #11512; pytorch/pytorch#173679); on a local disk, a node's ranks can share a folder.
 export TRITON_CACHE_DIR=$JOBC_COMPILED/triton
 export TORCHINDUCTOR_CACHE_DIR=$JOBC_COMPILED/inductor
-if [[ -z ${JOBC_ONLINE:-} ]]; then # `jobctl prefetch` sets it
-  # Without internet access, each library queries its hub for minutes, then fails or uses its cache.
+if [[ -z ${JOBC_ONLINE:-} ]]; then # set by `jobctl prefetch`
+  # Without internet access, each library tries to reach its hub for minutes before it fails or uses its cache.
   export HF_HUB_OFFLINE=1
   export TRANSFORMERS_OFFLINE=1
   export HF_DATASETS_OFFLINE=1

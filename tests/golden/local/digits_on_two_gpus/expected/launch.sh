@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# launch.sh: what each node of job digits does, from top to bottom. The same file on every backend.
+# launch.sh: what each node of job digits does, from top to bottom. The same on every backend.
 # usage: launch.sh [NODE_RANK] [train|smoke|check|preflight|shell] [COMMAND of shell…]
-#   The engine or jobctl starts it, with the run folder in JOBC_RUN_DIR.
+#   The engine or jobctl runs it with the run folder in JOBC_RUN_DIR.
 
 # shellcheck disable=SC1090,SC1091,SC2016 # files that only the nodes have; '$JOBC_…' in the launch line, which jobctl replaces
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # ignore modes and functions of the calling shell
@@ -10,7 +10,7 @@ here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 rank=${1:-${JOBC_NODE_RANK:-0}} payload=${2:-train}
 if [[ $rank == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit; fi
 
-# failed STATUS COMMAND [LINE]: jobctl prints why this node cannot start, and records it for the other nodes.
+# failed STATUS COMMAND [LINE]: jobctl prints why this node cannot start and records the reason for the other nodes.
 failed() {
   trap - ERR EXIT
   type -P python3 >/dev/null || { printf 'error: python3 not found on %s\n  hint: install Python 3.10 or newer, or put it on PATH\n' "$(uname -n)" >&2 && exit 65; }
@@ -35,12 +35,12 @@ eval "$variables"
 
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=1
-# NCCL's flight recorder: when a collective hangs, each rank writes its last ones to logs/collectives_RANK in the run folder;
-# `torchfrtrace --prefix collectives_ RUN/logs` compares them. Names as of torch 2.9 to 2.13.
+# NCCL's flight recorder: when a collective hangs, each rank writes its last ones to RUN/logs/collectives_RANK, and
+# `torchfrtrace --prefix collectives_ RUN/logs` compares them. Names from torch 2.9 to 2.13.
 export TORCH_FR_BUFFER_SIZE=${TORCH_FR_BUFFER_SIZE:-20000}
 export TORCH_FR_DUMP_TEMP_FILE=${TORCH_FR_DUMP_TEMP_FILE:-$JOBC_RUN_DIR/logs/collectives_}
 export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
-export TORCH_NCCL_ASYNC_ERROR_HANDLING=${TORCH_NCCL_ASYNC_ERROR_HANDLING:-3} # torch's default: after the dump the process ends
+export TORCH_NCCL_ASYNC_ERROR_HANDLING=${TORCH_NCCL_ASYNC_ERROR_HANDLING:-3} # default: the process exits after the dump
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH} # the module jobc_trainer
 
 # ---- the ranks: jobctl runs this line, with the command after `--` once for each rank, and records the exit codes

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# launch.sh: what each node of job mine does, from top to bottom. The same file on every backend.
+# launch.sh: what each node of job mine does, from top to bottom. The same on every backend.
 # usage: launch.sh [NODE_RANK] [train|smoke|check|preflight|shell] [COMMAND of shell…]
-#   The engine or jobctl starts it, with the run folder in JOBC_RUN_DIR.
+#   The engine or jobctl runs it with the run folder in JOBC_RUN_DIR.
 
 # shellcheck disable=SC1090,SC1091,SC2016 # files that only the nodes have; '$JOBC_…' in the launch line, which jobctl replaces
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # ignore modes and functions of the calling shell
@@ -10,7 +10,7 @@ here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 rank=${1:-${JOBC_NODE_RANK:-0}} payload=${2:-train}
 if [[ $rank == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit; fi
 
-# failed STATUS COMMAND [LINE]: jobctl prints why this node cannot start, and records it for the other nodes.
+# failed STATUS COMMAND [LINE]: jobctl prints why this node cannot start and records the reason for the other nodes.
 failed() {
   trap - ERR EXIT
   type -P python3 >/dev/null || { printf 'error: python3 not found on %s\n  hint: install Python 3.10 or newer, or put it on PATH\n' "$(uname -n)" >&2 && exit 65; }
