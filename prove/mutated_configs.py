@@ -32,9 +32,9 @@ from hypothesis import strategies as st
 from jobc.compiler.bash_syntax import parses
 from jobc.compiler.cli import main
 from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.emit.artifact import PROGRAM
 from jobc.compiler.frontend.overrides import spell
 from jobc.compiler.pipeline.compile import compile_job, known_keys
-from jobc.compiler.pipeline.library import PROGRAM
 from jobc.compiler.pipeline.sweeps import compile_sweep
 from jobc.compiler.pipeline.types import Compiled, Request
 from jobc.compiler.testing.golden import read_case

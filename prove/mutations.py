@@ -26,8 +26,8 @@ from typing import Any
 import yaml
 
 from jobc.backends.skypilot.schema import problems
+from jobc.compiler.emit.artifact import PROGRAM
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.library import PROGRAM
 from jobc.compiler.testing.golden import is_sweep, read_case
 
 from .campaign import Campaign, Line

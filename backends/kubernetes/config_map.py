@@ -18,10 +18,9 @@ from pathlib import Path
 
 import yaml
 
-from ...compiler.emit.artifact import Artifact, LineRange
+from ...compiler.emit.artifact import PROGRAM, Artifact, LineRange
 from ...compiler.emit.job_json import JOB
 from ...compiler.emit.source_map import DIGEST, PACKED
-from ...compiler.pipeline.library import PROGRAM
 from .lone_pod import LONE_POD
 from .pod import JOB_LABEL
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..emit.artifact import PROGRAM
 from ..emit.artifact_dir import LARGEST, checksum_of_job, digest_of, file_digest, read_job, text_of
 from ..emit.job_json import JOB
 from ..emit.source_map import SourceMap
 from ..pipeline.compile import compile_job
-from ..pipeline.library import PROGRAM
 from ..pipeline.sweeps import compile_sweep, sweep_folders
 from ..pipeline.types import Request
 from ..untrusted_files import Unreadable, read_bytes

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity, has_errors
+from ..emit.artifact import PROGRAM
 from ..frontend.compose import compose_config, hydra_ready
 from ..frontend.observed_files import ask
 from ..frontend.overrides import read_overrides
 from ..pipeline.compile import compile_job, known_keys, search_path, write_job
-from ..pipeline.library import PROGRAM
 from ..pipeline.sweeps import compile_sweep, sweep_folders
 from ..pipeline.types import Compiled, Request, SweepFolder
 from ..plugins.backend import SendingBackend

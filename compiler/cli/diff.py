@@ -35,9 +35,9 @@ from ..pipeline.types import Compiled
 from ..spec.secret_scan import redacted
 from ..untrusted_files import Unreadable
 from .arguments import Arguments, is_override
-from .inspect import no_artifact
 from .reporting import OK, tell_progress
 from .request import request
+from .targets import no_artifact
 from .terminal import put, put_json
 
 DIFFERS = 1

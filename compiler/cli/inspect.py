@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
-from pathlib import Path
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
-from ..emit.job_json import JOB
 from ..plugins.backend import ANY
 from ..plugins.registry import code_pages, codes_by_name, find_plugins
 from ..spec.type_hints import spec_keys
@@ -74,21 +71,6 @@ def take_option(words: list[str], option: str) -> str | None:
 def no_option(command: str, option: str, because: str) -> CompileError:
     """Return JC1110 for an unknown option of a command that parses its own words."""
     return CompileError([Diagnostic("JC1110", f"jobc {command} has no option {option}", because, f"remove {option}")])
-
-
-def no_artifact(folder: Path, command: str) -> CompileError:
-    """Return JC5004 for a folder without job.json. The hint names a folder above or below that has one."""
-    below = [*folder.glob(f"*/{JOB}"), *folder.glob(f"*/*/{JOB}")]
-    around = [min(below).parent.parent] if below else [up for up in folder.parents if (up / JOB).is_file()]
-    because = f"it does not contain {JOB}" if folder.is_dir() else "the folder does not exist"
-    hint = f"{command} artifacts/hello/local, which jobc name=hello writes"
-    if around:
-        hint = shlex.join([*command.split(), str(around[0])])
-    elif (folder / ".jobc").is_dir() or all((folder / name).is_file() for name in ("spec.yaml", "jobctl")):
-        because = f"its {JOB}, which lists the files that jobc wrote, is missing"
-        hint = "move it away and compile the job again"
-        hint += "; its spec.yaml shows what the job was" * (folder / "spec.yaml").is_file()
-    return CompileError([Diagnostic("JC5004", f"{folder} is not an artifact directory", because, hint)])
 
 
 def _leaf_keys(options: type) -> list[str]:

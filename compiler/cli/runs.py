@@ -18,24 +18,25 @@ from types import FrameType
 from typing import Any
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..pipeline.compile import compile_job, write_job
-from ..pipeline.library import PROGRAM
-from ..plugins.registry import plugin
+from ..emit.artifact import PROGRAM
 from ..untrusted_files import parsed
 from .arguments import VERBS, Arguments
-from .compiling import check_output_folder, display_path
 from .reporting import NO_READER, report
-from .request import request
 from .streams import has_reader
 from .targets import artifacts_of
 from .terminal import put, put_json
-from .verb_options import options_with
 
 STEP = re.compile(r"^step (?P<step>[0-9]{1,15})/(?P<total>[0-9]{1,15})  (?P<rest>.*?)(?:  eta (?P<eta>\S+))?$")
 
 
 def run_command(arguments: Arguments) -> int:
     """Compile, submit and follow. Returns the run's exit code (D13)."""
+    from ..pipeline.compile import compile_job, write_job  # imported here, because the other commands do not compile
+    from ..plugins.registry import plugin
+    from .compiling import check_output_folder, display_path
+    from .request import request
+    from .verb_options import options_with
+
     if arguments.multirun:
         because = "it starts and follows a single run"
         hint = "jobc -m … compiles all points; then jobctl submit of the sweep's directory starts them"

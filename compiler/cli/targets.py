@@ -11,7 +11,6 @@ from pathlib import Path
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.job_json import JOB
-from .inspect import no_artifact
 
 BY_NAME = ("status", "logs", "watch")  # commands that change nothing, so a name may select the newest run
 
@@ -64,3 +63,18 @@ def _run_called(command: str, word: str) -> Path | None:
         because = f"they belong to the jobs {', '.join(path.parent.name for path in with_id)}"
         raise CompileError([Diagnostic("JC1110", f"{len(with_id)} runs have the ID {word}", because, hint)])
     return next(iter([*with_id, *(run.path for run in called)]), None)
+
+
+def no_artifact(folder: Path, command: str) -> CompileError:
+    """Return JC5004 for a folder without job.json. The hint names a folder above or below that has one."""
+    below = [*folder.glob(f"*/{JOB}"), *folder.glob(f"*/*/{JOB}")]
+    around = [min(below).parent.parent] if below else [up for up in folder.parents if (up / JOB).is_file()]
+    because = f"it does not contain {JOB}" if folder.is_dir() else "the folder does not exist"
+    hint = f"{command} artifacts/hello/local, which jobc name=hello writes"
+    if around:
+        hint = shlex.join([*command.split(), str(around[0])])
+    elif (folder / ".jobc").is_dir() or all((folder / name).is_file() for name in ("spec.yaml", "jobctl")):
+        because = f"its {JOB}, which lists the files that jobc wrote, is missing"
+        hint = "move it away and compile the job again"
+        hint += "; its spec.yaml shows what the job was" * (folder / "spec.yaml").is_file()
+    return CompileError([Diagnostic("JC5004", f"{folder} is not an artifact directory", because, hint)])

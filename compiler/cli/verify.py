@@ -18,8 +18,9 @@ from ..emit.artifact_dir import Edit, describe, read_job, verify
 from ..emit.job_json import JOB
 from ..untrusted_files import Unreadable
 from .arguments import Arguments
-from .inspect import no_artifact, no_option, take_option, usage
+from .inspect import no_option, take_option, usage
 from .reporting import DIAGNOSTICS, OK, of_system, report
+from .targets import no_artifact
 from .terminal import put, put_json
 
 if TYPE_CHECKING:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+PROGRAM = "jobctl"  # path of the packed program in an artifact
+
 
 @dataclass(frozen=True)
 class LineRange:

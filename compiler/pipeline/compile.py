@@ -20,6 +20,7 @@ from ..checks.suppressions import Levels, read_allowances
 from ..checks.unused_keys import check_unused, unset_unused
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit import artifact_dir
+from ..emit.artifact import PROGRAM
 from ..emit.line_trace import TextRefused
 from ..emit.source_map import build_source_map
 from ..frontend.compose import (
@@ -42,7 +43,7 @@ from ..spec.job_spec import JobSpec, open_keys
 from ..spec.type_hints import spec_keys
 from . import common_files, unwritable_text
 from .canonical_order import sort_overrides
-from .library import PROGRAM, contents_of, program, program_on_nodes
+from .library import contents_of, program, program_on_nodes
 from .origins import with_origins
 from .plugin_calls import backends_supporting, emit_files, plugin_failure, plugin_step, render_for
 from .resolve import is_set_by_user, origins, to_typed_config

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...runtime.__main__ import PROGRAMS, VERBS
-from ..emit.artifact import Artifact
+from ..emit.artifact import PROGRAM, Artifact
 from ..plan.launch_plan import LaunchPlan
 from ..plugins.registry import PACKAGE
 
-PROGRAM = "jobctl"  # path of the program in an artifact
 ENGINE, RUNTIME, TRAINER = "jobc_engine", "jobc_runtime", "jobc_trainer"  # in jobctl
 _PACKED = (".py", ".b85", ".txt")
 _OF_JOBC = re.compile(rb"^( *from )(?:\.{2,}|jobc\.)(runtime|trainer)\b", re.MULTILINE)

@@ -8,14 +8,13 @@ from typing import Any
 
 from ..checks import capabilities
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..emit.artifact import Artifact
+from ..emit.artifact import PROGRAM, Artifact
 from ..emit.line_trace import TextRefused
 from ..emit.render import Render
 from ..plan.launch_plan import BackendRequirement, LaunchPlan
 from ..plugins.backend import Backend
 from ..plugins.registry import PACKAGE, Plugin, find_plugins
 from ..spec.job_spec import JobSpec
-from .library import PROGRAM
 
 
 def emit_files(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, render: Render) -> list[Artifact]:

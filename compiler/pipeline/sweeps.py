@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic, merged
-from ..emit.artifact import Artifact, LineRange
+from ..emit.artifact import PROGRAM, Artifact, LineRange
 from ..emit.job_json import JOB, to_text
 from ..emit.points_json import POINTS, PointFiles, points_json
 from ..emit.source_map import SEAL, build_source_map
@@ -21,7 +21,6 @@ from ..plugins.backend import Point, SweepingBackend
 from ..plugins.registry import plugin
 from ..spec.job_spec import open_keys
 from .compile import compile_point, plan_point, search_path, with_unused_suppressions
-from .library import PROGRAM
 from .origins import with_origins
 from .plugin_calls import plugin_step, render_for
 from .seal import recorded_request, seal

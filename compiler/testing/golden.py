@@ -17,11 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..diagnostics.diagnostic import CompileError, format_text
-from ..emit.artifact import Artifact
+from ..emit.artifact import PROGRAM, Artifact
 from ..emit.job_json import JOB
 from ..emit.points_json import POINTS
 from ..pipeline.compile import compile_job
-from ..pipeline.library import PROGRAM
 from ..pipeline.sweeps import compile_sweep, sweep_folders
 from ..pipeline.types import Compiled, Request, SweepFolder
 

@@ -13,10 +13,9 @@ from typing import Any, get_args, get_origin
 
 import yaml
 
-from ..emit.artifact import Artifact
+from ..emit.artifact import PROGRAM, Artifact
 from ..emit.shell_context import ShellPlaces
 from ..frontend.overrides import spell
-from ..pipeline.library import PROGRAM
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import spec_keys, type_at
 

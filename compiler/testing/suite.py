@@ -31,9 +31,8 @@ from pathlib import Path
 from typing import Any, ClassVar, get_type_hints
 
 from ..diagnostics.diagnostic import CompileError
-from ..emit.artifact import Artifact
+from ..emit.artifact import PROGRAM, Artifact
 from ..pipeline.compile import compile_job, write_job
-from ..pipeline.library import PROGRAM
 from ..pipeline.types import Compiled, Request
 from ..plan.launch_plan import Secret, honourable_keys
 from ..plan.runtime_vars import RuntimeVar

@@ -10,8 +10,8 @@ import yaml
 
 from jobc.backends.skypilot.schema import problems
 from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.emit.artifact import PROGRAM
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.library import PROGRAM
 from jobc.compiler.pipeline.types import Request
 
 MOUNTS = (

@@ -137,7 +137,7 @@ def _job(words: Sequence[str], arguments: Arguments) -> Job:
             [Diagnostic("JC1110", "jobc why explains one job", because, f"jobc why {folders[0]} loop.steps")]
         )
     if not (folders[0] / JOB).is_file():
-        from ..inspect import no_artifact
+        from ..targets import no_artifact
 
         raise no_artifact(folders[0], "jobc why")
     return written_job(folders[0], arguments, f"{folders[0]}/")

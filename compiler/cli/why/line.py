@@ -9,9 +9,9 @@ from typing import Any
 
 from ...diagnostics.diagnostic import CompileError, Diagnostic
 from ...diagnostics.origin import Origin
+from ...emit.artifact import PROGRAM
 from ...emit.job_json import JOB
 from ...emit.source_map import PACKED, SEAL, SourceMap, SpecValue
-from ...pipeline.library import PROGRAM
 from .job import Job, keys_of, match_lines
 
 

@@ -19,8 +19,8 @@ import pytest
 import yaml
 
 import jobc
+from jobc.compiler.emit.artifact import PROGRAM
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.library import PROGRAM
 from jobc.compiler.pipeline.types import Request
 
 ROOT = Path(__file__).parents[3]

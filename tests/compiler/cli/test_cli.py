@@ -10,7 +10,7 @@ import pytest
 
 from jobc.compiler.cli.arguments import VERBS
 from jobc.compiler.cli.verb_options import options_of, options_with
-from jobc.compiler.pipeline.library import PROGRAM
+from jobc.compiler.emit.artifact import PROGRAM
 from jobc.compiler.plugins.registry import plugin
 
 from ..shell import Shell
