@@ -35,7 +35,7 @@ SETTLED_S = 2  # age from which a file's time stamp tells a later change, on fil
 _LARGEST = 4 * MIB
 _PACKAGE = Path(__file__).parents[2]
 _OWN_FOLDERS = ("backends", "compiler", "conf", "runtime", "trainer")
-_VARIABLES = ("HOME", "XDG_CONFIG_HOME", "NO_COLOR", "GITHUB_WORKSPACE")  # all that a compile reads
+_VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "NO_COLOR", "GITHUB_WORKSPACE")  # all that a compile reads
 
 
 def repeated(words: Sequence[str]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ..untrusted_files import Unreadable, decoded, read_bytes
@@ -58,6 +58,16 @@ def read_text(path: str | os.PathLike[str], limit: int) -> str:
         raise
     record({("content", path): _digest(content)})
     return decoded(path, content).removeprefix("\ufeff")
+
+
+def ask_program(name: str) -> None:
+    """Record which program PATH finds by this name, because a compile's result depends on it."""
+    for folder in os.get_exec_path():
+        file = os.path.join(folder, name)
+        if ask("kind", file) == FILE:
+            with suppress(Unreadable):
+                record({("content", file): _digest(read_bytes(file, _LARGEST))})
+            return
 
 
 def unchanged(answers: Mapping[tuple[str, str], Any]) -> bool:

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 from ...bash_syntax import syntax_error
 from ...diagnostics.diagnostic import Diagnostic
+from ...frontend.observed_files import ask_program
 from ...spec.job_spec import JobSpec
 
 KEYS = ("setup", "before", "per_node", "after")
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    if any(getattr(spec, key) for key in KEYS):
+        ask_program("bash")
     for key in KEYS:
         lines = getattr(spec, key)
         if lines and (error := syntax_error("\n".join(lines) + "\n")):

@@ -109,6 +109,16 @@ def test_warnings_are_printed_again(project: Path, capsys: pytest.CaptureFixture
     assert repeat.repeated(words) and capsys.readouterr() == printed
 
 
+def test_another_bash_may_find_other_mistakes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("bin").mkdir()
+    monkeypatch.setenv("PATH", f"{project}/bin:{os.environ['PATH']}")
+    words = ["name=job", "setup=['ulimit -l unlimited']", "--", "train.py"]
+    assert repeat.remember(words, lambda: main(words)) == 0
+    assert repeat.repeated(words)
+    Path("bin/bash").write_text("#!/bin/sh\n")
+    assert not repeat.repeated(words)
+
+
 def test_a_plugin_of_another_package_is_not_recorded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = registry.Plugin("lab", "plugin:lab", project, object)
     monkeypatch.setattr(registry, "find_policies", lambda: (policy,))
