@@ -19,7 +19,7 @@ def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnosti
     if not plan.uses_trainer:
         return
     for problem in _refused(plan.train):
-        keys = re.findall(r"^[a-z_]+(?=:)|[a-z_]+\.[a-z_]+", problem)
+        keys = re.findall(r"[a-z_]+\.[a-z_]+", problem) or re.findall(r"^[a-z_]+(?=:)", problem)
         key = next(filter(is_set, keys), keys[0] if keys else "")
         hint = _mended(plan.train, key) or (f"change {key}" if key else "change the value")
         if example := re.search(r"such as ([\w.]*\w)", problem):

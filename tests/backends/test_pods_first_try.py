@@ -82,7 +82,7 @@ def test_the_code_is_sent_and_two_pods_train(make, flavor: str) -> None:  # type
     code, said = job("logs", "--node", "0")
     assert "rank 0 of 2 from the submit host ['0', '--lr', '1']" in said, said
     code, said = job("submit", "--resume", "anything")
-    assert code == 65 and "end with their pods" in said
+    assert code == 65 and "deleted with their pods" in said
     assert "done (exit 0)" in job("status")[1]
 
 

@@ -266,7 +266,7 @@ FACTS = ("backend.clusters=[bed]", "backend.qos=[high]", "+site.partitions={gpu:
 )  # fmt: skip
 def test_what_no_profile_says_is_named(words: tuple[str, ...], facts: str) -> None:
     found = [each for each in compile_job(Request(words)).diagnostics if each.code == "JC4721"]
-    assert [each.hint.startswith(f"state {facts} in the profile") for each in found] == ([True] if facts else [])
+    assert [each.hint.startswith(f"set {facts} in the cluster profile") for each in found] == ([True] if facts else [])
     assert ["QOS" in each.because for each in found] == (["backend.qos" in facts] if facts else [])
 
 

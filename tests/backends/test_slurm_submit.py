@@ -127,7 +127,7 @@ def test_a_sweep_is_one_array_whose_points_are_runs(project: Project, sweep: Pat
         assert artifact == point / "artifact/0" and (artifact / "job.sbatch").exists()
     assert (run / "state/job_0").read_text() == "job_id=17\n"
     code, said = project(run / "artifact/0")
-    assert code == 2 and "this directory is a submitted sweep's copy of the artifact" in said
+    assert code == 2 and "this is a submitted sweep's copy of the artifact" in said
 
 
 def test_an_element_of_an_array_that_was_queued_by_hand_prepares_its_point(project: Project, sweep: Path) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine, _shorter_prefix
+from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
+from jobc.backends.kubernetes.engine.reading import _shorter_prefix
 from jobc.backends.skypilot.engine.output import plain_bytes
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
 from jobc.runtime.engines.engine import Engine, Job, State
@@ -360,5 +361,5 @@ def test_lines_of_skypilot_are_those_of_the_node() -> None:
 
 @pytest.mark.parametrize(("kind", "where"), [(KubernetesEngine, "a cluster"), (SkypilotEngine, "SkyPilot")])
 def test_a_run_that_was_not_sent_has_no_logs(logs: Path, kind: type[Engine], where: str) -> None:
-    with pytest.raises(Failure, match=f"was not sent to {where}"):
+    with pytest.raises(Failure, match=f"was never submitted to {where}"):
         engine_of(logs, kind).print_logs(Run(logs.parent), LogRequest())

@@ -95,7 +95,8 @@ def test_two_runs_at_once_do_not_meet_and_stop_refuses_to_choose(job):
     assert one.wait(30) == 0 and two.poll() is None
     assert demo.run("stop")[0] == 0
     assert two.wait(30) == 0
-    warning = "warning: job demo already has a live run: one; now it has two (jobctl stop --run ID ends one)\n"
+    warning = "warning: job demo already has a live run: one; this submit starts a second one (to stop a run: "
+    warning += "jobctl stop --run ID)\n"
     assert "warning" not in one.stdout.read() and two.stdout.read().startswith(warning)
     assert demo.run("stop")[0] == 1
 

@@ -13,8 +13,7 @@ import pytest
 from jobc.runtime.exit_codes import RENDEZVOUS_FAILED
 from jobc.runtime.ranks import tasks
 from jobc.runtime.run_folder.run_folder import RunFolder, write_small
-from jobc.runtime.system.machine import identity
-from jobc.runtime.system.processes import start_ticks
+from jobc.runtime.system.processes import identity, start_ticks
 
 
 class Signals:

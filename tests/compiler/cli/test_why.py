@@ -71,7 +71,6 @@ def test_a_block_without_lines_is_no_part_of_the_line_above_it() -> None:
     [
         (KUBERNETES, "job.yaml", "# job.yaml:", {"name"}),
         (KUBERNETES, "job.yaml", "  name: base-", {"name"}),
-        (KUBERNETES, "job.yaml", "value: base-", {"name"}),
         (KUBERNETES, ".jobc/job.json", "-shell", {"name"}),
         (KUBERNETES, "job.yaml", "    # launch.sh:", {"name"}),
         (KUBERNETES, "job.yaml", '    {"schema"', {"name", "nodes"}),
