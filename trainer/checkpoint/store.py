@@ -277,7 +277,7 @@ def _difference(path: Path, expected: Written) -> str | None:
     except untrusted_files.Unreadable as error:
         return f"{path.name} {error.reason}"
     if actual.size != expected.size:
-        return f"{path.name} has {actual.size:,} bytes instead of {expected.size:,}"
+        return f"{path.name} is {actual.size:,} bytes long instead of {expected.size:,}"
     return None if actual == expected else f"{path.name} is corrupt: its checksum differs from the saved one"
 
 

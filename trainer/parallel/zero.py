@@ -94,7 +94,7 @@ class Zero:
         if self.stage > 0 and any(group.get("amsgrad") for group in optimizer.param_groups):
             raise BrokenInput("recipe: ZeRO checkpoints do not support amsgrad", hint="amsgrad=False, or parallel=fsdp")
         self.names = agreed_names(optimizer, model, group)
-        # ZeRO replaces the parameters by flat tensors; keep the original order
+        # ZeRO replaces the parameters with flat tensors; keep the original order
         self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.groups, self.rates = optimizer.state_dict()["param_groups"], Rates(optimizer)
         self.steps = 0
