@@ -211,7 +211,7 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
         as_text = shlex.quote(f"{key}={quote(right, double=True)}")
         if sweep and opens not in ("[", "{") and _BARE_COMMA.search(_outside_quotes(right)):
             because = "in a sweep, commas separate values unless they are in quotes"
-            raise _Unreadable(because, " or ".join([*_each_quoted(key, right), f"{as_text}, if it is a single text"]))
+            raise _Unreadable(because, " or ".join([*_each_quoted(key, right), f"{as_text}, if it is a single string"]))
         if opens in _OPENING:
             because = f"{opens} starts {_OPENING[opens]}, and Hydra cannot parse the rest"
             raise _Unreadable(because, " or ".join([*_quoted_items(key, right), f"{as_text}, if it is text"]))

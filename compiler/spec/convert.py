@@ -153,7 +153,7 @@ class _Conversion:
                 return None
             hint_text = f"{key}={example(options)}"
             if options == (str,):
-                hint_text = f"{key}='\"null\"' for the text, or {key}= for no text"
+                hint_text = f"{key}='\"null\"' for the text null, or {key}= for an empty string"
             self.refuse("JC1204", key, f"{key} cannot be null", f"it needs {type_name(options)}", hint_text)
             return None
         if raw == "" and options == (str, type(None)):

@@ -87,8 +87,9 @@ class Zero:
         self.shapes = shapes_of(weights)
         optimizer = optimizer_of(recipe, model, group)
         if self.stage > 0 and type(optimizer) not in (Adam, AdamW):  # a subclass may keep more
+            name = type(optimizer).__name__
             raise BrokenInput(
-                f"recipe: build_optimizer() gave {type(optimizer).__name__}, but ZeRO checkpoints only support Adam",
+                f"recipe: build_optimizer() returned {name}, but ZeRO checkpoints only support Adam",
                 hint="torch.optim.AdamW, or parallel=fsdp",
             )
         if self.stage > 0 and any(group.get("amsgrad") for group in optimizer.param_groups):
