@@ -4,7 +4,7 @@
 
 Floor F: `jobc check` composes, reads, lowers, emits and seals the job, and asks no rule: those of compiler/rules/,
          of the trainer, of policies, capabilities, accelerate, the backend and the estimates.
-jobc:    the same command as it is.
+jobc:    the same command as is.
 Both run in one process, warm, in turns, and by CPU time: the start of Python and the imports, a third of a second that
 varies by more than the rules cost, are on neither side. That makes the floor smaller, and the ratio larger than that of
 whole processes. Goal: the upper bound of the median ratio (95 %) at most 1.10.

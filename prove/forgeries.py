@@ -124,7 +124,7 @@ def text_files(folder: Path, *skipped: str) -> list[Path]:
 
 
 def forge_run(run: Path, chance: Random, mark: Path, outside: Path) -> list[str]:
-    """State, exit codes, metrics and names in a run folder. The copy of the artifact, which is run, stays as it is."""
+    """State, exit codes, metrics and names in a run folder. The copy of the artifact, which is run, stays unchanged."""
     if chance.random() < 0.3:
         parent = run / chance.choice(
             ("artifact", "state", "exit", "exit/0", "starts", "control", "checkpoints", "metrics")

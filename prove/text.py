@@ -72,7 +72,7 @@ CAMPAIGN = Campaign(
     trial=(
         f"compiles and runs one job with {BATCH} texts, each both in `env` and in the command. They are put together at"
         f" random, up to 21 pieces each, from {len(PIECES)} pieces that shells, YAML, Hydra, Jinja and torchrun treat"
-        " specially: quotes, dollars, backslashes, line ends, control and private-use characters."
+        " specially: quotes, dollars, backslashes, line endings, control and private-use characters."
     ),
     count=50,
     run=run,

@@ -73,7 +73,7 @@ def load(folder: str | Path, trusted: bool = False) -> nn.Module:
         if sha256_of(file) != sidecar.get("weights_sha256"):
             raise BrokenInput(f"{folder}/weights.pt does not belong to model.json")
         if sidecar.get("recipe") is not None:
-            hint = f"load weights.pt into the model from build_model() of {sidecar['recipe']}"
+            hint = f"load weights.pt into the model returned by build_model() in {sidecar['recipe']}"
             reason = "the model was built by a recipe, so model.json is not enough to load it"
             raise BrokenInput(f"{folder}: {reason}", hint=hint)
         model, problems = strict.parse(sidecar.get("model"), get_type_hints(TrainConfig)["model"])

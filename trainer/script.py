@@ -204,7 +204,7 @@ class Runtime:
             folders = newest_first(self._checkpoints) if self.is_first else []
             self._newest = self.group.from_first(step_of(folders[0]) if folders else -1)
             if self._newest >= 0:
-                reason = f"{self._checkpoints} has step {self._newest} from an earlier start, which was not loaded"
+                reason = f"{self._checkpoints} contains step {self._newest} from an earlier start; it was not loaded"
                 raise BrokenInput(reason, hint="call load() before the first save(), or begin with an empty run folder")
         if step < self._newest:
             raise BrokenInput(f"save({step}) after step {self._newest}: the highest step counts as the newest")

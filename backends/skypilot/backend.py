@@ -124,7 +124,7 @@ def _idle_minutes(options: SkypilotOptions) -> int | None:
 
 def _at_idle(options: SkypilotOptions) -> str:
     idle = _idle_minutes(options)
-    return "" if idle is None else f"after {idle} min idle SkyPilot {'deletes' if options.down else 'stops'} it"
+    return "" if idle is None else f"after {idle} min idle, SkyPilot {'deletes' if options.down else 'stops'} it"
 
 
 def _autostop_words(options: SkypilotOptions) -> list[str]:

@@ -23,7 +23,10 @@ def cpus_per_task(plan: LaunchPlan) -> int | None:
 
 
 def mpi(plan: LaunchPlan, options: SlurmOptions) -> str:
-    """Return the value of srun's --mpi: "none" unless each rank is a task, or MPI would take each node for a rank."""
+    """Return the value for srun's --mpi: "none" unless each rank is a task.
+
+    Otherwise, MPI would mistake each node for a rank.
+    """
     return options.mpi if plan.launcher == "srun" else "none"
 
 

@@ -92,7 +92,7 @@ def check_output_folder(compiled: Compiled, out: Path) -> list[Diagnostic]:
     needed = [key for key, kind in kinds.items() if kind in ("snapshot", "shared", "venv", "uv")]
     values = compiled.source_map.spec
     ours = [key for key in needed if values[key].is_default]
-    because = f"relative paths start from the folder that contains {out.name}/, which is not the current directory"
+    because = f"relative paths are resolved from the parent of {out.name}/, which is not the current directory"
     back = os.path.relpath(current, project)
 
     def found(keys: list[str], title: str, severity: Severity) -> Diagnostic:

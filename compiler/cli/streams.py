@@ -46,7 +46,7 @@ class BrokenPipeSafeStream:
 
 @contextmanager
 def ignore_broken_pipes() -> Iterator[None]:
-    """Replace stdout and stderr by streams that ignore a missing reader, even if they were closed."""
+    """Replace stdout and stderr, even if already closed, with streams that tolerate a missing reader."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast(TextIO, BrokenPipeSafeStream(stream or StringIO())) for stream in before)
     try:

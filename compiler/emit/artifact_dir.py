@@ -118,7 +118,7 @@ def read_job(directory: Path) -> dict[str, Any]:
         tree, because = None, f"it {error.reason}"
     if isinstance(tree, dict) and "checksums" not in tree and (directory / EARLIER).is_file():
         title, because = f"{directory} was compiled by an earlier jobc", f"its {JOB} has no checksums"
-        raise CompileError([Diagnostic("JC5004", title, because, "move it away and compile the job again")])
+        raise CompileError([Diagnostic("JC5004", title, because, "move it elsewhere and compile the job again")])
     if not job_json.is_valid(tree):
         title = f"{directory / JOB} is damaged"
         hint = "compile the job again with --force: it rewrites its own files and keeps all others"
@@ -236,7 +236,7 @@ def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list
         return []
     if target.is_symlink() or not (target / JOB).is_file():
         because = "it has no .jobc/job.json, so the files in it are not jobc's"
-        hint = "move it away, or choose another folder with --out DIR"
+        hint = "move it elsewhere, or choose another folder with --out DIR"
         raise CompileError([Diagnostic("JC5001", f"{target} was not made by jobc", because, hint)])
     try:
         edits = verify(target, texts)
@@ -264,7 +264,7 @@ def _refuse_in_the_way(target: Path, emitted: Collection[str], foreign_paths: It
             reasons[path] = "it is not a folder, and jobc writes a folder with this name"
         elif stat.S_IFMT((target / path).lstat().st_mode) not in (stat.S_IFREG, stat.S_IFLNK):
             reasons[path] = "only regular files and symlinks can be kept in the new directory"
-    hint = "move it away, or choose another folder with --out DIR"
+    hint = "move it elsewhere, or choose another folder with --out DIR"
     if reasons:
         raise CompileError(
             Diagnostic("JC5001", f"{target / path} was not made by jobc", because, hint)

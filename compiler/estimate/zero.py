@@ -1,8 +1,8 @@
 """Estimate the memory of DeepSpeed ZeRO 0.19.8 on a rank's device, measured on CPUs with 1 and 2 ranks.
 
-For a user's own program, deepspeed.json enables 16-bit weights (`bf16.enabled`, `fp16.enabled`): gradients also have 16
-bits, and the optimizer updates 4-byte copies, from gradients that are cast to 4 bytes for the update. The trainer uses
-4-byte weights and autocast.
+For a user's own program, deepspeed.json enables 16-bit weights (`bf16.enabled`, `fp16.enabled`): gradients are
+also 16-bit, and the optimizer casts them to 32 bits to update its 32-bit master weights. The trainer uses 32-bit
+weights and autocast.
 Source: runtime/engine.py (get_data_types), runtime/fp16/unfused_optimizer.py (stage 0), runtime/zero/stage_1_and_2.py,
 runtime/zero/stage3.py, runtime/zero/partitioned_param_coordinator.py, runtime/zero/config.py for the defaults.
 """

@@ -151,9 +151,9 @@ def _unreadable(error: Unreadable, typed: str, by: Origin | None, file_origin: O
         return Diagnostic("JC1001", "cannot read this file", f"it {error.reason}", hint, file_origin)
     because = "the file does not exist" if error.missing else f"it {error.reason}"
     if by is None or by.root == COMMAND_LINE:
-        because += "; relative paths start from the current directory"
+        because += "; relative paths are resolved from the current directory"
     else:
-        because += f"; relative paths start from the folder of {by.root}:{by.path}"
+        because += f"; relative paths are resolved from the folder of {by.root}:{by.path}"
     around = sorted(entry.name for entry in error.path.parent.glob("*") if entry.is_file())
     close = nearest(error.path.name, around)
     hint = f"{key}=@{os.path.join(os.path.dirname(typed), close[0])}" if close else "'hosts=[node1,node2]', for example"

@@ -352,7 +352,7 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
 def _lost_override(file: str, group: str, loader: Any) -> Diagnostic:
     """Return JC1105 for an `override` of a group that no file chooses.
 
-    group: as in Hydra's message, which prefixes a group without / with the file's folder
+    group: as in Hydra's message, which prefixes a group without a leading / with the file's folder
     """
     beside = group.removeprefix(f"{file.rpartition('/')[0]}/")
     items = [c for c in _in_defaults(beside) if c.overrides and f"/{c.origin.path}".endswith(f"/{file}.yaml")]
@@ -362,7 +362,7 @@ def _lost_override(file: str, group: str, loader: Any) -> Diagnostic:
         close = [aliases.RENAMED_GROUPS[beside]]
         because = f"the config group {beside} is now called {close[0]}"
     if beside != group and (item := _item(beside, items[0].option if items else "", loader)):
-        because, hint = "a group without / is relative to the file", item
+        because, hint = "a group without a leading / is relative to the file", item
     else:
         hint = f"did you mean override /{close[0]}?" if close else f"- /{beside}: OPTION, without override"
     position = items[0].origin if items else None
@@ -434,5 +434,5 @@ def _beside_file(file: str, wanted: str, loader: Any) -> Diagnostic | None:
         return None
     position = next((c.origin for c in _in_defaults(meant) if f"/{c.origin.path}".endswith(f"/{file}.yaml")), None)
     group, options = f"{folder}/{meant}", ", ".join(sorted(loader.get_group_options(meant)))
-    because = f"a group without / is relative to the file; group {meant} has: {options}"
+    because = f"a group without a leading / is relative to the file; group {meant} has: {options}"
     return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, position, group)

@@ -1,7 +1,7 @@
 """Parse command-line overrides without changing the text that the user typed.
 
 In:  the command line's words
-Out: `Override`s, whose canonical form Hydra parses to exactly that text
+Out: `Override`s, whose canonical form Hydra parses back to exactly the typed text
 
 Hydra 1.3's grammar determines what is a list, a mapping or an interpolation; numbers, words and flags remain text
 (`24.10`, `0755`, `on`). A value that Hydra cannot parse and that does not start with `[`, `{` or a quote is taken as
@@ -211,7 +211,7 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
         as_text = shlex.quote(f"{key}={quote(right, double=True)}")
         if sweep and opens not in ("[", "{") and _BARE_COMMA.search(_outside_quotes(right)):
             because = "in a sweep, commas separate values unless they are in quotes"
-            raise _Unreadable(because, " or ".join([*_each_quoted(key, right), f"{as_text}, if it is a single text"]))
+            raise _Unreadable(because, " or ".join([*_each_quoted(key, right), f"{as_text}, if it is a single string"]))
         if opens in _OPENING:
             because = f"{opens} starts {_OPENING[opens]}, and Hydra cannot parse the rest"
             raise _Unreadable(because, " or ".join([*_quoted_items(key, right), f"{as_text}, if it is text"]))

@@ -40,7 +40,7 @@ def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
         origin = Origin(root, path, mark.line + 1, mark.column + 1) if mark else Origin(root, path)
         because = error.problem or error.context or str(error)
         if error.context_mark and error.context and error.context_mark.line + 1 != origin.line:
-            because = f"{because} ({error.context}, which began in line {error.context_mark.line + 1})"
+            because = f"{because} ({error.context}, which began on line {error.context_mark.line + 1})"
         raise CompileError([_syntax_error(because, origin)]) from None
     except (yaml.YAMLError, RecursionError) as error:
         raise CompileError([_syntax_error(str(error).split("\n", 1)[0], Origin(root, path))]) from None

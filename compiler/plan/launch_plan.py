@@ -236,7 +236,8 @@ class Queue:
 class Run:
     """A job's run folders: ROOT/FOLDER/RUN_ID.
 
-    root: relative paths start next to artifacts/; folder: the job's name, followed by the sweep point
+    root: relative paths are resolved from the folder that contains artifacts/
+    folder: the job's name, followed by the sweep point
     storage: shared | node | object; keep: number of finished runs kept; data: JOBC_DATA_DIR
     endpoint, region, scratch: for storage=object, where root is s3://BUCKET/PREFIX; scratch: folder on each node
     """

@@ -153,12 +153,12 @@ class _Conversion:
                 return None
             hint_text = f"{key}={example(options)}"
             if options == (str,):
-                hint_text = f"{key}='\"null\"' for the text, or {key}= for no text"
+                hint_text = f"{key}='\"null\"' for the text null, or {key}= for an empty string"
             self.refuse("JC1204", key, f"{key} cannot be null", f"it needs {type_name(options)}", hint_text)
             return None
         if raw == "" and options == (str, type(None)):
             because = "it is empty; was it meant to come from a shell variable that is not set?"
-            self.refuse("JC1202", key, f"{key} is empty text", because, f"{key}=null, to unset it")
+            self.refuse("JC1202", key, f"{key} is an empty string", because, f"{key}=null, to unset it")
             return None
         nullable, options = type(None) in options, tuple(option for option in options if option is not type(None))
         if Target in options and target.is_target(raw):
@@ -199,7 +199,7 @@ class _Conversion:
         return None
 
     def blame_kind(self, key: str, kind: str, before: int) -> None:
-        """Replace a section's missing and unknown keys by one diagnostic if `KEY.kind=` on the command line is the
+        """Replace a section's missing and unknown keys with one diagnostic if `KEY.kind=` on the command line is the
         cause. before: number of diagnostics that are not about the section
         """
         kind_key = join(key, "kind")

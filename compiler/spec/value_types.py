@@ -28,7 +28,7 @@ class ValueType:
     """A scalar type. name: in diagnostics; read: text to value; show: value to a text that reads back to it.
 
     units: the text has a unit that the value lacks, or is far shorter, so files contain the text
-    example: for hints, if the value recommended for empty text is not helpful
+    example: for hints, if the value recommended for an empty string is not helpful
     """
 
     name: str
@@ -367,7 +367,7 @@ def _interface(text: str) -> str:
 
 
 def _shell_line(text: str) -> str:
-    """Return a line for the setup section of launch.sh. Raises Refused for empty text and control characters."""
+    """Return a line for the setup section of launch.sh. Raises Refused for an empty string and control characters."""
     if not text.strip():
         raise Refused("it is empty", "ulimit -l unlimited")
     if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text):

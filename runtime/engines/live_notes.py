@@ -45,14 +45,14 @@ def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
 
 
 def _hang(nodes: list[Node]) -> Iterator[str]:
-    """Yield which ranks may hang. All running ranks must be idle, as one may be waiting for another node's ranks."""
+    """Yield which ranks may be hung. All running ranks must be idle, as one may be waiting for another node's ranks."""
     live = [node for node in nodes if node.ended is None]
     since = [node.idle_since for node in live if node.idle_since is not None]
     if not live or len(since) < len(live):
         return
     ranks = sorted(rank for node in live for rank in _numbers(node.idle_ranks))
     left = sorted(rank for node in live for rank in _numbers(node.left_ranks))
-    line = f"{named_ranks(ranks)} may hang: no output and no CPU time since {utc(max(since))}"
+    line = f"{named_ranks(ranks)} may be hung: no output and no CPU time since {utc(max(since))}"
     over = [node.number for node in nodes if node.ended is not None and node.exit == 0]
     if left:
         line += f"; {named_ranks(left)} exited with 0: the others may be waiting for it"

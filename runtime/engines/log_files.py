@@ -62,7 +62,7 @@ class Log:
         self._next: tuple[int, int] | None = None  # the next time, and the offset from which it applies
 
     def pieces(self, end: int) -> Iterator[bytes]:
-        """Yield the lines up to byte `end`, lines over 1 MiB in pieces. Sets `time` to the time of each piece."""
+        """Yield the lines up to byte `end`, lines over 1 MiB in pieces. Sets `time` before yielding each piece."""
         with open_regular(self.path, follow=False) as file, self._times() as times:
             file.seek(self.offset)
             while self.offset < end:

@@ -221,7 +221,7 @@ def _note_code(new: NewRun, new_code: bool) -> None:
         raise Failure(f"run {run.id} has no copy of the code, so --new-code has no effect", code=2)
     if new_code and os.path.lexists(run.path / "state/mirror"):
         why = "with storage.run=node the code is on the hosts, so --new-code cannot replace it"
-        raise Failure(why, "--fork starts a new run with the code as it is now", 2)
+        raise Failure(why, "--fork starts a new run with the current code", 2)
     if new_code:
         _write(run.path / "state/changes", f"attempt {new.attempt}\n  code: copied again\n", os.O_APPEND)
     elif has_code:

@@ -52,10 +52,10 @@ def _failure(status: str, command: str, line: str) -> NodeFailure:
     if command == "exit":
         if status == "2":
             title = "setup: a line is not valid bash, or calls exit 2"
-            return NodeFailure(DATA_BROKEN, title, "the line above shows where; correct the key setup")
-        return NodeFailure(DATA_BROKEN, f"setup exited with {status}", "a line of the key setup calls exit")
+            return NodeFailure(DATA_BROKEN, title, "the line above shows where; fix the `setup` key")
+        return NodeFailure(DATA_BROKEN, f"setup exited with {status}", "a line of the `setup` key calls exit")
     if line:
-        hint = f"line {line} of launch.sh, from the key setup; try it in a fresh shell on {host}"
+        hint = f"line {line} of launch.sh, from the `setup` key; try it in a fresh shell on {host}"
         return NodeFailure(DATA_BROKEN, f"setup failed (exit {status}): {command}", hint)
     if status == "127" and word(os.path.basename(command)) and " " not in command:
         hint = "set python.interpreter to another name; or use python=venv, conda, uv or modules"

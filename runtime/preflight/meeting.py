@@ -70,7 +70,7 @@ def meet(folder: Path, rank: int, head: str) -> Seen:
     head_keys = _wait_for(folder / "head")
     if head_keys is None:
         guess = "node 0 has not started, or this is" if folder.is_dir() else "the folder does not exist: this is"
-        why = f"found no files of node 0 in {folder} within {MEET_S:.0f} s; {guess} different storage"
+        why = f"found no files from node 0 in {folder} within {MEET_S:.0f} s; {guess} different storage"
         return Seen(why, None, None, None)
     port = int(head_keys["port"])
     to_head = why_unreachable(head, port, CONNECT_S)

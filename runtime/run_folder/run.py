@@ -115,7 +115,7 @@ class Node(Process):
         self.reason = self.keys.get("reason", "")
         self.started, self.attempt = self._number("started"), self._number("attempt")
         self.first_rank = self._number("first_rank") or 0
-        self.idle_since = self._number("idle_since")  # set only while its ranks may hang, like the next two
+        self.idle_since = self._number("idle_since")  # set only while its ranks may be hung, like the next two
         self.idle_ranks, self.left_ranks = self.keys.get("idle_ranks", ""), self.keys.get("left_ranks", "")
 
 

@@ -1,4 +1,4 @@
-"""Detect that a node's ranks may hang: no running rank has printed anything or used CPU time for minutes.
+"""Detect that a node's ranks may be hung: no running rank has printed anything or used CPU time for minutes.
 
 In   twice a minute, for each running rank: the CPU time of the rank and its children, and the size of its log
 Out  Hang: which ranks hang, for how long, and which had exited with 0 before. No process is killed
@@ -41,7 +41,7 @@ class Hang(NamedTuple):
     left: tuple[int, ...]
 
     def __str__(self) -> str:
-        line = f"{named_ranks(self.ranks)} may hang: no output and no CPU time for {self.idle_s:.0f} s"
+        line = f"{named_ranks(self.ranks)} may be hung: no output and no CPU time for {self.idle_s:.0f} s"
         return (
             f"{line}; {named_ranks(self.left)} exited with 0: the others may be waiting for it" if self.left else line
         )

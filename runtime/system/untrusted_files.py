@@ -87,7 +87,7 @@ def read_bytes(path: str | os.PathLike[str], limit: int = MIB, follow: bool = Tr
 
 
 def read_text(path: str | os.PathLike[str], limit: int = MIB, follow: bool = True) -> str:
-    """Return the UTF-8 text of a file with its line ends unchanged. Raises Unreadable, also for a NUL character."""
+    """Return the UTF-8 text of a file with its line endings unchanged. Raises Unreadable, also for a NUL character."""
     return decoded(path, read_bytes(path, limit, follow))
 
 

@@ -85,4 +85,4 @@ def require_consistent(options: argparse.Namespace, is_own_run: bool = False) ->
     if options.resume and (options.fork or options.run_id):
         raise Failure("--resume continues a run; --fork and --run-id make a new one", code=2)
     if options.new_code and not (options.resume or is_own_run):
-        raise Failure("--new-code needs --resume: a new run has the code as it is now", code=2)
+        raise Failure("--new-code needs --resume: a new run has the current code", code=2)

@@ -1,4 +1,4 @@
-"""Caches: the variables of the ranks, the folders on each node, and `jobctl prefetch` before a job without internet."""
+"""Caches: the rank variables, the folders on each node, and `jobctl prefetch` before a job without internet."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ranks:
 def test_ranks_that_do_nothing_for_five_minutes_are_named_until_one_works(ranks: Ranks) -> None:
     ranks.ticks = {100: 500, 101: 500}
     assert ranks.look(*range(0, 340, 10)) == [330]
-    assert str(ranks.watch.hang) == "ranks 0 1 may hang: no output and no CPU time for 300 s"
+    assert str(ranks.watch.hang) == "ranks 0 1 may be hung: no output and no CPU time for 300 s"
     ranks.ticks[101] += 29  # of a heartbeat
     assert ranks.look(360) == []
     ranks.ticks[101] += 31

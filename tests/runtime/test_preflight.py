@@ -157,7 +157,7 @@ def test_a_clock_that_is_off_is_refused_and_told_how_far(tmp_path: Path) -> None
 def test_a_folder_that_node_0_does_not_share_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meeting, "MEET_S", 0.3)
     storage = meeting.meet(tmp_path / "other", 1, "127.0.0.1").storage
-    assert storage is not None and "found no files of node 0" in storage and "different storage" in storage
+    assert storage is not None and "found no files from node 0" in storage and "different storage" in storage
 
 
 def test_free_gpus_count_not_those_in_use() -> None:

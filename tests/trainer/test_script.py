@@ -98,7 +98,7 @@ def test_a_step_that_is_saved_again_is_replaced(tmp_path: Path) -> None:
     assert "holds 2" in done.stdout, done.stdout + done.stderr
     assert done.returncode == 65 and "save(4) after step 5" in done.stderr, done.stderr
     done = alone("rt.save(9, {'w': 4})", tmp_path)  # it does not load
-    assert done.returncode == 65 and "has step 5 from an earlier start" in done.stderr, done.stderr
+    assert done.returncode == 65 and "contains step 5 from an earlier start" in done.stderr, done.stderr
     assert [path.name for path in (tmp_path / "run/checkpoints").iterdir()] == ["step_00000005"]
 
 

@@ -254,7 +254,7 @@ def problem(folder: Path) -> str | None:
             raise NewerFormat(f"{folder.name} has format {tree['format']}, but this trainer reads format {FORMAT}")
         entries = {str(name): Written(entry["size"], entry["sha256"]) for name, entry in tree["files"].items()}
         if path := next((name for name in entries if not is_file_name(name)), None):
-            return f"{MANIFEST} names {path[:100]!r}, which is not a file of that folder"
+            return f"{MANIFEST} names {path[:100]!r}, which is not a file in that folder"
         if tree["step"] != step_of(folder):
             return f"{MANIFEST} belongs to step {tree['step']}"
     except NOT_THERE as error:
@@ -277,7 +277,7 @@ def _difference(path: Path, expected: Written) -> str | None:
     except untrusted_files.Unreadable as error:
         return f"{path.name} {error.reason}"
     if actual.size != expected.size:
-        return f"{path.name} has {actual.size:,} bytes instead of {expected.size:,}"
+        return f"{path.name} is {actual.size:,} bytes long instead of {expected.size:,}"
     return None if actual == expected else f"{path.name} is corrupt: its checksum differs from the saved one"
 
 

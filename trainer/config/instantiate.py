@@ -88,7 +88,7 @@ def is_not_user_error(error: Exception) -> bool:
 
 
 def user_error(title: str, error: Exception) -> BrokenInput:
-    """Return an error in the user's code as one line, with file and line number as a second one."""
+    """Return an error in the user's code on one line, with the file and line number on a second line."""
     message = next(iter(str(error).strip().splitlines()), "")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
     location = [f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}"] if frames else []

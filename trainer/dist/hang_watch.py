@@ -6,8 +6,8 @@ of them logs a warning that names the culprit, and the stacks of its threads; it
 If a rank hangs while it holds the GIL, faulthandler's C thread writes the stacks. Other writes release the GIL, because
 the log may be on the disk that hangs.
 
-A rank that no collective timeout stops, because it is alone or all ranks hang separately, exits after ALONE times
-that timeout and prints its phase and its stacks.
+If no collective timeout will stop a rank, because it is alone or every rank hangs on its own, the rank prints its phase
+and stacks and exits after ALONE times that timeout.
 
 Disk I/O has no limit: while one rank reads or writes a checkpoint, no rank exits. That rank warns, and again each time
 the duration has doubled.

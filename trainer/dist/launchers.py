@@ -87,7 +87,7 @@ def reconcile_variables(
         if name in inner.names and not name.startswith("MASTER_") and environment.get(name, value) != value
     ]
     if inner.launcher == "skypilot" and inner.gpus > 1:
-        wrong.append(f"SkyPilot starts one process per node, which has {inner.gpus} GPUs: use torchrun in `run`")
+        wrong.append(f"SkyPilot starts one process per node, but each node has {inner.gpus} GPUs: use torchrun in `run`")
     alike = [claim for claim in outer if _same(inner.values, claim)]
     return _filled(environment, [inner, *alike]), wrong, ", ".join(inner.names.values())
 

@@ -136,7 +136,7 @@ def refuse_another_rate(optimizer: Optimizer, recipe: Recipe, group: Group) -> N
         return
     raise BrokenInput(
         f"recipe: the optimizer from build_optimizer() has the learning rate {largest:g}, but optim.lr is {lr:g}",
-        ["the trainer sets optim.lr, by its schedule, before each step"],
+        ["the trainer sets optim.lr before each step, according to its schedule"],
         hint=f"optim.lr={largest:g}; or use self.config.optim.lr in build_optimizer()",
     )
 

@@ -87,14 +87,15 @@ class Zero:
         self.shapes = shapes_of(weights)
         optimizer = optimizer_of(recipe, model, group)
         if self.stage > 0 and type(optimizer) not in (Adam, AdamW):  # a subclass may keep more
+            name = type(optimizer).__name__
             raise BrokenInput(
-                f"recipe: build_optimizer() gave {type(optimizer).__name__}, but ZeRO checkpoints only support Adam",
+                f"recipe: build_optimizer() returned {name}, but ZeRO checkpoints only support Adam",
                 hint="torch.optim.AdamW, or parallel=fsdp",
             )
         if self.stage > 0 and any(group.get("amsgrad") for group in optimizer.param_groups):
             raise BrokenInput("recipe: ZeRO checkpoints do not support amsgrad", hint="amsgrad=False, or parallel=fsdp")
         self.names = agreed_names(optimizer, model, group)
-        # ZeRO replaces the parameters by flat tensors; keep the original order
+        # ZeRO replaces the parameters with flat tensors; keep the original order
         self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.groups, self.rates = optimizer.state_dict()["param_groups"], Rates(optimizer)
         self.steps = 0

@@ -103,7 +103,7 @@ class ReadingEngine(ObservingEngine):
     # ---- logs
 
     def print_logs(self, run: Run, request: LogRequest) -> int:
-        """Print the log of a node or a rank, or with follow and no rank the output of the pods."""
+        """Print the log of a node or a rank or, with follow and no rank, the output of the pods."""
         record = newest_record(run)
         if record is None:
             raise Failure(f"run {run.id} was never submitted to a cluster", "start a run with jobctl submit")
@@ -160,7 +160,7 @@ class ReadingEngine(ObservingEngine):
     def _print_file(self, record: Record, file: str, node: int, request: LogRequest) -> int:
         """Print a file of the run and return an exit code, NOT_THERE if the file does not exist.
 
-        Read it from a running pod, with follow until the run ends; otherwise from the storage through a new pod, or,
+        Read it from a running pod (with follow, until the run ends); otherwise from the storage through a new pod, or,
         where runs are deleted with their pods, print the pod's log.
         """
         cluster, storage, pods = self.cluster(record), self.job.settings.get("storage"), self.pods(record)

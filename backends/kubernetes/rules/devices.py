@@ -58,7 +58,7 @@ def check_unseen_network_devices(plan: LaunchPlan, options: KubernetesOptions) -
     """JC4510: network devices that the pods do not get, because no resource requests them."""
     resource, key = options.network_resource, "backend.network_resource"
     if resource is not None and not is_resource(resource):
-        because = "it must be a device plugin's resource and a number per pod"
+        because = "it must be the name of a device plugin's resource and a count per pod"
         yield Diagnostic("JC4510", f"{key}: {resource!r} is not NAME:COUNT", because, f"{key}=rdma/hca:1", key=key)
     fabric = plan.network.profile
     if network_resource(plan, options) is None and fabric in RDMA_PROFILES and not options.host_network:

@@ -46,7 +46,7 @@ def _mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagno
         )
     elif mount.kind == "empty" and mount.source and not re.fullmatch(r"[1-9][0-9]*([KMGT]i)?", mount.source):
         because = "an empty folder's source is its size limit, in Kubernetes syntax"
-        yield from refuse(f"{mount.source!r} is not a size", because, "source: 10Gi, or empty text for no limit")
+        yield from refuse(f"{mount.source!r} is not a size", because, "source: 10Gi, or an empty string for no limit")
     if not mount.target.startswith("/") or ":" in mount.target or is_reserved(mount.target):
         because = "it must be an absolute path without a colon that does not hide the image's or jobc's files"
         yield from refuse(f"target {mount.target} is invalid", because, "target: /shared")

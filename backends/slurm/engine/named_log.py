@@ -39,7 +39,7 @@ def expanded(pattern: str, environ: Mapping[str, str]) -> str:
 
 
 def link_log(log: Path, pattern: str, project: Path, environ: Mapping[str, str]) -> str:
-    """Make the name a symlink to the log, and return "" or why that failed. A file of this name stays as it is, and
+    """Make the name a symlink to the log, and return "" or why that failed. A file of this name is left alone, and
     without a log there is no link: a job that was queued with `sbatch job.sbatch` writes its log under the name itself.
     """
     link = project / expanded(pattern, environ)

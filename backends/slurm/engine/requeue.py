@@ -76,8 +76,8 @@ def requeue(engine: Engine, folder: Path, job_id: str, nodes: str, lost: Sequenc
     """Requeue this job without its lost nodes. Return False if Slurm rejects that.
 
     Slurm would restart the job on the lost nodes, or wait until it considers them down (SlurmdTimeout, 300 s). So the
-    lost nodes are removed from the job first, and excluded from the next start. Slurm keeps the node that runs this
-    program in the job. If that node is lost, Slurm itself requeues the job after SlurmdTimeout.
+    lost nodes are removed from the job first, and excluded from the next start. Slurm never removes the
+    node that runs this program from the job. If that node is lost, Slurm itself requeues the job after SlurmdTimeout.
     folder: becomes the working directory, where scontrol writes a script for interactive shells, which is removed
     nodes: as in SLURM_JOB_NODELIST
     """

@@ -27,7 +27,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
         yield warning("JC2128", f"{samples:,} samples for {ranks:,} ranks", because, hint, key, ranks / samples)
     elif spec.loop.drop_last and samples < batch:
         title = f"{samples:,} samples do not fill one batch of {batch:,}"
-        because = "loop.drop_last skips incomplete batches, so the trainer would exit at startup, without a step"
+        because = "loop.drop_last skips incomplete batches, so the trainer would exit at startup without running a step"
         yield warning("JC2128", title, because, "loop.drop_last=false", "loop.drop_last", batch / samples)
 
 

@@ -31,12 +31,12 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     too_long = [key for key, size in words.items() if size > MOST_OF_ONE]
     for key in too_long:
         because = f"Linux limits one argument or variable to {MOST_OF_ONE:,} bytes, so no rank would start"
-        yield _diagnostic(f"{key} has {words[key]:,} bytes", because, _spec_key(key))
+        yield _diagnostic(f"{key} is {words[key]:,} bytes long", because, _spec_key(key))
     total = sum(size + _POINTER for key, size in words.items() if key.startswith(("env.", "command.")))
     if not too_long and total > MOST_OF_ALL:
         largest = max(words, key=words.__getitem__)
         because = f"Linux limits the total to 2 MiB, which leaves {MOST_OF_ALL:,} bytes for the job"
-        yield _diagnostic(f"command and env have {total:,} bytes in total", because, _spec_key(largest))
+        yield _diagnostic(f"command and env are {total:,} bytes long in total", because, _spec_key(largest))
     elif not too_long and plan.launcher == "mpirun":
         yield from _of_mpirun(plan, command)
 
@@ -46,7 +46,7 @@ def _of_mpirun(plan: LaunchPlan, command: list[str]) -> Iterator[Diagnostic]:
     quoted = sum(_size(word.replace("'", "'\\''")) + 2 for word in command) + _PATHS
     if quoted > MOST_OF_ONE:
         because = f"launcher=mpirun passes it in one variable, which Linux limits to {MOST_OF_ONE:,} bytes"
-        yield _diagnostic(f"the quoted command has {quoted - _PATHS:,} bytes", because, "command")
+        yield _diagnostic(f"the quoted command is {quoted - _PATHS:,} bytes long", because, "command")
     nodes = plan.topology.nodes
     hosts = nodes * _size(f"jobc-{nodes}:{plan.topology.procs}")
     if hosts > MOST_OF_ONE:

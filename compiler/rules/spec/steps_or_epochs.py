@@ -24,4 +24,5 @@ def _check(
         yield Diagnostic("JC2004", title, f"neither is set, so {if_neither}", f"{in_steps}=400", key=in_epochs)
     elif steps is not None and epochs is not None:
         hint = f"{in_steps}=null, for {epochs} epochs, or {in_epochs}=null"
-        yield Diagnostic("JC2004", title, "both are set, and each defines another number of steps", hint, key=in_epochs)
+        because = "both are set, and each defines a different number of steps"
+        yield Diagnostic("JC2004", title, because, hint, key=in_epochs)

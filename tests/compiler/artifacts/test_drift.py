@@ -111,7 +111,7 @@ def test_an_artifact_of_an_earlier_jobc_is_one_message(call: Call) -> None:
     for words in (("verify", JOB), ("diff", JOB), ("why", JOB, "nodes"), ("name=job",), ("name=job", "--force")):
         status, _, said = call(*words)
         assert status != 0 and f"[JC5004 no-artifact-directory]: {JOB} was compiled by an earlier jobc\n" in said
-        assert "hint: move it away and compile the job again\n" in said
+        assert "hint: move it elsewhere and compile the job again\n" in said
 
 
 def test_for_machines_it_is_one_document(call: Call) -> None:

@@ -123,7 +123,7 @@ def test_a_folder_without_its_job_file_is_said_to_have_lost_it(jobc: Jobc) -> No
         status, printed = jobc(*words, str(TARGET))
         assert status != 0 and codes(printed) == ["JC5004"], printed
         assert "its .jobc/job.json" in printed and "is missing" in printed
-        assert "hint: move it away and compile the job again; its spec.yaml shows what the job was" in printed
+        assert "hint: move it elsewhere and compile the job again; its spec.yaml shows what the job was" in printed
     TARGET.rename("aside")
     assert jobc()[0] == 0 and whole()
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_kept_beside_the_files_is_in_the_way(
     make(place)
     status, printed = jobc("--force")
     assert (status, codes(printed)) == (1, ["JC5001"])
-    assert f"{place} was not made by jobc" in printed and because in printed and "hint: move it away" in printed
+    assert f"{place} was not made by jobc" in printed and because in printed and "hint: move it elsewhere" in printed
     place.rename("mine")
     assert jobc("--force")[0] == 0 and whole()
 

@@ -417,7 +417,7 @@ FILES = [  # text below `# @package _global_`, code, place, what the message say
     ("hosts: [a, [b]]", "JC1202", "2:9", "a list"),
     ("mounts: [x]", "JC1202", "2:10", "mounts.0"),
     ("optim: {betas: [0.9]}", "JC1202", "2:17", "2 values"),
-    ("env: {X: a", "JC1002", "3:1", "began in line 2"),
+    ("env: {X: a", "JC1002", "3:1", "began on line 2"),
     ("env:\n\tX: 1", "JC1002", "3:1", "indent with spaces"),
     ("a: 1\n---\nb: 2", "JC1002", "3:1", "another document"),
     ("env: {X: a: b}", "JC1002", "2:11", "quote text"),

@@ -349,7 +349,7 @@ def test_a_sweep_that_cannot_be_read_is_no_single_text(word: str, in_quotes: str
         swept(word)
     (told,) = refused.value.diagnostics
     offered = [shlex.quote(each) for each in (in_quotes, as_text) if each]
-    assert (told.code, told.hint) == ("JC1101", f"{' or '.join(offered)}, if it is a single text")
+    assert (told.code, told.hint) == ("JC1101", f"{' or '.join(offered)}, if it is a single string")
     assert not in_quotes or len(swept(in_quotes)) == 2
     assert len(swept(as_text)) == 1
 

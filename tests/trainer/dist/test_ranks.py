@@ -540,7 +540,7 @@ def test_the_newest_sound_checkpoint_of_any_node_counts(digits: Tree, new_run: N
     for rank in range(2):
         folder, *said = run.output(rank).strip().split("|")
         assert folder.endswith(f"/of_rank_{rank}/step_00000195")
-        why = "weights.pt has 0 bytes instead of 3, as rank 1 sees it"
+        why = "weights.pt is 0 bytes long instead of 3, as rank 1 sees it"
         assert said == ["0", "b'195'", f"step_00000200: {why}", f"step_00000198: {why}"]
 
 

@@ -130,7 +130,7 @@ class Own(Recipe):
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        (SGD, "recipe: build_optimizer() gave SGD, but ZeRO checkpoints only support Adam"),
+        (SGD, "recipe: build_optimizer() returned SGD, but ZeRO checkpoints only support Adam"),
         (LATE, "loss: deepspeed accumulates gradients itself"),
     ],
     ids=["an optimizer whose state it cannot gather", "a loss that alone can count"],

@@ -166,7 +166,7 @@ def test_another_order_on_each_rank_is_refused_by_fsdp(
     ("recipe", "told"),
     [
         ("own.WithAmsgrad", "ZeRO checkpoints do not support amsgrad"),
-        ("own.WithOwn", "gave Own, but ZeRO checkpoints only support Adam"),
+        ("own.WithOwn", "returned Own, but ZeRO checkpoints only support Adam"),
     ],
 )
 def test_a_state_that_saves_of_zero_would_lose_is_refused(

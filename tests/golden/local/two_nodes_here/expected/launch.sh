@@ -5,7 +5,7 @@
 #   By hand, with ssh or pdsh: jobctl submit --only-prepare, then RUN/artifact/0/launch.sh NODE_RANK on each node, in any order.
 
 # shellcheck disable=SC1090,SC1091,SC2016 # files that only the nodes have; '$JOBC_…' in the launch line, which jobctl replaces
-if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # ignore modes and functions of the calling shell
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # ignore the calling shell's options and functions
 set -euo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 rank=${1:-${JOBC_NODE_RANK:-0}} payload=${2:-train}
@@ -32,7 +32,7 @@ python=$(type -P -- python3) || failed 127 python3
 variables=$("$python" -I -S "$here/jobctl" node "$rank" "$payload") || exit
 eval "$variables"
 
-# ---- variables of the ranks
+# ---- rank variables
 
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=1

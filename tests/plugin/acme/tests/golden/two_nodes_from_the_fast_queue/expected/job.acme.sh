@@ -8,7 +8,7 @@
 #ACME --time=3600
 
 # acme starts this file on every node, with the variables of jobctl submit and its own.
-if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # ignore modes and functions of the calling shell
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # ignore the calling shell's options and functions
 set -euo pipefail
 port=0
 if ((port == 0)); then port=$((20000 + ACME_JOB_ID % 12000)); fi
