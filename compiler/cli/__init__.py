@@ -21,8 +21,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         if argv is None:
             from .repeat import repeated
 
-            if repeated(sys.argv[1:]):
-                return 0
+            try:
+                if repeated(sys.argv[1:]):
+                    return 0
+            except OSError as error:
+                from .reporting import DIAGNOSTICS, of_system, report
+
+                report([of_system(error)])
+                return DIAGNOSTICS
         from .command_line import run  # imported here, because it takes longer than a repeated compile
 
         return run(list(sys.argv[1:] if argv is None else argv), of_process=argv is None)

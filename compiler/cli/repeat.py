@@ -33,13 +33,17 @@ FORMAT = 1  # of the record
 MOST_RECORDS = 500
 SETTLED_S = 2  # age from which a file's time stamp tells a later change, on file systems that count seconds
 _LARGEST = 4 * MIB
+_HYDRA_PLUGINS = "hydra_plugins"  # package in which Hydra 1.3 looks for plugins, which may add config folders
 _PACKAGE = Path(__file__).parents[2]
 _OWN_FOLDERS = ("backends", "compiler", "conf", "runtime", "trainer")
 _VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "NO_COLOR", "GITHUB_WORKSPACE")  # all that a compile reads
 
 
 def repeated(words: Sequence[str]) -> bool:
-    """Print again what the same compile printed, if it would change nothing. Returns whether that was so."""
+    """Print again what the same compile printed, if it would change nothing. Returns whether that was so.
+
+    Raises OSError if the output cannot be written.
+    """
     file = _record_of(words)
     if file is None or (known := _read(file)) is None:
         return False
@@ -77,6 +81,7 @@ def record_written(files: Iterable[Artifact], target: Path) -> None:
     record({("our file", str(folder / file.path)): written(file.content, file.executable) for file in files})
     for part in (folder, folder / ".jobc"):
         ask("real path", part)
+        ask("mode", part)
 
 
 class _Copy:
@@ -106,7 +111,8 @@ def code_state() -> list[Any]:
         digest.update(repr(state).encode("utf-8", "surrogateescape"))
         newest = max(newest, state[2])
     for folder in dict.fromkeys(sys.path):
-        digest.update(repr((folder, *_packages_in(folder))).encode("utf-8", "surrogateescape"))
+        plugins = os.path.isdir(os.path.join(folder, _HYDRA_PLUGINS))
+        digest.update(repr((folder, plugins, *_packages_in(folder))).encode("utf-8", "surrogateescape"))
     return [digest.hexdigest(), newest]
 
 
@@ -123,7 +129,11 @@ def _states_of(folder: Path | str, below: bool) -> Iterator[tuple[str, int, int,
                 if below and entry.name != "__pycache__":
                     yield from _states_of(entry.path, True)
             else:
-                state = entry.stat()
+                try:
+                    state = entry.stat()
+                except FileNotFoundError:  # a broken symlink, such as the lock of an editor, or deleted just now
+                    yield entry.path, 0, 0, 0, 0
+                    continue
                 yield entry.path, state.st_size, state.st_ctime_ns, state.st_mtime_ns, state.st_ino
 
 
@@ -142,8 +152,11 @@ def _packages_in(folder: str) -> Iterator[tuple[str, int]]:
 
 
 def _has_foreign_plugins() -> bool:
+    """Return whether code that may read anything takes part in a compile: a backend, a policy or a plugin of Hydra."""
     from ..plugins.registry import find_plugins, find_policies
 
+    if any(os.path.isdir(os.path.join(folder, _HYDRA_PLUGINS)) for folder in sys.path):
+        return True
     return bool(find_policies()) or any(plugin.root != "jobc" for plugin in find_plugins().values())
 
 

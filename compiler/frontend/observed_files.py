@@ -114,5 +114,6 @@ QUESTIONS: dict[str, Callable[[str], Any]] = {
     "names": lambda path: sorted(os.listdir(path)),
     "content": lambda path: _digest(read_bytes(path, _LARGEST)),
     "real path": os.path.realpath,
+    "mode": lambda path: os.lstat(path).st_mode,
     "our file": _our_file,
 }

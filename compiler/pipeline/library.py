@@ -92,9 +92,10 @@ def contents_of(plan: LaunchPlan, is_point: bool = False) -> Contents:
         "snapshot": plan.code.kind in ("snapshot", "rsync"),
         "srun": plan.launcher == "srun",
         "steps": bool(plan.setup.before or plan.setup.per_node or plan.setup.after),
-        "sweep": is_point,
+        "sweep": False,
     }
-    return Contents(trainer=plan.uses_trainer, features=tuple(name for name in OF_FEATURES if is_used[name]))
+    names = OF_FEATURES if is_point else (name for name in OF_FEATURES if is_used[name])  # all points have one jobctl
+    return Contents(trainer=plan.uses_trainer, features=tuple(names))
 
 
 @cache

@@ -137,10 +137,8 @@ class Logs:
         header = _header(attempt)
         for name, size in sizes.items():
             log = self._log(name)
-            start = max(0, size - FAILURE_BYTES)
             with contextlib.suppress(Unreadable):
-                position = b"".join(_blocks(log.path, start, size)).rfind(header)
-                log.offset = size if position < 0 else start + position
+                log.offset = _last_position(log.path, size, header)
 
     def print(self, sizes: dict[str, int]) -> None:
         grown = [(self._log(name), size) for name, size in sizes.items() if size > self._log(name).offset]
@@ -209,6 +207,18 @@ def print_first_failure(run: Run, failure: Mapping[str, str]) -> None:
         out.write(b"".join(line + b"\n" for line in lines))
         out.write(b"jobc: that failure was first; the lines below are older, or a consequence of it\n")
     out.flush()
+
+
+def _last_position(path: Path, size: int, text: bytes) -> int:
+    """Return where the text occurs last in a file's first `size` bytes; `size` if it does not. Raises Unreadable."""
+    end = size
+    while end > 0:
+        start = max(0, end - FAILURE_BYTES)
+        position = b"".join(_blocks(path, start, min(size, end + len(text)))).rfind(text)
+        if position >= 0:
+            return start + position
+        end = start
+    return size
 
 
 def _header(attempt: int | None) -> bytes:

@@ -374,7 +374,7 @@ def test_the_preflight_of_a_pod_names_what_is_wrong_before_a_rank_starts(make: M
     (lost.artifact / "job.yaml").write_text(text.replace("  selector:\n", "  selector:\n    a: b\n", 1))
     assert lost("submit")[0] == 0
     wait_for(lambda: "failed (exit 71" in lost("status")[1], "the end")
-    assert "the name of node 0 is not found" in lost("status")[1]
+    assert "cannot resolve node 0's host name" in lost("status")[1]
 
 
 def test_a_shell_beside_a_live_run_and_without_one(make: Make) -> None:

@@ -128,7 +128,7 @@ def test_a_run_that_ended_unseen_is_told_from_its_storage(folder: Path, program:
     assert ("reason: node 1: rank 1: exit status 65" in job("status")[1]) == (program != "0 0")
     code, said = job("logs")
     assert code == 1 and said.startswith("error: SkyPilot no longer has the output of job 1 of cluster job\n"), said
-    assert len(said.splitlines()) == 2 and "  hint: jobctl logs --rank N prints" in said, said
+    assert len(said.splitlines()) == 2 and "jobctl logs --rank N prints a rank's log" in said, said
     code, said = job("logs", "--rank", "1")
     assert code == 0 and "up" in said.splitlines(), said
 

@@ -146,6 +146,8 @@ def test_the_worst_code_wins(codes, winner):
         (-signal.SIGTERM, {signal.SIGTERM: 0.0}, True, 0),
         (128 + signal.SIGTERM, {signal.SIGTERM: 0.0}, False, 75),
         (-signal.SIGTERM, {}, False, 1),
+        (-signal.SIGTERM, {}, True, 0),  # of scancel, which sent it to the rank first
+        (128 + signal.SIGTERM, {}, True, 0),
         (-signal.SIGSEGV, {signal.SIGTERM: 0.0}, False, 1),
         (75, {}, True, 0),
         (2, {}, True, 1),

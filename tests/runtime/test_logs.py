@@ -261,6 +261,14 @@ def test_a_resume_is_followed_without_the_output_of_earlier_attempts(
     assert [line.rpartition(" | ")[2] for line in lines] == ["=== jobc: attempt 1, node 0", "new"]
 
 
+def test_an_attempt_with_a_long_log_is_followed_from_its_beginning(logs: Path) -> None:
+    text = "=== jobc: attempt 0, node 0\nold\n=== jobc: attempt 1, node 0\n" + "new\n" * 300_000
+    (logs / "node_00.log").write_text(text)
+    files = Logs(Run(logs.parent), None, 1)
+    files.skip_to_attempt({"node_00.log": len(text)}, 1)
+    assert files._log("node_00.log").offset == text.index("=== jobc: attempt 1")
+
+
 @pytest.mark.parametrize("lives", [1, 3, 9, 30])
 def test_following_shows_the_first_failure_once_and_before_the_rest(
     logs: Path, capfdbinary: CapBytes, lives: int

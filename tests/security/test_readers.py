@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler import cli
-from jobc.compiler.cli import main
+from jobc.compiler.cli import command_line, main
 from jobc.compiler.emit import job_json
 from jobc.compiler.emit.artifact_dir import digest_of
 from jobc.compiler.emit.job_json import JOB
@@ -251,7 +250,7 @@ def test_input_that_is_too_large_is_one_diagnostic(
     def raises(*_: object) -> int:
         raise error
 
-    monkeypatch.setattr(cli, "_dispatch", raises)
+    monkeypatch.setattr(command_line, "_dispatch", raises)
     assert main(["check"]) == 1
     assert "error[JC1001 unreadable-file]: the input is too large" in capfd.readouterr().err
 

@@ -167,19 +167,18 @@ def test_a_copy_of_a_run_is_not_live_with_it(in_container: SharedJob) -> None:
 # ---- a run that was never completed
 
 
-MOMENTS = ["shutil.copytree(", "os.chmod(path", '_write(self.run.path / "state/run"']
+COPIES, NEW_RUN = (f"jobc_runtime/{path}.py" for path in ("run_folder/artifact_copies", "engines/new_run"))
+MOMENTS = {"shutil.copytree(": COPIES, "os.chmod(path": COPIES, '_write_keys(self.run.path / "state/run"': NEW_RUN}
 
 
 def call_killed(job: SharedJob, moment: str, *words: str) -> None:
-    """Call jobctl submit, which is killed before it executes the line of new_run.py with that text."""
+    """Call jobctl submit, which is killed before it executes the line with that text."""
     program = job.artifact / "jobctl"
     whole = program.read_bytes()
-    text = module_of(program, "jobc_runtime/engines/new_run.py")
+    text = module_of(program, MOMENTS[moment])
     line = next(line for line in text.splitlines() if moment in line)
     indent = line[: len(line) - len(line.lstrip())]
-    change_program(
-        program, {"jobc_runtime/engines/new_run.py": text.replace(line, f"{indent}os.kill(os.getpid(), 9)\n{line}")}
-    )
+    change_program(program, {MOMENTS[moment]: text.replace(line, f"{indent}os.kill(os.getpid(), 9)\n{line}")})
     done = job.call("submit", *words)
     program.write_bytes(whole)
     assert done.code == -9, done.output
@@ -194,7 +193,7 @@ def test_the_id_of_a_run_whose_making_was_killed_is_free(shared_job: SharedJob, 
     assert shared_job.names() == ["a"] and statuses(shared_job)["a"] == "done (exit 0)"
 
 
-@pytest.mark.parametrize("moment", MOMENTS[:2])
+@pytest.mark.parametrize("moment", [*MOMENTS][:2])
 def test_a_resume_that_was_killed_is_resumed(finished: SharedJob, moment: str) -> None:
     call_killed(finished, moment, "--resume", "a")
     assert finished.call("submit", "--resume", "a").code == 0

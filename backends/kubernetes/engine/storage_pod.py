@@ -24,7 +24,9 @@ from .sending import UID, Purpose, Sender, documents, with_owner
 
 QUIET_S = 5  # a pod that has not started after this time is reported
 LABEL = "jobc/shell"  # of the pods; its value is the job's object
-HAS_ENDED = '?(@.status.phase=="Succeeded")'  # after an hour, if the program that created the pod was killed
+# after an hour, if the program that created the pod was killed, or when its node was lost
+HAS_ENDED = tuple(f'?(@.status.phase=="{phase}")' for phase in ("Succeeded", "Failed"))
+MOST_NAME = 63  # characters of a pod's name, which is also a label of its ConfigMap
 
 
 class StoragePods:
@@ -73,9 +75,11 @@ class StoragePods:
     def _create(self, cluster: Cluster) -> str:
         """Create the pod and the ConfigMap that it mounts, which is deleted with it. Both have a name of their own."""
         target = cluster.target
-        for ended in cluster.identities("pods", f"{LABEL}={target.object}", HAS_ENDED):
-            cluster.remove(ended)
-        name = f"{target.object}-shell-{os.urandom(3).hex()}"
+        for condition in HAS_ENDED:
+            for ended in cluster.identities("pods", f"{LABEL}={target.object}", condition):
+                cluster.remove(ended)
+        end = f"-shell-{os.urandom(3).hex()}"
+        name = f"{target.object[: MOST_NAME - len(end)].rstrip('-.')}{end}"
         answer = cluster.k("create", "--filename=-", UID, text=self._manifest(target.object, name))
         if answer.code:
             raise Failure(f"cannot create a pod in {target}: {answer.errors.strip()}")

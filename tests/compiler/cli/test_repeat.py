@@ -109,6 +109,33 @@ def test_warnings_are_printed_again(project: Path, capsys: pytest.CaptureFixture
     assert repeat.repeated(words) and capsys.readouterr() == printed
 
 
+def test_a_full_disk_behind_the_output_is_one_diagnostic(project: Path) -> None:
+    command = [sys.executable, "-c", "from jobc.compiler.cli import main; raise SystemExit(main())", *WORDS]
+    subprocess.run(command, check=True, capture_output=True)
+    full = ["bash", "-c", 'exec "$@" >/dev/full', "bash", *command]
+    done = subprocess.run(full, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("error[JC1001 "), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_lock_of_an_editor_is_a_file_like_others(tmp_path: Path) -> None:
+    (tmp_path / ".#main.py").symlink_to("someone@somewhere.1:2")
+    ((path, *_),) = repeat._states_of(tmp_path, True)
+    assert path == str(tmp_path / ".#main.py")
+
+
+def test_a_plugin_of_hydra_is_not_recorded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "site/hydra_plugins").mkdir(parents=True)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(project / "site")])
+    assert repeat.remember(WORDS, lambda: main(WORDS)) == 0
+    assert not repeat.repeated(WORDS)
+
+
+def test_the_mode_of_the_directory_is_restored(compiled: str) -> None:
+    Path("artifacts/job/ssh").chmod(0o777)
+    assert not repeat.repeated(WORDS)
+
+
 def test_another_bash_may_find_other_mistakes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("bin").mkdir()
     monkeypatch.setenv("PATH", f"{project}/bin:{os.environ['PATH']}")

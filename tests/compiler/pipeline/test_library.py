@@ -21,6 +21,8 @@ from jobc.compiler.pipeline.library import (
     program_on_nodes,
     source_files,
 )
+from jobc.compiler.pipeline.sweeps import compile_sweep, sweep_folders
+from jobc.compiler.pipeline.types import Request, SweepFolder
 from jobc.compiler.plugins.registry import find_plugins
 
 OF_A_COMMAND = EVERYTHING._replace(trainer=False)
@@ -124,3 +126,10 @@ def test_every_packed_module_can_be_imported(tmp_path: Path, part: str, backend:
     environment = {"PYTHONPATH": str(archive)}
     done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_points_of_a_sweep_share_one_program() -> None:
+    """A value that decides what a single job's jobctl contains does not split a sweep."""
+    words = ("backend=local", "procs=1", "gpus=0,1", "code=snapshot,shared")
+    (folder,) = sweep_folders(compile_sweep(Request(words, ("train.py",))))[0]
+    assert isinstance(folder, SweepFolder) and folder.points == 4
