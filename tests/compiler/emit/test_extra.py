@@ -142,7 +142,7 @@ def test_an_option_of_the_wrong_program_or_version_leads_to_the_right_one(key: s
 
 
 def test_an_option_near_a_known_one_can_be_allowed_for_a_plugin_of_the_site() -> None:
-    (near,) = found("JC4340", words=("backend=slurm", "backend.extra.exclusiv=x"))
+    (near,) = found("JC4340", words=("backend=slurm", "backend.extra.partion=x"))
     assert near.severity is Severity.ERROR and near.judgment
     (beginning,) = found("JC4340", words=("backend=slurm", "backend.extra.nodel=x"))
     assert not beginning.judgment
