@@ -44,7 +44,7 @@ from .lifecycle.control_files import stop_file
 from .lifecycle.errors import BrokenInput, PeerLost
 from .lifecycle.exit_rank import exit_with_error, exit_without_teardown, known_cause, print_error_once
 from .lifecycle.stop_signals import StopSignals
-from .loop.metrics import MetricsFile, flush_interval
+from .loop.metrics import MetricsFile, seconds_between_writes
 
 STATE, RANDOM, ABOUT = "state.pt", "rng.pt", "state.json"  # the files of a checkpoint
 FLUSH_S, FILE_BYTES = 1.0, 256 * 2**20  # for metrics: the defaults of metrics.flush_s and metrics.max_mib
@@ -154,7 +154,9 @@ class Runtime:
             max_failures=NEVER,
         )
         self._saver = Saver(self._checkpoints, saves, self.group, replaces=True)
-        self._metrics = MetricsFile(run_dir, self.rank, flush_interval(FLUSH_S, env.local_world_size), FILE_BYTES)
+        self._metrics = MetricsFile(
+            run_dir, self.rank, seconds_between_writes(FLUSH_S, env.local_world_size), FILE_BYTES
+        )
 
     def preempted(self) -> bool:
         """Return whether any rank was asked to stop (signal, `jobctl stop`). Collective: call it once per step."""

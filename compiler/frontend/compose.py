@@ -33,7 +33,7 @@ from .interpolation import MachineRead, limit_interpolation, reset_budget
 from .overrides import Override
 from .plain_values import Base, NeedsHydra, Trees, split
 from .yaml_positions import key_above
-from .yaml_source import JobcSource, NoHydraJob, config_folders, read_files
+from .yaml_source import EmptyHydraJobSource, JobcSource, config_folders, read_files
 
 _MOST_REFUSED = 30  # rejected overrides that are reported; each costs another compose
 KnownKeys = Callable[[], Sequence[str]]
@@ -124,7 +124,7 @@ class _SearchPath(SearchPathPlugin):
 
 @cache
 def _register_plugins() -> None:
-    for plugin in (JobcSource, NoHydraJob, _SearchPath):
+    for plugin in (JobcSource, EmptyHydraJobSource, _SearchPath):
         Plugins.instance().register(plugin)
 
 

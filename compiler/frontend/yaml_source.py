@@ -125,7 +125,7 @@ def _words(line: str) -> list[str]:
     return [word for word in line.strip().lstrip("#").strip().split(" ") if word]
 
 
-class NoHydraJob(ConfigSource):
+class EmptyHydraJobSource(ConfigSource):
     """Source of empty options for the Hydra groups that configure a Hydra job, because jobc never starts one.
 
     It avoids reading eight of Hydra's own files (10% of a compile). Hydra asks this source first, so it rejects paths

@@ -35,7 +35,7 @@ class StartingEngine(Engine, ABC):
 
     points_at_a_time: int | None = 1  # in a sweep; None: submit starts all of them, because the engine queues them
 
-    def add_sweep_options(self, parser: argparse.ArgumentParser) -> None:
+    def add_sweep_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for submitting all points."""
         text = "run at most N points at a time, and wait until all have ended"
         default = self.points_at_a_time
@@ -45,7 +45,7 @@ class StartingEngine(Engine, ABC):
     def start_points(self, sweep: NewSweep, options: argparse.Namespace, words: Sequence[str]) -> int | None:
         """Start the points of a sweep's new run, and return submit's exit code; None: submit starts each point itself.
 
-        options: from add_sweep_options(); words: the other options as typed, for each point's jobctl submit
+        options: from add_sweep_arguments(); words: the other options as typed, for each point's jobctl submit
         """
         return None
 

@@ -47,7 +47,7 @@ def main(argv: list[str]) -> int:
     if role == "--agent":
         return hand_on(arguments[0], shlex.split(" ".join(arguments[1:])))
     if role == "--node":
-        return become_daemon(float(arguments[0]))
+        return become_orted(float(arguments[0]))
     if role == "--rank":
         become_rank(arguments[1:])
     raise ValueError(role)
@@ -99,7 +99,7 @@ def hand_on(host: str, words: list[str]) -> int:
     return exit_codes.DONE
 
 
-def become_daemon(timeout_s: float) -> int:
+def become_orted(timeout_s: float) -> int:
     """Wait for the command that node 0 writes, and become the daemon; return RENDEZVOUS_FAILED on timeout."""
     run, deadline = RunFolder.from_environment(), time.monotonic() + timeout_s
     while time.monotonic() < deadline:

@@ -57,7 +57,7 @@ def _sweep_parser(engine: StartingEngine) -> Parser:
     add_point_option(words, engine, "all points")
     text = "in that run of the sweep, start the points that never started and resume those that failed or stopped early"
     words.add_argument("--resume", metavar="ID", default="", help=text)
-    engine.add_sweep_options(words)
+    engine.add_sweep_arguments(words)
     return words
 
 

@@ -136,7 +136,7 @@ class Group:
             self.phases.moves()
         return content
 
-    def give_from_first(self, tensors: Iterable[Tensor]) -> None:
+    def copy_from_rank_0(self, tensors: Iterable[Tensor]) -> None:
         """Copy the values of rank 0 into these tensors on all ranks, via the device. Shapes must be equal."""
         for tensor in tensors if self.world_size > 1 else ():
             content = tensor.detach().contiguous().flatten().view(torch.uint8)  # some dtypes cannot be sent

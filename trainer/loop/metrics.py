@@ -138,7 +138,7 @@ def _open(path: Path) -> int:
     return run_folder.open_for_append(path, os.O_RDWR)
 
 
-def flush_interval(flush_s: float, ranks_of_node: int) -> float:
+def seconds_between_writes(flush_s: float, ranks_of_node: int) -> float:
     """Return the seconds between one rank's writes that keep its node within WRITES_PER_S; 0 for 0."""
     return max(flush_s, ranks_of_node / WRITES_PER_S) if flush_s else 0.0
 

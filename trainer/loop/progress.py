@@ -18,7 +18,7 @@ from ..config.schema import MetricsConfig
 from ..recipe.mfu import peak_flops, percentile
 from ..trackers import TrackedRun, Trackers
 from .console import score_text, skipped_line, step_line
-from .metrics import MetricsFile, flush_interval
+from .metrics import MetricsFile, seconds_between_writes
 from .step_result import StepResult
 from .stragglers import OwnWork, Stragglers
 from .validation import Validation, readable_score
@@ -207,7 +207,7 @@ class Progress:
 
 
 def open_file(training: Training, config: MetricsConfig) -> MetricsFile:
-    flush_s = flush_interval(config.flush_s, training.env.local_world_size)
+    flush_s = seconds_between_writes(config.flush_s, training.env.local_world_size)
     return MetricsFile(training.run_dir, training.group.rank, flush_s, config.max_mib * MIB)
 
 

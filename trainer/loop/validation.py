@@ -66,7 +66,7 @@ class Validator:
         training, model, phases = self._training, self._training.parallel.evaluated, self._training.phases
         phases.enter("exchange")
         # evaluate with rank 0's buffers (such as BatchNorm's running means), because checkpoints contain them
-        training.group.give_from_first(model.buffers())
+        training.group.copy_from_rank_0(model.buffers())
         copier = BatchCopier(training.group.device)
         device = training.group.device
         sums = torch.zeros(3, dtype=torch.float64, device=device)  # loss, score, items; read once, at the end

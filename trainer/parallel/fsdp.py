@@ -34,7 +34,7 @@ from ..recipe.loss import DTYPES, WithLoss
 from ..recipe.optimizer import Stepper
 from ..recipe.recipe import Recipe
 from .blocks import blocks_of, prepare
-from .interface import agreed_names, give_from_first, is_extra, optimizer_of, refuse_another_model, shapes_of
+from .interface import agreed_names, copy_from_rank_0, is_extra, optimizer_of, refuse_another_model, shapes_of
 from .stepped import Stepped
 
 
@@ -50,7 +50,7 @@ class Fsdp(Stepped):
         self.group, self.model = group, model
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
         refuse_scalars(model)
-        give_from_first(model, group)
+        copy_from_rank_0(model, group)
         prepare(model, config.loop, sharding.transformer_layer_cls_to_wrap)
         mesh = mesh_of(sharding, group)
         group.use_timeout(config.process_group.init_timeout_s)  # for the mesh's process groups too

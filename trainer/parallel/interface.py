@@ -79,7 +79,7 @@ class Parallel(Protocol):
     def load_optimizer(self, state: Mapping[str, Any]) -> None: ...
 
 
-def give_from_first(model: nn.Module, group: Group) -> None:
+def copy_from_rank_0(model: nn.Module, group: Group) -> None:
     """Broadcast rank 0's parameters and buffers, because initialization may differ between ranks.
 
     DDP does this itself; fully_shard of torch 2.13 does not, and DeepSpeed 0.19.8 only broadcasts parameters.
@@ -88,7 +88,7 @@ def give_from_first(model: nn.Module, group: Group) -> None:
     require_same_on_ranks(
         [f"{name} {value.dtype} {list(value.shape)}" for name, value in named.items()], "the model", group
     )
-    group.give_from_first(named.values())
+    group.copy_from_rank_0(named.values())
 
 
 def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:

@@ -28,7 +28,7 @@ from ..recipe.loss import WithLoss
 from ..recipe.optimizer import Rates, Update, optimizer_own_state
 from ..recipe.recipe import Recipe
 from .blocks import prepare
-from .interface import agreed_names, give_from_first, is_extra, optimizer_of, refuse_another_model, shapes_of
+from .interface import agreed_names, copy_from_rank_0, is_extra, optimizer_of, refuse_another_model, shapes_of
 from .stale_build_locks import extensions_folder, may_build
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW
@@ -75,7 +75,7 @@ class Zero:
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
         self.deepspeed, self.stage, self.group, self.model = deepspeed, zero.zero_stage, group, model
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
-        give_from_first(model, group)
+        copy_from_rank_0(model, group)
         model.to(group.device)
         prepare(model, config.loop)
         weights = model.state_dict()

@@ -251,7 +251,7 @@ class SlurmEngine(CheckingEngine):
         code = None if path is None else number(read_keys(path).get("exit", ""))
         return CRASHED if code is None else code
 
-    def add_sweep_options(self, parser: argparse.ArgumentParser) -> None:
+    def add_sweep_arguments(self, parser: argparse.ArgumentParser) -> None:
         limit = self.job.settings.get("array_limit")
         text = "run at most N points at a time; default: backend.array_limit"
         parser.add_argument("--parallel", metavar="N", type=positive, default=limit, help=text)

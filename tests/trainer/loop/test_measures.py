@@ -30,7 +30,14 @@ from jobc.trainer.dist.process_group import Group
 from jobc.trainer.files import retried_reads
 from jobc.trainer.lifecycle.errors import BrokenInput, Diverged, TrainerError
 from jobc.trainer.loop import attempt_counter
-from jobc.trainer.loop.metrics import MetricsFile, flush_interval, last_step, read, rotated_files, training_steps
+from jobc.trainer.loop.metrics import (
+    MetricsFile,
+    last_step,
+    read,
+    rotated_files,
+    seconds_between_writes,
+    training_steps,
+)
 from jobc.trainer.loop.profiling import Profiling
 from jobc.trainer.recipe.mfu import flops_per_sample, peak_flops, percentile
 from jobc.trainer.recipe.recipe import Recipe
@@ -319,8 +326,8 @@ def test_a_disk_that_is_full_when_a_run_goes_on_costs_lines_alone(
 
 
 def test_a_node_writes_twice_a_second_at_most() -> None:
-    assert [flush_interval(1.0, ranks) for ranks in (1, 2, 8, 64)] == [1.0, 1.0, 4.0, 32.0]
-    assert flush_interval(0.0, 8) == 0.0
+    assert [seconds_between_writes(1.0, ranks) for ranks in (1, 2, 8, 64)] == [1.0, 1.0, 4.0, 32.0]
+    assert seconds_between_writes(0.0, 8) == 0.0
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
