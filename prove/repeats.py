@@ -14,7 +14,7 @@ from typing import Any
 from jobc.compiler.cli import main
 from jobc.compiler.cli.repeat import remember, repeated
 
-from .campaign import Campaign, Line, expect
+from .campaign import Campaign, Line, expect, k_of_n
 
 CHANGES = 100
 WORDS = ["--config-dir", "more", "backend=ssh", "experiment=small", "hosts=@nodes.txt", "--", "train.py"]
@@ -138,7 +138,7 @@ def _inside(project: Path, folder: Path) -> Iterator[None]:
 
 def _figure(lines: Sequence[Line]) -> str:
     changes = sum(line.get("changes", 0) for line in lines)
-    return f"{sum(bool(line['ok']) for line in lines)} of {len(lines)}, {changes:,} changes"
+    return f"{k_of_n(lines)}, {changes:,} changes"
 
 
 CAMPAIGN = Campaign(

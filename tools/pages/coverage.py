@@ -38,7 +38,7 @@ defaults. The facts, with the keys that express them, are in [tests/public_files
 REST = """
 ## Awkward, and not at all
 
-The last column says what to do instead.
+The last column shows the alternative.
 
 """
 

@@ -39,8 +39,10 @@ def expanded(pattern: str, environ: Mapping[str, str]) -> str:
 
 
 def link_log(log: Path, pattern: str, project: Path, environ: Mapping[str, str]) -> str:
-    """Make the name a symlink to the log, and return "" or why that failed. A file of this name is left alone, and
-    without a log there is no link: a job that was queued with `sbatch job.sbatch` writes its log under the name itself.
+    """Create a symlink with this name to the log. Returns "", or why that failed.
+
+    An existing file is left alone, and a missing log is not linked: a job that `sbatch job.sbatch` submitted writes its
+    log to this name.
     """
     link = project / expanded(pattern, environ)
     if not log.exists() or (link.exists() and not link.is_symlink()):
