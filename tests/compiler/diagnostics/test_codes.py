@@ -44,7 +44,7 @@ def raised_codes() -> set[str]:
 
 def block(page: Path, heading: str) -> str:
     found = re.findall(
-        rf"^## {heading}\n(?:\n[^\n`]+\n)?\n```bash\n(.*?)```$",
+        rf"^## {heading}\n\n(?:(?!```|## )[^\n]+\n)*\n?```bash\n(.*?)```$",
         page.read_text(encoding="utf-8"),
         re.DOTALL | re.MULTILINE,
     )

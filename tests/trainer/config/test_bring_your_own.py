@@ -428,7 +428,7 @@ def test_a_recipe_trains_measures_and_resumes(digits: Tree, tmp_path: Path, caps
     assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
     assert losses(tmp_path / "whole")[-1] < losses(tmp_path / "whole")[0]
     assert validation(tmp_path / "whole")["val_error_of_the_mean"] != 0
-    with pytest.raises(BrokenInput, match=r"built by a recipe.*\n.*build_model\(\) of my_pkg.recipes.Denoise"):
+    with pytest.raises(BrokenInput, match=r"built by a recipe.*\n.*build_model\(\) in my_pkg.recipes.Denoise"):
         export.load(tmp_path / "whole" / "final")
 
 
