@@ -26,13 +26,15 @@ from . import engine_variables
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 REPEAT_S = 5.0  # launchers and schedulers repeat signals; repeats within this time count as one
+SENDS_TO_ALL = "slurmstepd"  # signals every process of a step, so also the rank (Slurm 22.05 to 25.11, scancel)
 ENDING_ALL = {"TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE"}  # set by launchers that end all ranks when one has failed
 DRAIN_S = 1.0  # for reading the output that is still in the pipe after the rank has ended
 
 
 def main(argv: list[str]) -> int:
     command = command_of(argv)
-    signals = SignalQueue((*FORWARDED, signal.SIGCHLD))
+    signals = SignalQueue([signal.SIGCHLD])
+    signals.hold(FORWARDED)
     processes.die_with_parent()
     try:
         number_by_place(os.environ)
@@ -91,7 +93,7 @@ class Rank:
         self.log = run.open_log(run.rank_log(rank), f"rank {rank}")
         self.lossy_log = LossyLog(self.log)
         self.began, self.first_output = int(time.time()), 0  # seconds since 1970; status reports them
-        self.forwarded: dict[int, float] = {}  # signal -> when it was last sent, monotonic seconds
+        self.forwarded: dict[int, float] = {}  # signal -> when the rank last got it, monotonic seconds
 
     def run(self, signals: SignalQueue) -> int:
         output, pipe = self.log, None
@@ -101,6 +103,7 @@ class Rank:
             child = processes.start(self.command, output, blocked=blocked_at_first(self.command))
         except OSError as error:
             return self._could_not_start(error)
+        signals.note_senders(FORWARDED)
         if pipe is not None:
             os.close(output)
         self._write_state()
@@ -113,7 +116,7 @@ class Rank:
         while True:
             arrived, readable = signals.wait(60, *([pipe] if pipe is not None else []))
             for number in arrived:
-                self._forward(child, number)
+                self._forward(child, number, signals.senders.get(number, 0))
             if pipe is not None and readable and not self._copy(pipe):
                 pipe = None
             if signal.SIGCHLD in arrived:
@@ -122,13 +125,14 @@ class Rank:
                         self._drain(pipe, signals)
                         return status
 
-    def _forward(self, child: int, number: int) -> None:
+    def _forward(self, child: int, number: int, sender: int) -> None:
         now = time.monotonic()
         if number not in FORWARDED or now - self.forwarded.get(number, -REPEAT_S) < REPEAT_S:
             return
         self.forwarded[number] = now
         with contextlib.suppress(ProcessLookupError):
-            os.kill(child, number)
+            if processes.name(sender) != SENDS_TO_ALL:
+                os.kill(child, number)
             if number in ENDING:
                 os.kill(child, signal.SIGCONT)  # a stopped process would not get the signal; Slurm also sends both
         with contextlib.suppress(OSError):

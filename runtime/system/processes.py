@@ -52,7 +52,7 @@ def start(
 
     output: file descriptor for its stdout and stderr; None = this process's own
     errors: separate file descriptor for its stderr
-    blocked: signals that are blocked until the program unblocks them
+    blocked: signals that are blocked until the program unblocks them; no others are, even if this process blocks them
     Raises OSError with the reason why exec failed if the program cannot be started.
     """
     read_end, write_end = os.pipe()  # closed by a successful exec; otherwise, it carries the errno
@@ -67,7 +67,7 @@ def start(
             signal.set_wakeup_fd(-1)
             for number in _RESET_AT_EXEC:
                 signal.signal(number, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             if output is not None:
                 os.dup2(output, 1)
@@ -117,6 +117,14 @@ def _stat(pid: int) -> list[str] | None:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
+
+
+def name(pid: int) -> str:
+    """Return the name of a process (proc(5), comm), or an empty string if it is gone or outside this PID namespace."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n")
+    except OSError:
+        return ""
 
 
 def descendants(root: int) -> list[tuple[int, int]]:

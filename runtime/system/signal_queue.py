@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import threading
 from collections.abc import Iterable
 
 
@@ -12,6 +13,7 @@ class SignalQueue:
     """Queue of the caught `signals`. Create only one per process, before any child is started."""
 
     def __init__(self, signals: Iterable[int]) -> None:
+        self.senders: dict[int, int] = {}  # signal -> pid of its last sender, 0 = outside this PID namespace
         self._read_end, self._write_end = os.pipe()
         os.set_blocking(self._read_end, False)
         os.set_blocking(self._write_end, False)
@@ -27,3 +29,17 @@ class SignalQueue:
             ready.remove(self._read_end)
             arrived += os.read(self._read_end, 4096)
         return arrived, ready
+
+    def hold(self, signals: Iterable[int]) -> None:
+        """Block `signals` until `note_senders` receives them."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+
+    def note_senders(self, signals: Iterable[int]) -> None:
+        """Receive the held `signals` in a thread, so that `senders` says who sent them; a handler cannot know that."""
+        threading.Thread(target=self._receive, args=(signals,), daemon=True).start()
+
+    def _receive(self, signals: Iterable[int]) -> None:
+        while True:
+            received = signal.sigwaitinfo(signals)
+            self.senders[received.si_signo] = received.si_pid
+            os.write(self._write_end, bytes([received.si_signo]))

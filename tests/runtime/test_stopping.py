@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from jobc.runtime.system import processes
 from jobc.tests.packed import change_program
 
 from .conftest import AS_ROOT, MPIRUN, Job, is_running
@@ -54,6 +55,24 @@ def test_two_sigterms_through_a_launcher(job, launcher):
     process.terminate()
     time.sleep(0.05)
     process.terminate()
+    assert end(process) == 75
+    assert [demo.mark(f"signals.{rank}") for rank in "01"] == ["1", "1"]
+
+
+AS_SLURMSTEPD = """
+import os, signal, sys, time
+open("/proc/self/comm", "w").write("slurmstepd")
+for pid in map(int, sys.argv[1:]):
+    os.kill(pid, signal.SIGTERM)
+    time.sleep(0.05)
+"""
+
+
+def test_a_signal_that_slurm_sends_to_all_processes_reaches_each_rank_once(job):
+    demo = job()
+    process = start(demo, *SAVES)
+    below = [pid for pid, _ in reversed(processes.descendants(process.pid))]  # ranks first, and jobctl is not a task
+    subprocess.run([sys.executable, "-c", AS_SLURMSTEPD, *map(str, below)], check=True)
     assert end(process) == 75
     assert [demo.mark(f"signals.{rank}") for rank in "01"] == ["1", "1"]
 

@@ -13,6 +13,7 @@ try:
         print("step", step, flush=True)
         time.sleep(0.1)
 except KeyboardInterrupt:
-    print("interrupted: saving")
+    print("interrupted: saving", flush=True)
+    time.sleep(0.5)  # a second signal would lose the work
 finally:
     json.dump({"step": step}, open("last.json", "w"))
