@@ -19,7 +19,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 PRECOMPILE = (
     "import sys, pathlib; from jobc.compiler.emit.templating import precompile; precompile(pathlib.Path(sys.argv[1]))"
 )
-FOLDERS = ("compiler", "backends")  # where templates are
+FOLDERS = ("compiler", "backends", "runtime")  # templates, and what templating.py imports
 LEFT_OVERS = shutil.ignore_patterns("__pycache__", "__compiled__")
 
 

@@ -8,13 +8,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import get_type_hints
 
 import torch
 from torch import Tensor, nn
 
+from ..runtime.system.frozen_dataclass import dataclass
 from ..runtime.system.untrusted_files import Unreadable, is_count, open_regular, read_json
 from .checkpoint import safe_pickle
 from .checkpoint.snapshot import copy_to_cpu

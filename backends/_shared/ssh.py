@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
 from ...compiler.emit.render import Leaf, Omit
 from ...compiler.spec.value_types import Count, Duration
+from ...runtime.system.frozen_dataclass import dataclass
 from . import hosts
 
 

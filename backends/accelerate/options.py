@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ...runtime.system.frozen_dataclass import dataclass
 from .._shared.ssh import SshOptions
 
 

@@ -8,7 +8,6 @@ Source torchrun manual, PyTorch 2.13 (docs.pytorch.org/docs/stable/elastic/run.h
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -21,6 +20,7 @@ from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Filled
 from ...compiler.spec.job_spec import JobSpec
+from ...runtime.system.frozen_dataclass import dataclass
 from .._shared import containers, hosts
 
 

@@ -8,7 +8,6 @@ Source pdsh(1) 2.34, clush(1) of ClusterShell 1.9
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
@@ -16,6 +15,7 @@ from ...compiler.emit.artifact import Artifact
 from ...compiler.emit.render import Render, of
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.spec.value_types import Count, Duration
+from ...runtime.system.frozen_dataclass import dataclass
 from .._shared import hosts
 from .._shared.ssh import ssh_command
 

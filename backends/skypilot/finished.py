@@ -7,11 +7,11 @@ Out  FinishedTask: the task as plain data, its acceptable machines, and the key 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ...compiler.emit.render import plain
 from ...compiler.plan.launch_plan import LaunchPlan
+from ...runtime.system.frozen_dataclass import dataclass
 from . import schema, task
 from .config import cloud, sbatch_options
 from .options import SkypilotOptions, cloud_of

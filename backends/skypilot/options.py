@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...compiler.spec.value_types import Bytes, Count, CountOrZero, Duration, Path
+from ...runtime.system.frozen_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ Differences that do not matter to the program that reads a file, such as comment
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..emit.job_json import JOB, are_lines
 from ..emit.line_diff import opcodes
 from ..plan import flat_text

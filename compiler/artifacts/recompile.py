@@ -10,10 +10,11 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.artifact import PROGRAM
 from ..emit.artifact_dir import LARGEST, checksum_of_job, digest_of, file_digest, read_job, text_of

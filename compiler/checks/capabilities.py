@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, get_args, get_origin
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import Diagnostic, Severity
 from ..emit.source_map import SpecValue
 from ..plan.launch_plan import BackendRequirement, LaunchPlan, backend_requirements

@@ -8,10 +8,11 @@ its limits. A policy that cannot be loaded or run is an error (JC3093), because 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, runtime_checkable
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import Diagnostic, Severity
 from ..plan.launch_plan import LaunchPlan
 from ..plugins.registry import find_policies

@@ -14,11 +14,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 
 import yaml
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.code_heading import NAME
 from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity, alternatives, has_errors
 from ..diagnostics.origin import Origin

@@ -7,10 +7,10 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..frontend.observed_files import ask

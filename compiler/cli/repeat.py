@@ -18,21 +18,19 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from ..frontend.observed_files import Answers, ask, record, recorded, unchanged, written
-from ..untrusted_files import MIB, Unreadable, open_regular, parsed
+from ..untrusted_files import Unreadable, parsed
+from ..user_cache import SETTLED_S, cache_file, read, states_of, write
 
 if TYPE_CHECKING:
     from ..emit.artifact import Artifact
 
 FORMAT = 1  # of the record
 MOST_RECORDS = 500
-SETTLED_S = 2  # age from which a file's time stamp tells a later change, on file systems that count seconds
-_LARGEST = 4 * MIB
 _HYDRA_PLUGINS = "hydra_plugins"  # package in which Hydra 1.3 looks for plugins, which may add config folders
 _PACKAGE = Path(__file__).parents[2]
 _OWN_FOLDERS = ("backends", "compiler", "conf", "runtime", "trainer")
@@ -71,7 +69,8 @@ def remember(words: Sequence[str], compile_job: Callable[[], int]) -> int:
     finally:
         sys.stdout, sys.stderr = streams
     if status == 0 and file is not None and not _has_foreign_plugins() and _newest(code) < started - SETTLED_S:
-        _write(file, {"code": code, "answers": _listed(answers), "stdout": out.text, "stderr": err.text})
+        record = {"code": code, "answers": _listed(answers), "stdout": out.text, "stderr": err.text}
+        write(file, json.dumps(record).encode(), MOST_RECORDS)
     return status
 
 
@@ -105,7 +104,10 @@ class _Copy:
 def code_state() -> list[Any]:
     """Return what identifies the code of a compile: the state of jobc's files, and of this Python's packages."""
     own = [_PACKAGE / name for name in _OWN_FOLDERS]
-    files = [*_states_of(_PACKAGE, False), *(state for folder in own for state in _states_of(folder, True))]
+    files = [
+        *states_of(_PACKAGE, below=False),
+        *(state for folder in own for state in states_of(folder)),
+    ]
     digest, newest = hashlib.sha256(), 0
     for state in files:
         digest.update(repr(state).encode("utf-8", "surrogateescape"))
@@ -119,22 +121,6 @@ def code_state() -> list[Any]:
 def _newest(code: Sequence[Any]) -> float:
     """Return when jobc's files were last changed, in seconds since 1970."""
     return float(code[1]) / 1e9
-
-
-def _states_of(folder: Path | str, below: bool) -> Iterator[tuple[str, int, int, int, int]]:
-    """Yield (path, size, time of change, time of modification, inode) of the files in a folder, sorted by name."""
-    with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            if entry.is_dir():
-                if below and entry.name != "__pycache__":
-                    yield from _states_of(entry.path, True)
-            else:
-                try:
-                    state = entry.stat()
-                except FileNotFoundError:  # a broken symlink, such as the lock of an editor, or deleted just now
-                    yield entry.path, 0, 0, 0, 0
-                    continue
-                yield entry.path, state.st_size, state.st_ctime_ns, state.st_mtime_ns, state.st_ino
 
 
 def _packages_in(folder: str) -> Iterator[tuple[str, int]]:
@@ -166,46 +152,19 @@ def _record_of(words: Sequence[str]) -> Path | None:
         here = os.getcwd()
     except OSError:
         return None
-    caches = os.environ.get("XDG_CACHE_HOME", "")  # XDG Base Directory Specification 0.8: relative paths are ignored
-    folder = Path(caches if os.path.isabs(caches) else os.path.expanduser("~/.cache"))
-    if not folder.is_absolute():
-        return None
     variables = {name: os.environ.get(name) for name in _VARIABLES}
     place = [FORMAT, list(words), here, variables, sys.path, sys.version, sys.stderr.isatty()]
-    return folder / "jobc" / "compiles" / f"{hashlib.sha256(json.dumps(place).encode()).hexdigest()}.json"
+    return cache_file("compiles", json.dumps(place))
 
 
 def _read(file: Path) -> dict[str, Any] | None:
     """Return a record that this user wrote, None if there is none."""
+    content = read(file)
     try:
-        with open_regular(file, follow=False) as stream:
-            if os.fstat(stream.fileno()).st_uid != os.geteuid():
-                return None
-            tree = parsed(file, stream.read(_LARGEST))
-    except (OSError, Unreadable):
+        tree = parsed(file, content or b"")
+    except Unreadable:
         return None
     return tree if isinstance(tree, dict) else None
-
-
-def _write(file: Path, tree: dict[str, Any]) -> None:
-    """Write a record, or nothing if the cache cannot be written."""
-    new = file.with_suffix(f".{os.getpid()}")
-    with suppress(OSError):
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as stream:
-            json.dump(tree, stream)
-        os.replace(new, file)
-        _limit_count(file.parent)
-
-
-def _limit_count(folder: Path) -> None:
-    """Remove the oldest tenth of the records if there are too many."""
-    names = os.listdir(folder)
-    if len(names) > MOST_RECORDS:
-        by_age = sorted((folder / name for name in names), key=lambda file: file.stat().st_mtime)
-        for file in by_age[: MOST_RECORDS // 10]:
-            file.unlink(missing_ok=True)
 
 
 def _listed(answers: Answers) -> list[list[Any]]:

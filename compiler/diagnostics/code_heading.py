@@ -7,8 +7,9 @@ A plugin's page may omit the name (`# CODE: title`).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from ...runtime.system.frozen_dataclass import dataclass
 
 NAME = r"[a-z0-9]+(?:-[a-z0-9]+)+"  # at least two words, so that no single word in an allow comment is a name
 LONGEST = 25  # characters in a name

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from types import MappingProxyType
 
+from ...runtime.system.frozen_dataclass import dataclass
 from .origin import Origin, one_line
 from .snippet import caret_lines
 

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from ...runtime.system.frozen_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...runtime.system.frozen_dataclass import dataclass
 
 PROGRAM = "jobctl"  # path of the packed program in an artifact
 
 
-@dataclass(frozen=True)
-class LineRange:
+class LineRange(NamedTuple):
     """A range of lines with the same origin. first, last: 1-based, inclusive; keys: plan keys that the lines depend on;
     template: FILE:LINE of their source.
     """

@@ -11,10 +11,11 @@ import hashlib
 import os
 import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.number_ranges import format_ranges
 from ..untrusted_files import MIB, Unreadable, parsed, read_bytes

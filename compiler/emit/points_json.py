@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from ...runtime.system.frozen_dataclass import dataclass
 from .line_diff import opcodes
 
 POINTS = "points.json"  # as in runtime/run_folder/points.py, whose imports no compile needs

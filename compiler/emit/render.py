@@ -10,11 +10,12 @@ import dataclasses
 import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..plan.read_tracking import watch
 from ..plan.shell_quoting import Inexpressible, comment, table_row
 from .artifact import Artifact, LineRange

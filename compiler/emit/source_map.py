@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.origin import Origin
 from .artifact import Artifact
 
@@ -19,8 +19,7 @@ PACKED = "packed"  # template of the lines that are jobctl, compressed
 DIGEST_RULE = "computed from the whole plan: changing almost any key changes it"
 
 
-@dataclass(frozen=True)
-class SpecValue:
+class SpecValue(NamedTuple):
     """One spec value. value: canonical text, None for null; origin: position; via: its interpolation, or ""."""
 
     value: Any

@@ -7,8 +7,8 @@ Out: Figures
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec
 from .disk import max_checkpoints

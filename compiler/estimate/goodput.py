@@ -9,7 +9,8 @@ failure ends the run.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from ...runtime.system.frozen_dataclass import dataclass
 
 
 @dataclass(frozen=True)

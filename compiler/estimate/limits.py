@@ -6,8 +6,9 @@ A sweep reports each finding once, with the worst size's text and all affected p
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import Diagnostic, Severity
 from ..plan.launch_plan import LaunchPlan
 from ..rules import findings

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ...trainer.loop.metrics import read
 from ..untrusted_files import Unreadable, read_json
 from .pace import samples_of_rank

@@ -9,9 +9,9 @@ Not counted: the CUDA context (0.5 to 1 GiB), the allocator's unused blocks, NCC
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ...runtime.system.frozen_dataclass import dataclass
 from .gathered import gathered_parameters
 from .moments import ADAM, moments
 from .parameters import ModelSize

@@ -7,9 +7,10 @@ state are, sharding over the ranks helps. The samples per step do not change.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..plan.derive import divisors
 from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec

@@ -7,8 +7,9 @@ parallelism as long as the network keeps up and a forward pass takes time in pro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from ...runtime.system.frozen_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ none, because its kernels recompute them. tests/trainer/models/test_estimate.py 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
 from typing import Any
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..spec.site_spec import EstimateSpec
 from .parameters import ModelSize
 

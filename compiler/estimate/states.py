@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ...runtime.system.frozen_dataclass import dataclass
 
 FP32 = 4
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hydra import compose
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -23,6 +22,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
+from ...runtime.system.frozen_dataclass import dataclass
 from .observed_files import Answers, record, recorded, unchanged
 from .overrides import Override
 from .yaml_source import read_files

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, get_args
 
 from hydra.core.object_type import ObjectType
 from hydra.errors import MissingConfigException
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import Diagnostic, alternatives, nearest
 from ..diagnostics.origin import Origin
 from ..spec import aliases

@@ -16,10 +16,11 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..spec.secret_scan import redacted

@@ -10,9 +10,10 @@ import itertools
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..spec import secret_scan

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import io
 import re
+import sys
+import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cache
 from itertools import accumulate
@@ -18,11 +21,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...runtime.__main__ import PROGRAMS, VERBS
+from .. import user_cache
 from ..emit.artifact import PROGRAM, Artifact
 from ..plan.launch_plan import LaunchPlan
 from ..plugins.registry import PACKAGE
 
 ENGINE, RUNTIME, TRAINER = "jobc_engine", "jobc_runtime", "jobc_trainer"  # in jobctl
+MOST_PROGRAMS = 40  # in the user's cache, of at most 0.5 MB each
+_PACKER = (sys.version, zlib.ZLIB_RUNTIME_VERSION)  # decides the bytes of a packed file
 _PACKED = (".py", ".b85", ".txt")
 _OF_JOBC = re.compile(rb"^( *from )(?:\.{2,}|jobc\.)(runtime|trainer)\b", re.MULTILINE)
 _ENGINE_ON_NODES = ("batch", "job_variables", "join")  # an engine's modules
@@ -101,7 +107,7 @@ def contents_of(plan: LaunchPlan, is_point: bool = False) -> Contents:
 @cache
 def program(contents: Contents, backend: Path | None = None) -> Artifact:
     """Return jobctl. backend: the folder of the backend whose engine it contains"""
-    archive = _pack(modules(contents, backend), zipfile.ZIP_DEFLATED)
+    archive = _packed(contents, backend, zipfile.ZIP_DEFLATED)
     return Artifact(PROGRAM, archive.decode("utf-8", "replace"), executable=True, binary=archive)
 
 
@@ -110,7 +116,22 @@ def program_on_nodes(contents: Contents, backend: Path) -> bytes:
     """Return jobctl without its verbs, for an engine's file that carries the program to the nodes. It is not
     compressed, so that the caller can compress it as a whole.
     """
-    return _pack(modules(contents._replace(verbs=False), backend), zipfile.ZIP_STORED)
+    return _packed(contents._replace(verbs=False), backend, zipfile.ZIP_STORED)
+
+
+def _packed(contents: Contents, backend: Path | None, method: int) -> bytes:
+    """Return the program; from the user's cache if it was packed before, because packing takes 60 ms."""
+    folders = [PACKAGE / "runtime", PACKAGE / "trainer", Path(__file__).parent, *([backend] if backend else [])]
+    states = [state for folder in folders for state in user_cache.states_of(folder)]
+    newest_ns = max(changed_ns for _, _, changed_ns, _, _ in states)
+    file = user_cache.cache_file("programs", repr((_PACKER, contents, backend, method, states)))
+    if file is not None and (program := user_cache.read(file)) is not None:
+        return program
+    started = time.time()
+    program = _pack(modules(contents, backend), method)
+    if file is not None and newest_ns / 1e9 < started - user_cache.SETTLED_S:
+        user_cache.write(file, program, MOST_PROGRAMS)
+    return program
 
 
 def modules(contents: Contents, backend: Path | None = None) -> dict[str, bytes]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..checks.suppressions import Levels
 from ..diagnostics.diagnostic import Diagnostic
 from ..diagnostics.origin import Origin

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...runtime.system.frozen_dataclass import dataclass
 from .runtime_vars import Word
 
 

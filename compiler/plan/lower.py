@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial, reduce
 from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -189,8 +188,7 @@ def lower(spec: JobSpec) -> Lowered:
     return Lowered(plan, MappingProxyType(low.table), MappingProxyType(low.rules))
 
 
-@dataclass(frozen=True)
-class _Copy:
+class _Copy(NamedTuple):
     """Leaf that has the value of a spec key."""
 
     section: str

@@ -5,10 +5,10 @@ Stable since the first release: backends spell `RuntimeVar`s, and shell_quoting.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Literal
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..spec.runtime_references import REFERENCE
 
 

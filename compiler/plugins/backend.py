@@ -8,9 +8,9 @@ entry point group `jobc.backends`. Both go through registry.py and the conforman
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import Diagnostic
 from ..emit.artifact import Artifact
 from ..emit.render import Render

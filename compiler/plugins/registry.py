@@ -10,11 +10,12 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.code_heading import read_heading
 from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from .backend import Backend

@@ -11,10 +11,10 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ...trainer.config import target
 from ...trainer.config.target import Target
 from ..diagnostics.diagnostic import Diagnostic, alternatives, nearest

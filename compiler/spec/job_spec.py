@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ...trainer.config.checkpoint import CheckpointConfig
 from ...trainer.config.schema import (
     CrossEntropyConfig,

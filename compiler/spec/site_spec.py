@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ...runtime.system.frozen_dataclass import dataclass
 from .value_types import (
     Bytes,
     Count,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Annotated, Any
+
+from ...runtime.system.frozen_dataclass import dataclass
 
 
 class Refused(Exception):

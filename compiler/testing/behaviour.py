@@ -13,10 +13,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..pipeline.compile import write_job
 from ..pipeline.types import Compiled
 from ..plan.runtime_vars import Scope

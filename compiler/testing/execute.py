@@ -11,9 +11,9 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ...trainer.dist import env as contract
 from ..pipeline.compile import write_job
 from ..pipeline.types import Compiled

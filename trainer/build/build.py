@@ -7,13 +7,13 @@ checks.py checks the parts that users provide, data_checks.py the data; warm_up.
 """
 
 import dataclasses
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..checkpoint import contents as checkpoint
 from ..checkpoint.random_state import seed_model, seed_rank
 from ..config.instantiate import run_user_code

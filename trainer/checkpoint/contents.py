@@ -7,13 +7,14 @@ Files  weights.pt and optimizer.pt  the state_dict of each
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..config.identity import identity
 from ..config.schema import TrainConfig
 from ..dist.process_group import Group

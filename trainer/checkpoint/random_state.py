@@ -6,12 +6,12 @@ Covers `random`, torch, and `numpy.random` if NumPy is imported (torch imports i
 import random
 import struct
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..data.order import mix
 
 OLD_PYTHON_WORDS = 625  # random.getstate(): 624 words and the position

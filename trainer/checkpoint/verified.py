@@ -7,7 +7,6 @@ Out  Found, whose files all ranks load together
 import io
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -15,6 +14,7 @@ from typing import Any, TypeVar, cast
 import torch
 
 from ...runtime.system import untrusted_files
+from ...runtime.system.frozen_dataclass import dataclass
 from ...runtime.system.untrusted_files import Unreadable as NotParsed
 from ...runtime.system.untrusted_files import is_count, parsed
 from ..dist.process_group import Group, file_of

@@ -1,6 +1,6 @@
 """Section `checkpoint` of train.json. Separate from schema.py because script.py also saves, without a train.json."""
 
-from dataclasses import dataclass
+from ...runtime.system.frozen_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
+from ...runtime.system.frozen_dataclass import dataclass
 from . import parse as strict
 from . import target
 from .schema import SCHEDULE_KEYS, ScheduleConfig, TrainConfig

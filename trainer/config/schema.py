@@ -4,9 +4,10 @@ No field has a default: defaults live in conf/*.yaml, so every value has one vis
 Standard library only.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Literal
 
+from ...runtime.system.frozen_dataclass import dataclass
 from .checkpoint import CheckpointConfig
 from .target import Target
 

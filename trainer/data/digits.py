@@ -6,12 +6,12 @@ Shapes: N images, B batch, 64 pixels. A sample is one image; its target is the d
 import base64
 import hashlib
 import zlib
-from dataclasses import dataclass
 from importlib.resources import files
 
 import torch
 from torch import Tensor
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..config.schema import DigitsConfig
 from .source import DataSource
 

@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..config.schema import LoaderConfig
 from ..lifecycle.errors import lost_worker
 from . import order

@@ -6,10 +6,11 @@ Nothing here has state, so a resume within an epoch just continues with the next
 
 import functools
 import hashlib
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from ...runtime.system.frozen_dataclass import dataclass
 
 
 @dataclass(frozen=True)

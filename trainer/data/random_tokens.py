@@ -4,11 +4,11 @@ Shapes: B batch, T context. Nothing is stored: a data set of any size costs no m
 """
 
 import hashlib
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..config.schema import RandomTokensConfig
 from .order import mix
 from .source import DataSource

@@ -4,10 +4,11 @@ A source has two splits. A split maps sample indices to (inputs, targets); it ha
 so only order.py determines the order of samples, and a resume needs one integer.
 """
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from torch import Tensor
+
+from ...runtime.system.frozen_dataclass import dataclass
 
 IGNORE = -100  # target that is excluded from the loss and from the number of items
 

@@ -8,12 +8,12 @@ import hashlib
 import os
 import sysconfig
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import torch
 from torch import Tensor
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..config.schema import StdlibBytesConfig
 from ..lifecycle.errors import BrokenInput
 from .source import DataSource

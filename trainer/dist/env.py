@@ -9,7 +9,7 @@ which launchers.py translates.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from ...runtime.system.frozen_dataclass import dataclass
 from pathlib import Path
 from typing import Any, Literal
 

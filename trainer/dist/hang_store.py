@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from ...runtime.system.frozen_dataclass import dataclass
 from datetime import timedelta
 
 from torch.distributed import Store  # type: ignore[attr-defined]

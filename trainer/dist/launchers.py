@@ -12,7 +12,8 @@ Cray's PALS: ALCF User Guides, "PyTorch on Polaris" and "Using GPUs on Polaris" 
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from ...runtime.system.frozen_dataclass import dataclass
 from typing import Any
 
 PORTS = range(20000, 32000)  # below Linux's ephemeral ports, as in runtime/network/head_port.py

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
+from ...runtime.system.frozen_dataclass import dataclass
 from datetime import timedelta
 from typing import TypeVar
 

@@ -7,9 +7,10 @@ import hashlib
 import io
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
+
+from ...runtime.system.frozen_dataclass import dataclass
 
 # File content: bytes, or a function that writes them, so that a large state is never in memory twice.
 Content = bytes | Callable[[BinaryIO], object]

@@ -5,11 +5,11 @@ All ranks call each hook together. `done` is the number of completed steps.
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
 from ...runtime import exit_codes
+from ...runtime.system.frozen_dataclass import dataclass
 from ..build.build import Training
 from ..checkpoint.background_save import Saver
 from ..checkpoint.contents import contents

@@ -1,8 +1,7 @@
 """Requests to stop or save: each rank reads its own before a step, and they are summed over ranks with the loss."""
 
-from dataclasses import dataclass
-
 from ...runtime import exit_codes
+from ...runtime.system.frozen_dataclass import dataclass
 from ..build.build import Training
 from ..checkpoint.background_save import Saver
 from ..lifecycle.control_files import stop_file

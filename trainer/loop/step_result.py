@@ -1,7 +1,6 @@
 """Result of one optimizer step, for the hooks that follow it."""
 
-from dataclasses import dataclass
-
+from ...runtime.system.frozen_dataclass import dataclass
 from ..recipe.optimizer import Update
 from .rank_requests import Requests
 

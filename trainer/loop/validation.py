@@ -6,11 +6,11 @@ About once a second, the ranks exchange stop requests, because a validation may 
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..build.build import Training
 from ..data.batch_copier import BatchCopier
 from ..data.loader import ValidationBatches

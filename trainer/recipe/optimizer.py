@@ -4,13 +4,13 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..config.instantiate import instantiate
 from ..config.schema import SCHEDULE_KEYS, OptimConfig, ScheduleConfig
 from ..config.target import Target

@@ -13,9 +13,10 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+from ...runtime.system.frozen_dataclass import dataclass
 
 CLOSE_S = 10.0  # the end of training waits this long for trackers to accept the last metrics
 MOST_WAITING = 1000  # queued calls while a tracker blocks; further ones are dropped

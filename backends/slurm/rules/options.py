@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, alternatives
 from ....compiler.plan.launch_plan import LaunchPlan
+from ....runtime.system.frozen_dataclass import dataclass
 from ..._shared import sbatch_options
 from .. import srun_options
 from ..options import SlurmOptions

@@ -10,9 +10,10 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from ....runtime.system.frozen_dataclass import dataclass
 from ...diagnostics.diagnostic import CompileError, Diagnostic, has_errors, nearest
 from ...diagnostics.origin import one_line
 from ...pipeline.compile import compile_job

@@ -14,8 +14,8 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from ....runtime.system.frozen_dataclass import dataclass
 from ...spec.value_types import show_duration
 
 Run = Callable[..., "str | None"]  # a command's words -> stdout; None if it does not exist or fails

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ....runtime.system.frozen_dataclass import dataclass
 from ...emit.source_map import SourceMap
 
 

@@ -7,8 +7,9 @@ Source: torch 2.13 (torchrun), torch/distributed/run.py, elastic/agent/server/lo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from ....runtime.system.frozen_dataclass import dataclass
 
 LAUNCH, ACCELERATE = "launch.sh", "accelerate.yaml"
 

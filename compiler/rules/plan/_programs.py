@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from ....runtime.system.frozen_dataclass import dataclass
 
 TOOLS = (
     "cat", "chmod", "cp", "date", "df", "echo", "env", "free", "hostname", "kill", "ls", "mkdir", "mv", "nvidia-smi",

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from ....runtime.system.frozen_dataclass import dataclass
 from ._programs import from_program_on, program, split_env_string
 
 SHELLS = ("sh", "bash", "dash", "ksh", "zsh")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from ....runtime.system.frozen_dataclass import dataclass
 from ...spec.job_spec import JobSpec
 from ._programs import leading_assignments, program, starts_training
 from ._shell import Command, commands, shell_text

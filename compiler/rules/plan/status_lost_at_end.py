@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from ....runtime.system.frozen_dataclass import dataclass
 from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from jobc.compiler import user_cache
 from jobc.compiler.cli import main, repeat
 from jobc.compiler.plugins import registry
 from jobc.prove import repeats
@@ -81,7 +82,7 @@ def test_everything_that_a_compile_reads_is_recorded(
     assert repeat.remember(WORDS, lambda: main(WORDS)) == 0
     monkeypatch.undo()
     (record,) = (tmp_path / "home/.cache/jobc/compiles").iterdir()
-    asked = {os.path.abspath(project / path) for _, path, _ in json.loads(record.read_text())["answers"]}
+    asked = {os.path.abspath(project / path) for _, path, _ in json.loads(user_cache.read(record) or b"")["answers"]}
     above = {str(folder) for path in asked for folder in Path(path).parents}  # os.path.realpath looks at each
     outputs = (str(project / "artifacts/"), str(tmp_path / "home/.cache"))
     inputs = {path for path in seen if path.startswith(str(tmp_path)) and not path.startswith(outputs)}
@@ -120,7 +121,7 @@ def test_a_full_disk_behind_the_output_is_one_diagnostic(project: Path) -> None:
 
 def test_the_lock_of_an_editor_is_a_file_like_others(tmp_path: Path) -> None:
     (tmp_path / ".#main.py").symlink_to("someone@somewhere.1:2")
-    ((path, *_),) = repeat._states_of(tmp_path, True)
+    ((path, *_),) = user_cache.states_of(tmp_path)
     assert path == str(tmp_path / ".#main.py")
 
 
@@ -179,7 +180,7 @@ def test_code_that_was_just_changed_is_not_recorded(project: Path, monkeypatch: 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"code": 1}', '{"answers": [[1]]}', "[" * 100, "\0"])
 def test_a_damaged_record_is_ignored(content: str, compiled: str, tmp_path: Path) -> None:
     (record,) = (tmp_path / "home/.cache/jobc/compiles").iterdir()
-    record.write_text(content)
+    user_cache.write(record, content.encode(), 100)
     assert not repeat.repeated(WORDS)
     assert repeat.remember(WORDS, lambda: main(WORDS)) == 0
     assert repeat.repeated(WORDS)
@@ -206,3 +207,9 @@ def test_the_oldest_records_are_removed(compiled: str, tmp_path: Path, monkeypat
         os.utime(folder / f"{i}.json", (i, i))
     assert repeat.remember(WORDS, lambda: main(WORDS)) == 0
     assert {file.name for file in folder.iterdir()} == {record.name, *(f"{i}.json" for i in range(1, 10))}
+
+
+def test_a_torn_record_is_ignored(compiled: str, tmp_path: Path) -> None:
+    (record,) = (tmp_path / "home/.cache/jobc/compiles").iterdir()
+    record.write_bytes(record.read_bytes()[:-1])
+    assert not repeat.repeated(WORDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import subprocess
 import sys
 import zipfile
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from jobc.compiler import user_cache
+from jobc.compiler.pipeline import library
 from jobc.compiler.pipeline.library import (
     EVERYTHING,
     OF_FEATURES,
@@ -133,3 +136,33 @@ def test_the_points_of_a_sweep_share_one_program() -> None:
     words = ("backend=local", "procs=1", "gpus=0,1", "code=snapshot,shared")
     (folder,) = sweep_folders(compile_sweep(Request(words, ("train.py",))))[0]
     assert isinstance(folder, SweepFolder) and folder.points == 4
+
+
+def packed(backend: Path) -> bytes | None:
+    program.cache_clear()  # as in a new process
+    return program(Contents(nodes=False), backend).binary
+
+
+def test_a_program_is_packed_once_for_all_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (backend := tmp_path / "backend").mkdir()
+    (engine := backend / "engine.py").write_text("A = 1\n")
+    os.utime(engine, (1, 1))
+    monkeypatch.setattr(user_cache, "SETTLED_S", -10)  # the file was just written
+    first = packed(backend)
+    (file,) = (tmp_path / "cache/jobc/programs").iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(library, "modules", None)
+        assert packed(backend) == first
+    engine.write_text("A = 2\n")
+    assert packed(backend) != first
+    engine.write_text("A = 1\n")
+    file.write_bytes(file.read_bytes()[:-1])
+    assert packed(backend) == first
+
+
+def test_a_program_of_files_that_were_just_changed_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "engine.py").write_text("A = 1\n")
+    packed(tmp_path)
+    assert not (tmp_path / "cache").exists()

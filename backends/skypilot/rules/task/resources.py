@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
+from .....runtime.system.frozen_dataclass import dataclass
 from ...._shared.kubernetes_forms import DNS_NAME, LABEL_KEY, LABEL_VALUE
 from ...config import PODS
 from ...finished import FinishedTask, Machine
