@@ -7,7 +7,6 @@ Source NCCL 2.28 user guide, environment variables; RCCL 7 reads the same; torch
 
 from __future__ import annotations
 
-import argparse
 import os
 import socket
 import sys
@@ -39,16 +38,16 @@ class Lacking(Exception):
         self.title, self.hint, self.code = title, hint, code
 
 
-def variables(asked: argparse.Namespace, head: str, timeout_s: float) -> dict[str, str]:
+def variables(profile: str, interface: str, gpus: int, head: str, timeout_s: float) -> dict[str, str]:
     """Return the NCCL and Gloo variables that are not set yet. Raises Lacking.
 
-    asked: profile, interface and gpus; head: node 0's host; timeout_s: time for its name to resolve
+    profile, interface, gpus: as in the spec; head: node 0's host; timeout_s: time for its name to resolve
     """
     wait_for_name(head, timeout_s)
-    chosen = choose_interface(asked.interface, head, int(os.environ["JOBC_NODE_RANK"]) == 0)
+    chosen = choose_interface(interface, head, int(os.environ["JOBC_NODE_RANK"]) == 0)
     chosen_variables = socket_variables(chosen)
-    if asked.gpus:
-        chosen_variables.update(fabric_variables(asked.profile, chosen, os.environ))
+    if gpus:
+        chosen_variables.update(fabric_variables(profile, chosen, os.environ))
     return {name: value for name, value in chosen_variables.items() if not os.environ.get(name)}
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..exit_codes import DATA_BROKEN
 from ..system.values import settings
@@ -15,8 +13,7 @@ JOB_FILE = ".jobc/job.json"
 TORCH_LAUNCHERS = ("torchrun", "torch_distributed_launch", "accelerate")
 
 
-@dataclass(frozen=True)
-class NodeSettings:
+class NodeSettings(NamedTuple):
     """Settings of one node. They are those of the plan: compiler/plan/launch_plan.py describes them.
 
     container: image, runtime, options and mounts; None if there is none; tree: the whole job.json
@@ -63,7 +60,7 @@ class NodeSettings:
         try:
             if not isinstance(node, dict):
                 raise KeyError("node")
-            named = {field.name: node[field.name] for field in dataclasses.fields(cls) if field.name in node}
+            named = {name: node[name] for name in cls._fields if name in node}
             return cls(
                 tree=tree,
                 container=tree.get("container"),
@@ -89,7 +86,7 @@ class NodeSettings:
             return self
         procs = 1 if self.nodes > 1 and self.gpus == 1 else 2  # two of them meet; two ranks cannot share a GPU
         gpus = self.gpus if procs <= self.gpus else 0  # the collective is then one of CPUs
-        return dataclasses.replace(self, procs=procs, gpus=gpus, launcher="spawn", uses_trainer=True)
+        return self._replace(procs=procs, gpus=gpus, launcher="spawn", uses_trainer=True)
 
     @property
     def needs_torch(self) -> bool:

@@ -7,7 +7,6 @@ Out    the exit code of the node; of payload shell, this program becomes the com
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -116,10 +115,9 @@ class _Node:
         from ..network import network  # only in jobs with several nodes
 
         read = self.read
-        asked = argparse.Namespace(profile=read.network_profile, interface=read.interface, gpus=read.gpus)
-        head, timeout_s = os.environ["JOBC_HEAD_ADDR"], read.rendezvous_timeout_s
+        asked = read.network_profile, read.interface, read.gpus
         try:
-            os.environ.update(network.variables(asked, head, timeout_s))
+            os.environ.update(network.variables(*asked, os.environ["JOBC_HEAD_ADDR"], read.rendezvous_timeout_s))
         except network.Lacking as lacking:
             title = lacking.title.replace("this node", os.uname().nodename)
             if self.payload != "shell":

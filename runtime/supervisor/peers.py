@@ -13,7 +13,6 @@ import contextlib
 import os
 import socket
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from .. import exit_codes
@@ -151,6 +150,8 @@ class Peers:
 
     def unreachable(self) -> str:
         """Return which nodes do not respond, in words, or "". A refused connection also counts as a response."""
+        from concurrent.futures import ThreadPoolExecutor  # rarely needed
+
         with ThreadPoolExecutor(MOST_ASKED) as threads:
             hosts = zip(self.others, threads.map(self._silent_host, self.others), strict=True)
         names = [f"node {node} ({host})" for node, host in hosts if host]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from pathlib import Path
@@ -141,7 +140,7 @@ def test_the_code_is_the_copy_in_the_run_or_lies_in_the_project(tmp_path: Path) 
     assert code_folder(SETTINGS, project, run, tmp_path, "train") == f"{run}/code"
     with pytest.raises(NodeFailure, match="no code folder /absent/src"):
         code_folder(SETTINGS, "/absent", "", tmp_path, "train")
-    none = dataclasses.replace(SETTINGS, code_kind="none")
+    none = SETTINGS._replace(code_kind="none")
     assert code_folder(none, "/absent", "", tmp_path, "train") == str(tmp_path)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import socket
 from pathlib import Path
@@ -134,9 +133,8 @@ def test_nodes_on_one_machine_talk_over_loopback() -> None:
 
 def test_a_name_that_does_not_resolve_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JOBC_NODE_RANK", "1")
-    asked = argparse.Namespace(profile="auto", interface="", gpus=0)
     with pytest.raises(network.Lacking) as lacking:
-        network.variables(asked, "no-such-host.invalid", 0)
+        network.variables("auto", "", 0, "no-such-host.invalid", 0)
     assert lacking.value.code == exit_codes.RENDEZVOUS_FAILED
     assert "cannot reach node 0, no-such-host.invalid" in lacking.value.title and lacking.value.hint
 
