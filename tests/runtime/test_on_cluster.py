@@ -58,6 +58,7 @@ LONE_POD = json.dumps(
     }
 )
 SHELL = "demo-1a2b-shell-0a0b0c"
+RUNTIME = "trainer.kubeflow.org/v1alpha1\tTrainingRuntime\tdemo-1a2b\tuid-7\t41\n"
 TRAIN_MANIFESTS = "kind: TrainingRuntime\n---\nkind: TrainJob\n---\nkind: ConfigMap\n"
 LIVE = "uid-9\tann@host, run z\tbatch/v1\tJob\tdemo-1a2b\n"
 DONE = f"{LIVE}Complete\tx\ty\n"
@@ -243,7 +244,7 @@ def test_an_object_that_exists_is_replaced_only_if_it_has_ended_and_that_is_mean
 
 
 def test_what_an_earlier_job_left_is_deleted_by_its_uid_before_the_new_one_is_created(demo: Demo) -> None:
-    demo.kubectl.companions = "v1\tConfigMap\tdemo-1a2b\tuid-7\n"
+    demo.kubectl.companions = "v1\tConfigMap\tdemo-1a2b\tuid-7\t1\n"
     assert demo.submit("--run-id", "a")[0] == 0
     deletion, *creations = demo.kubectl.changes()
     assert deletion == "delete --raw /api/v1/namespaces/ns/configmaps/demo-1a2b --filename=-" and len(creations) == 2
@@ -331,14 +332,14 @@ def test_a_train_job_is_created_after_its_runtime_and_again_until_the_webhook_ha
     code, output = demo.submit("--run-id", "a")
     assert code == 0 and tries == [0], output
     assert kubectl.created[-3:] == ["kind: TrainingRuntime\n", "kind: TrainJob\n", "kind: ConfigMap\n"]
-    assert kubectl.changes()[-1].startswith("patch trainingruntime.trainer.kubeflow.org demo-1a2b ")
+    assert kubectl.changes()[-2].startswith("patch trainingruntime.trainer.kubeflow.org demo-1a2b ")
 
 
 def test_a_runtime_that_another_submit_has_just_created_is_not_a_leftover(demo: Demo) -> None:
     demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
     (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
     kubectl = demo.kubectl
-    kubectl.companions = "trainer.kubeflow.org/v1alpha1\tTrainingRuntime\tdemo-1a2b\tuid-7\n"
+    kubectl.companions = RUNTIME
 
     def other_submit(*_: str) -> None:
         looks = [call for call in kubectl.calls if call.startswith("get trainjob")]
@@ -353,17 +354,60 @@ def test_a_runtime_that_another_submit_has_just_created_is_not_a_leftover(demo: 
 def test_a_runtime_that_nobody_takes_is_a_leftover_of_an_interrupted_submit(demo: Demo) -> None:
     demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
     (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
-    demo.kubectl.companions = "trainer.kubeflow.org/v1alpha1\tTrainingRuntime\tdemo-1a2b\tuid-7\n"
+    demo.kubectl.companions = RUNTIME
     code, output = demo.submit("--run-id", "a")
     path = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/ns/trainingruntimes/demo-1a2b"
     assert code == 0 and f"delete --raw {path} --filename=-" in demo.kubectl.changes(), output
+
+
+def test_a_leftover_runtime_is_deleted_only_as_it_was_before_no_train_job_was_found(demo: Demo) -> None:
+    """Else the server could delete a runtime whose TrainJob was created in between."""
+    demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
+    (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
+    demo.kubectl.companions = RUNTIME
+    deletions: list[dict[str, Any]] = []
+
+    def other_submit(call: str, text: str) -> None:
+        if call.startswith("get trainjob"):
+            demo.kubectl.companions = RUNTIME.replace("41", str(len(demo.kubectl.calls)))
+        elif call.startswith("delete"):
+            deletions.append(json.loads(text)["preconditions"])
+
+    demo.kubectl.reply = other_submit
+    assert demo.submit("--run-id", "a")[0] == 0
+    calls = demo.kubectl.calls
+    last_look = max(index for index, call in enumerate(calls) if call.startswith("get trainjob"))
+    versions = [index for index, call in enumerate(calls) if call.startswith("get trainjob") and index < last_look]
+    assert deletions == [{"uid": "uid-7", "resourceVersion": str(versions[-1])}]
+
+
+@pytest.mark.parametrize("reason", ["NotFound", "Conflict"])
+def test_a_train_job_whose_runtime_another_submit_has_deleted_is_taken_back(demo: Demo, reason: str) -> None:
+    demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
+    (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
+    refusal = Answer(1, "", f"Error from server ({reason}): x")
+    demo.kubectl.reply = lambda call, _: refusal if call.startswith("patch") else None
+    code, output = demo.submit("--run-id", "a")
+    assert code == 1 and "another submit has deleted TrainingRuntime demo-1a2b" in output, output
+    train_job, runtime = (call.split()[2].rpartition("/")[0] for call in demo.kubectl.changes()[-2:])
+    assert train_job.endswith("/trainjobs") and runtime.endswith("/trainingruntimes") and not demo.runs
+    assert "kind: ConfigMap\n" not in demo.kubectl.created
+
+
+def test_a_runtime_that_may_not_be_patched_remains_and_says_so(demo: Demo) -> None:
+    demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
+    (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
+    refusal = Answer(1, "", "Error from server (Forbidden): x")
+    demo.kubectl.reply = lambda call, _: refusal if call.startswith("patch") else None
+    code, output = demo.submit("--run-id", "a")
+    assert code == 0 and "warning: TrainingRuntime demo-1a2b will not be deleted with its TrainJob: " in output
 
 
 def test_the_patch_of_a_runtime_names_its_uid(demo: Demo) -> None:
     demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
     (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
     assert demo.submit("--run-id", "a")[0] == 0
-    patch = json.loads(demo.kubectl.changes()[-1].partition("--patch=")[2])
+    patch = json.loads(demo.kubectl.changes()[-2].partition("--patch=")[2])
     assert patch["metadata"]["uid"] == "uid-1" and patch["metadata"]["ownerReferences"][0]["uid"] == "uid-1"
 
 
