@@ -303,6 +303,9 @@ def listed(pods: str) -> str:
         ("Failed\tDeadlineExceeded\tlate\n", "", "stopped early (exit 75)"),
         ("Failed\tx\tcontainer failed with exit code 65 matching rule\n", "", "failed (exit 65: "),
         ("Failed\tx\ty\n", pod(0, "Failed", "69") + pod(1, "Failed", "71"), "failed (exit 71: "),
+        # of a JobSet and a TrainJob, which do not name the exit code, and delete the pods that still run
+        ("Failed\tFailJobSetFailurePolicyAction\ty\n", pod(1, "Failed", "65"), "failed (exit 65: "),
+        ("Failed\tReachedMaxRestarts\ty\n", pod(0, "Failed", "75") + pod(1, "Failed", "69"), "failed (exit 69: "),
     ],
 )
 def test_a_kubernetes_job_is_one_of_these(tmp_path: Path, conditions: str, pods: str, text: str) -> None:
