@@ -15,16 +15,22 @@ TIMEOUT_S = 10
 _ENVIRONMENT = {"LC_ALL": "C", "PATH": "/dev/null"}
 
 
-def parses(script: str) -> bool:
-    """Return whether bash parses the whole script without an error or a warning."""
-    return _printed(["-pn"], script) is not None
+def parses(script: str) -> bool | None:
+    """Return whether bash parses the whole script without an error or a warning; None if it does not respond."""
+    done = _run(["-pn"], script)
+    return None if done is None else not (done.returncode or done.stderr)
 
 
 @cache
-def syntax_error(script: str) -> str:
-    """Return bash's first message about the script, `line 2: …`; "" if it parses, or if this machine has no bash."""
+def syntax_error(script: str) -> str | None:
+    """Return bash's first message about the script, `line 2: …`; "" if it parses, or if this machine has no bash.
+
+    None if bash does not respond.
+    """
     done = _run(["-pn", "-O", "extglob"], script)  # extglob: the script may switch it on
-    lines = done.stderr.decode("utf-8", "replace").splitlines() if done else []
+    if done is None:
+        return None if shutil.which("bash") else ""
+    lines = done.stderr.decode("utf-8", "replace").splitlines()
     return next((f"line {message}" for _, found, message in (line.partition(": line ") for line in lines) if found), "")
 
 
@@ -36,17 +42,14 @@ def statements(script: str) -> list[str] | None:
     """
     if not parses(script):
         return None
-    printed = _printed(["-pr"], f"script() {{\n{script}\n}}\ndeclare -f script\n")
-    return None if printed is None else printed.split("\n")
-
-
-def _printed(options: list[str], text: str) -> str | None:
-    """Return what bash prints, or None if it fails, warns (unterminated here-document) or exceeds the timeout."""
-    done = _run(options, text)
-    return None if done is None or done.returncode or done.stderr else done.stdout.decode("utf-8", "replace")
+    done = _run(["-pr"], f"script() {{\n{script}\n}}\ndeclare -f script\n")
+    if done is None or done.returncode or done.stderr:
+        return None
+    return done.stdout.decode("utf-8", "replace").split("\n")
 
 
 def _run(options: list[str], text: str) -> subprocess.CompletedProcess[bytes] | None:
+    """Run bash; None if this machine has none, or if it exceeds the timeout."""
     bash = shutil.which("bash")
     if bash is None:
         return None

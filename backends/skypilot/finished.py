@@ -94,14 +94,15 @@ class FinishedTask:
         yield from entries or [Machine(resources, ("resources",), resources)]
 
     def local_files(self) -> dict[str, str]:
-        """Return the local files and folders that are sent with the task, by key."""
+        """Return the local files and folders that are sent with the task, by key. A list has no URLs (Storage)."""
         files = {}
         for target, mount in self.section("file_mounts").items():
-            source, key = text(mapping(mount).get("source", mount)), self.key(("file_mounts", target))
-            is_typed = target in self.options.file_mounts or key.startswith(
-                "backend.extra."
-            )  # else of `mounts`, or ours
-            if is_typed and source and "://" not in source:
+            source, key = mapping(mount).get("source", mount), self.key(("file_mounts", target))
+            if target not in self.options.file_mounts and not key.startswith("backend.extra."):
+                continue  # of `mounts`, or ours
+            if isinstance(source, (list, tuple)):
+                files.update({f"{key}.source.{i}": text(item) for i, item in enumerate(source) if text(item)})
+            elif text(source) and "://" not in source:
                 files[key] = source
         return files
 

@@ -1,10 +1,11 @@
 """Validate a task against SkyPilot's JSON Schema, without SkyPilot; supports only the parts of JSON Schema that this
 schema uses.
 
-schema.json is the output of `sky.utils.schemas.get_task_schema()` and `get_resources_schema()` in SkyPilot 0.14.1
-(Apache License 2.0, github.com/skypilot-org/skypilot). SkyPilot checks a task with the same schema, including its own
-keyword `case_insensitive_enum`. tests/skypilot/ compares both schemas, and tests/backends/test_skypilot_schema.py
-compares this validator with jsonschema. Why jobc does not import jsonschema: docs/decisions/0009-json-schema.md.
+schema.json is the output of `sky.utils.schemas.get_task_schema()`, `get_resources_schema()` and `get_storage_schema()`
+in SkyPilot 0.14.1 (Apache License 2.0, github.com/skypilot-org/skypilot). SkyPilot checks a task with the same
+schemas, including its own keyword `case_insensitive_enum`. tests/skypilot/ compares the schemas, and
+tests/backends/test_skypilot_schema.py compares this validator with jsonschema. Why jobc does not import jsonschema:
+docs/decisions/0009-json-schema.md.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ def problems(task: Mapping[str, Any]) -> list[Problem]:
     issues = list(_check(task, schemas()["task"], ()))
     if isinstance(task.get("resources"), Mapping):
         issues += _check(task["resources"], schemas()["resources"], ("resources",))
+    mounts = task.get("file_mounts")
+    for target, mount in mounts.items() if isinstance(mounts, Mapping) else ():
+        if isinstance(mount, Mapping) and mount.get("store") != "volume":  # sky/task.py: else of resources.volumes
+            issues += _check(mount, schemas()["storage"], ("file_mounts", target))
     return issues
 
 

@@ -94,7 +94,7 @@ _VALUE = re.compile(
 
 def _is_code(lines: list[str], number: int) -> bool:
     """Return whether a line is code, not part of a multi-line string: in code, adding a `)` is a syntax error."""
-    return not parses("\n".join([*lines[:number], ")", *lines[number + 1 :]]))
+    return parses("\n".join([*lines[:number], ")", *lines[number + 1 :]])) is False
 
 
 def _leaves(tree: Any, key: str) -> Iterator[str]:

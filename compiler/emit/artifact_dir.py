@@ -7,6 +7,7 @@ and nobody has edited; `.jobc/job.json` records what jobc wrote.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -28,6 +29,15 @@ MOST_LINES = 100_000  # lines in a file that is shown or compared line by line
 UNSUMMED = "its digest does not match its checksums"
 DAMAGED = "JC5011"
 LARGEST = 16 * MIB  # bytes per file in an artifact directory; jobc's own files are smaller than 1 MiB
+_REMEDIES = {  # for errors of the operating system
+    errno.ENOSPC: "free space, or ",
+    errno.EDQUOT: "remove files until you are within your quota, or ",
+    errno.EFBIG: "raise the limit of `ulimit -f`, or ",
+    errno.EACCES: "get permission to write there, or ",
+    errno.EPERM: "get permission to write there, or ",
+    errno.ENOTDIR: "move that file elsewhere, or ",
+    errno.EEXIST: "move that file elsewhere, or ",
+}
 IGNORED = ("__pycache__",)  # created by running the artifact, not by editing it
 
 
@@ -68,7 +78,8 @@ def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> N
     except OSError as error:
         path = error.filename or str(target)
         because = f"{error.strerror or error}: {os.path.relpath(path)}" if path else str(error)
-        hint = "free space or choose another folder with --out DIR; existing files are unchanged"
+        remedy = _REMEDIES.get(error.errno or 0, "")
+        hint = f"{remedy}choose another folder with --out DIR; existing files are unchanged"
         raise CompileError([Diagnostic("JC5003", f"cannot write {os.path.relpath(target)}", because, hint)]) from None
 
 

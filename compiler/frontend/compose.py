@@ -33,7 +33,7 @@ from .interpolation import MachineRead, limit_interpolation, reset_budget
 from .overrides import Override
 from .plain_values import Base, NeedsHydra, Trees, split
 from .yaml_positions import key_above
-from .yaml_source import EmptyHydraJobSource, JobcSource, config_folders, read_files
+from .yaml_source import EmptyHydraJobSource, JobcSource, config_folders, read_files, used_files
 
 _MOST_REFUSED = 30  # rejected overrides that are reported; each costs another compose
 KnownKeys = Callable[[], Sequence[str]]
@@ -102,12 +102,12 @@ class Composed:
 @dataclass
 class _Session:
     """State between hydra_ready() and its end. folders: the search path; has_points: many configs will be composed;
-    bases: configs without their plain values, by the overrides that are left
+    bases: configs without their plain values, their choices and their files, by the overrides that are left
     """
 
     folders: tuple[Folder, ...] = ()
     has_points: bool = False
-    bases: dict[tuple[str, ...], tuple[Base, dict[str, str]]] = field(default_factory=dict)
+    bases: dict[tuple[str, ...], tuple[Base, dict[str, str], frozenset[str]]] = field(default_factory=dict)
 
 
 _sessions: list[_Session] = []  # the last one is current; global because Hydra instantiates _SearchPath
@@ -149,9 +149,14 @@ def hydra_ready(folders: Sequence[Folder], has_points: bool = False) -> Iterator
         GlobalHydra.instance().hydra = before
 
 
-def read_inputs() -> dict[str, str]:
-    """Return `root:path` -> text of the config files read since hydra_ready(), except jobc's own and plugins' files."""
-    return {path: text for path, text in read_files.items() if not path.startswith(("jobc:", "plugin:"))}
+def read_inputs(of_all: bool = False) -> dict[str, str]:
+    """Return `root:path` -> text of the config files that the last composed config uses, except jobc's own and plugins'
+    files.
+
+    of_all: those of all configs since hydra_ready()
+    """
+    files = read_files if of_all else {path: text for path, text in read_files.items() if path in used_files}
+    return {path: text for path, text in files.items() if not path.startswith(("jobc:", "plugin:"))}
 
 
 def groups_with_default() -> set[str]:
@@ -172,6 +177,7 @@ def compose(loader: Any, config_name: str, overrides: Sequence[Override], known:
 
     known: returns the spec's dotted keys, for did-you-mean hints
     """
+    used_files.clear()
     again = is_repeated(_folders(), config_name, overrides) or _sessions[-1].has_points
     if again and (composed := _from_base(loader, config_name, overrides, known)):
         return composed
@@ -189,8 +195,10 @@ def _from_base(loader: Any, config_name: str, overrides: Sequence[Override], kno
             if accepted != others:
                 return None
             composed = _read(config, tuple(others))
-            bases[key] = Base(config, Trees(composed.written, composed.tree)), composed.choices
-        base, choices = bases[key]
+            base = Base(config, Trees(composed.written, composed.tree))
+            bases[key] = base, composed.choices, frozenset(used_files)
+        base, choices, files = bases[key]
+        used_files.update(files)
         reset_budget()
         written, tree = base.with_values(plain)
     except (CompileError, NeedsHydra):

@@ -25,7 +25,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ...runtime.system.frozen_dataclass import dataclass
 from .observed_files import Answers, record, recorded, unchanged
 from .overrides import Override
-from .yaml_source import read_files
+from .yaml_source import read_files, used_files
 
 COMPOSE_ERRORS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError)
 _MOST = 64  # entries, 35 kB each
@@ -33,7 +33,7 @@ _MOST = 64  # entries, 35 kB each
 
 @dataclass(frozen=True)
 class _Merged:
-    """A cached config. config: pickled, because unpickling is faster than copying; files: see read_files."""
+    """A cached config. config: pickled, because unpickling is faster than copying; files: text by `root:path`"""
 
     config: bytes
     files: dict[str, str]
@@ -67,11 +67,14 @@ def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Ov
     choice = _choice(folders, config_name, chosen)
     merged = _kept.pop(choice, None)
     if merged is None or not unchanged(merged.answers):
+        used_files.clear()
         with recorded() as answers:
             tree = compose(config_name, [o.canonical for o in chosen], return_hydra_config=True)
-        merged = _Merged(pickle.dumps(tree), dict(read_files), answers)
+        files = {path: text for path, text in read_files.items() if path in used_files}
+        merged = _Merged(pickle.dumps(tree), files, answers)
     record(merged.answers)
     read_files.update(merged.files)
+    used_files.update(merged.files)
     _kept[choice] = merged
     if len(_kept) > _MOST:
         del _kept[next(iter(_kept))]

@@ -70,6 +70,11 @@ def ask_program(name: str) -> None:
             return
 
 
+def record_no_answer(program: str) -> None:
+    """Record that a program did not respond. The compile is not recognized as unchanged, so it asks again."""
+    record({("response", program): ""})
+
+
 def unchanged(answers: Mapping[tuple[str, str], Any]) -> bool:
     """Return whether the file system still gives these answers."""
     try:

@@ -30,7 +30,8 @@ FOREIGN_ROOTS = ("input", "project")  # roots whose symlinks somebody else may h
 _OURS = "jobc_config"  # name of jobc's conf/config.yaml that a user's config.yaml does not hide
 
 # Hydra instantiates the sources, so they can report only through globals.
-read_files: dict[str, str] = {}  # `root:path` -> text
+read_files: dict[str, str] = {}  # `root:path` -> text, of every config since hydra_ready()
+used_files: set[str] = set()  # `root:path` of those that the last composed config uses
 config_folders: list[str] = []  # for the current compose, absolute paths
 
 
@@ -85,6 +86,7 @@ class JobcSource(ConfigSource):
         text = read_text(self._file(file), Origin(root, path))
         spend_text(len(text), Origin(root, path))
         read_files[f"{root}:{path}"] = text
+        used_files.add(f"{root}:{path}")
         tree = read_tree(text, root, path)
         if file == "config.yaml" and self.provider in USER_ROOTS:
             _lay_over_ours(tree)

@@ -47,7 +47,7 @@ from .library import contents_of, program, program_on_nodes
 from .origins import with_origins
 from .plugin_calls import backends_supporting, emit_files, plugin_failure, plugin_step, render_for
 from .resolve import is_set_by_user, origins, to_typed_config
-from .seal import recorded_request, seal
+from .seal import input_digests, recorded_request, seal
 from .types import Compiled, Planned, Request, SweepFolder
 
 
@@ -60,7 +60,8 @@ def compile_job(request: Request) -> Compiled:
 
 def with_unused_suppressions(made: list[Compiled]) -> list[Compiled]:
     """Add a note to the first job for every `# jobc: allow` comment that no point needed."""
-    idle = Levels(read_allowances(read_inputs())).unused(d for compiled in made for d in compiled.diagnostics)
+    found = [diagnostic for compiled in made for diagnostic in compiled.diagnostics]
+    idle = Levels(read_allowances(read_inputs(of_all=True))).unused(found)
     return [replace(made[0], diagnostics=(*made[0].diagnostics, *idle)), *made[1:]]
 
 
@@ -184,7 +185,8 @@ def compile_point(request: Request, overrides: Sequence[Override], loader: Any) 
     placed = groups_with_default()
     groups = {group: group in placed for group in composed.choices}
     words = sort_overrides(request.words, overrides, groups, keeps)
-    sealed = seal(artifacts, path, records, host_files.digests, recorded_request(request, words), version)
+    inputs = {**input_digests(), **host_files.digests}
+    sealed = seal(artifacts, path, records, inputs, recorded_request(request, words), version)
     with_lines = [file for file in sealed if file.path != PROGRAM]
     source_map = build_source_map(with_lines, table, values, planned.made_by, composed.options())
     fields = (spec, plan, backend, options, sealed, tuple(diagnostics), source_map, path)

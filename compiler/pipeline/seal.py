@@ -30,7 +30,7 @@ def seal(
     files: Sequence[Artifact],
     place: str,
     records: Mapping[str, Sequence[str]],
-    read: Mapping[str, str],
+    inputs: Mapping[str, str],
     request: Mapping[str, Any] | None,
     plugin: str | None = None,
 ) -> tuple[Artifact, ...]:
@@ -39,7 +39,7 @@ def seal(
     files:   include job.json with the settings that jobctl reads
     place:   NAME/BACKEND
     records: see common_files.records()
-    read:    digests of files named by the spec, such as hosts=@FILE
+    inputs:  digests of the config files, and of files named by the spec, such as hosts=@FILE
     request: see recorded_request()
     plugin:  version of the package that contains the backend, None for jobc's own
     The digest, which people can quote, is SHA-256 over `PATH SHA256 EXECUTABLE` of every file, sorted by path. It
@@ -55,7 +55,7 @@ def seal(
         "digest": digest_of(entries),
         "versions": {"jobc": __version__, **({} if plugin is None else {"plugin": plugin})},
         **({} if request is None else {"request": request}),
-        "inputs": dict(sorted({**input_digests(), **read}.items())),
+        "inputs": dict(sorted(inputs.items())),
         "checksums": dict(sorted(entries.items())),
     }
     text, kept = job_json.to_text(tree), job.text.count("\n") - 1  # all lines of the settings except the last `}`
@@ -64,4 +64,5 @@ def seal(
 
 
 def input_digests() -> dict[str, str]:
+    """Return the digests of the config files that the last composed config uses."""
     return {source: hashlib.sha256(text.encode()).hexdigest() for source, text in read_inputs().items()}

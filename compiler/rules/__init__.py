@@ -1,8 +1,9 @@
 """Rules: check a job before it uses a GPU. Found by listing the folder.
 
 A rule is a function that yields Diagnostics with one code and reads only its arguments. Its file has one rule, `check`,
-or several about one subject, `check_NAME`. It may rely on other rules to reject bad values: an exception in a rule is
-dropped if an error is reported too (collect_findings()). The folder determines the arguments:
+or several about one subject, `check_NAME`; a file without any is an error. A rule may rely on other rules to reject bad
+values: an exception in a rule is dropped if an error is reported too (collect_findings()). The folder determines the
+arguments:
 
     spec/                 check(spec)     before anything is derived from it
     values/               check(values)   each leaf of the spec and of the backend's options, by its key
@@ -17,9 +18,11 @@ and report. Files whose names begin with _ are shared by several rules.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,7 +47,7 @@ def check_plan(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 def findings(folder: str, *arguments: object) -> Iterator[Any]:
     """Yield the findings of the rules in a folder. folder: package name, `my_plugin.rules`; arguments: for each rule"""
-    return run_all(*(partial(rule, *arguments) for rule in _rules(folder)))
+    return run_all(*(partial(rule, *arguments) for rule in _rules(folder, len(arguments))))
 
 
 def run_all(*checks: Callable[[], Iterable[Any]]) -> Iterator[Any]:
@@ -70,14 +73,36 @@ def collect_findings(*checks: Callable[[], Iterable[Diagnostic]]) -> tuple[list[
 
 
 @cache
-def _rules(folder: str) -> tuple[Callable[..., Iterable[Any]], ...]:
-    """Return the rules in a folder, by file."""
+def _rules(folder: str, arguments: int) -> tuple[Callable[..., Iterable[Any]], ...]:
+    """Return the rules in a folder, by file. arguments: number of each rule's arguments"""
     init_file = import_module(folder).__file__
     assert init_file is not None, f"{folder} has no __init__.py"
-    names = sorted(file.stem for file in Path(init_file).parent.glob("[a-z]*.py"))
-    return tuple(rule for name in names for rule in _rules_of(import_module(f"{folder}.{name}")))
+    names = sorted(file.stem for file in Path(init_file).parent.glob("[!_.]*.py"))
+    return tuple(rule for name in names for rule in _rules_of(import_module(f"{folder}.{name}"), arguments))
 
 
-def _rules_of(module: ModuleType) -> list[Callable[..., Iterable[Any]]]:
-    named = [value for name, value in vars(module).items() if name == "check" or name.startswith("check_")]
-    return [value for value in named if value.__module__ == module.__name__]
+def _rules_of(module: ModuleType, arguments: int) -> list[Callable[..., Iterable[Any]]]:
+    """Return the rules in a file.
+
+    Raises TypeError if it has none, or one that cannot be called: a mistake of its author, whose rule would never run.
+    """
+    rules = {name: value for name, value in vars(module).items() if name.startswith("check")}
+    rules = {name: rule for name, rule in rules.items() if not _is_imported(rule, name, module)}
+    if not rules:
+        raise TypeError(f"{module.__name__}: it has no function check or check_NAME")
+    for name, rule in rules.items():
+        if name != "check" and not name.startswith("check_"):
+            raise TypeError(f"{module.__name__}: {name} is neither check nor check_NAME")
+        if not callable(rule):
+            raise TypeError(f"{module.__name__}: {name} is not a function")
+        try:
+            signature(rule).bind(*range(arguments))
+        except TypeError as error:
+            raise TypeError(f"{module.__name__}: {name} must take {arguments} arguments: {error}") from None
+    return [*rules.values()]
+
+
+def _is_imported(value: object, name: str, module: ModuleType) -> bool:
+    """Return whether a value with that name in a module is one that the module imports from another."""
+    source = sys.modules.get(getattr(value, "__module__", None) or "")
+    return isinstance(value, ModuleType) or (source not in (None, module) and getattr(source, name, None) is value)

@@ -20,10 +20,12 @@ import shutil
 import stat
 import sys
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
 from ..exit_codes import DATA_BROKEN
+from ..run_folder.artifact_copies import JOB_FILE
 from ..run_folder.run import shell_word
 from ..run_folder.written_files import size_text
 from ..system.command_line import Parser, call
@@ -34,6 +36,8 @@ MIB = 2**20
 LINE_WIDTH, NAME_WIDTH, MOST_SECRETS = 80, 16, 5
 
 MOST_LINKS = 10_000  # a folder of code that is full of images, say
+MOST_LOOKS = 20  # entries of a folder
+_MARKS = (JOB_FILE, "state/run")  # in artifacts/JOB/BACKEND, in RUNS/JOB/ID
 _BY_PRODUCT = re.compile(r"\..*|__pycache__|node_modules|.*\.egg-info|.*\.pyc|build|dist", re.DOTALL)
 _SECRET = re.compile(
     r".*\.(pem|key|p12|pfx|env)|id_(rsa|dsa|ecdsa|ed25519).*|.*(secret|credential|password).*",
@@ -173,6 +177,8 @@ class _Links:
             is_of_jobc = not {self.artifacts, self.runs.parent}.isdisjoint((target, *target.parents))
             if is_of_jobc or any(map(_BY_PRODUCT.fullmatch, name.split("/"))) or os.path.lexists(link):
                 continue
+            if _holds_jobs(target):
+                continue
             is_left_out = _SECRET.fullmatch(link.name) or _is_environment(target) or self._holds_runs(target)
             if not are_seen or is_left_out or len(self.linked) == MOST_LINKS:
                 self.left_out.append(name)
@@ -250,6 +256,23 @@ def _describe_plain_copy(root: Path, files: CodeFiles, size: int) -> None:
 
 def _is_environment(folder: Path) -> bool:
     return os.path.lexists(folder / "pyvenv.cfg") or (folder / "conda-meta").is_dir()
+
+
+def _holds_jobs(folder: Path) -> bool:
+    """Return whether jobc created this folder, for artifacts or runs: of another project, or of earlier settings.
+
+    Looks at a few of the folders only, because others may have millions of files.
+    """
+    jobs = (Path(job) for each in _first_folders(folder) for job in _first_folders(each))
+    return any((job / mark).is_file() for job in jobs for mark in _MARKS)
+
+
+def _first_folders(folder: str | Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.path for entry in islice(entries, MOST_LOOKS) if entry.is_dir(follow_symlinks=False)]
+    except OSError:  # not a folder, or unreadable
+        return []
 
 
 def _short_list(names: list[str], most: int) -> str:

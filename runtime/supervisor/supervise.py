@@ -292,8 +292,7 @@ class Supervisor:
             if not self._is_stopping():
                 self._ask_to_stop(signal.SIGTERM, f"time limit of {self.time_limit_s} s reached")
         if now > self.kill_at:
-            runs = self._some_rank_began() and not self._all_ranks_ended()
-            self._kill(f"not exited after {self.grace_s} s" if runs else "the launcher did not exit")
+            self._kill(f"not exited after {self.grace_s} s" if self._some_rank_runs() else "the launcher did not exit")
         elif self._is_stopping() and now + LAUNCHER_GRACE_S < self.kill_at and self._all_ranks_ended():
             self.kill_at = now + LAUNCHER_GRACE_S  # torchrun waits for other nodes' agents, up to 300 s
 
@@ -309,13 +308,17 @@ class Supervisor:
     def _some_rank_began(self) -> bool:
         return any(self._rank_state(rank) for rank in self.ranks)
 
+    def _some_rank_runs(self) -> bool:
+        ranks = filter(self._rank_state, self._find_ranks())
+        return any(read_small(self.run_folder.rank_exit(rank)) is None for rank in ranks)
+
     def _all_ranks_ended(self) -> bool:
         return all(read_small(self.run_folder.rank_exit(rank)) for rank in self.all_ranks)
 
     def _kill(self, why: str) -> None:
         self.kill_at = float("inf")
         self.killed = True
-        lost = "; work since the last checkpoint is lost" if self._some_rank_began() else ""
+        lost = "; work since the last checkpoint is lost" if self._some_rank_runs() else ""
         self.output.say(f"{why}: killing all processes of this node{lost}")
         for pid in processes.kill_descendants(self.keeper):
             self.output.say(f"cannot kill process {pid}: it hangs in the kernel")

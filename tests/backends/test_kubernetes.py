@@ -26,8 +26,11 @@ from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import Request
 from jobc.compiler.testing.golden import read_case
 from jobc.tests.backends.manifests import PLAIN, codes, compile_files, pod_specs, strictly
+from jobc.tests.podrunner.controller import condition, has
+from jobc.tests.podrunner.jobset import look_at_job_set, look_at_train_job
 from jobc.tests.podrunner.pod_security import beyond_restricted
 from jobc.tests.podrunner.schema import problem
+from jobc.tests.podrunner.store import Store
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "kubernetes"
 FILES = sorted(GOLDEN.glob("*/expected/*.yaml"))
@@ -154,6 +157,29 @@ def test_retries_count_pods_for_a_job_and_attempts_for_a_jobset() -> None:
     assert job_set["spec"]["failurePolicy"]["maxRestarts"] == 3
     assert job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["backoffLimit"] == 0
     assert objects.AGAIN == [69, 75]
+
+
+@pytest.mark.parametrize(("reason", "starts"), [("PodFailurePolicy", 1), ("BackoffLimitExceeded", 3)])
+def test_a_trainjob_starts_again_max_requeues_times_but_not_after_a_permanent_error(reason: str, starts: int) -> None:
+    """On the stand-ins for its controllers. PodFailurePolicy: a pod's exit code was not in objects.AGAIN"""
+    words = ("nodes=4", "backend.flavor=trainjob", "lifecycle.max_requeues=2")
+    runtime, train_job, _ = yaml.safe_load_all(compile_files(*words)["job.yaml"])
+    store, name, started = Store(), train_job["metadata"]["name"], 0
+    with store.changed:
+        for plural, item in (("trainingruntimes", runtime), ("trainjobs", train_job)):
+            item["metadata"]["namespace"] = "ns"
+            store.add(plural, item)
+        while not has(train_job, "Failed"):
+            look_at_train_job(store, train_job)
+            look_at_job_set(store, store.objects["jobsets", name])
+            for job in list(store.all("jobs")):
+                assert job["spec"]["podFailurePolicy"]["rules"][1]["onExitCodes"]["values"] == objects.AGAIN
+                if "deletionTimestamp" in job["metadata"]:
+                    store.remove("jobs", job["metadata"]["name"])
+                elif not has(job, "Failed"):
+                    started += 1
+                    condition(job, "Failed", reason)
+    assert started == starts
 
 
 HOST_FOLDER = "mounts=[{kind: host, source: /mnt/runs, target: /shared, read_only: false}]"

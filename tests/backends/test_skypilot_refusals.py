@@ -10,6 +10,7 @@ from jobc.backends._shared.gpus import GPUS, SOLD, max_gpus_in_cloud
 from jobc.compiler.diagnostics.diagnostic import CompileError, Severity
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import Request
+from jobc.compiler.plugins.backend import SendingBackend
 from jobc.tests.backends.sky_jobs import PLAIN, SHARED, any_of
 
 
@@ -55,6 +56,14 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4709", (*PLAIN, "backend.file_mounts={/data: data}")),
         ("JC4709", (*PLAIN, "backend.extra={file_mounts: {/data: {source: data, mode: COPY}}}")),
         ("JC4709", (*PLAIN, "backend.extra={file_mounts: {/data: 3}}")),
+        ("JC4709", (*PLAIN, "backend.file_mounts={/data: {source: [/a, b], store: s3}}")),
+        ("JC4709", (*PLAIN, 'backend.file_mounts={/data: {source: ["s3://a"]}}')),
+        ("JC4718", (*PLAIN, "backend.file_mounts={/data: {source: 3}}")),
+        ("JC4718", (*PLAIN, "backend.file_mounts={/data: {source: []}}")),
+        ("JC4718", (*PLAIN, "backend.file_mounts={/data: {source: [1]}}")),
+        ("JC4718", (*PLAIN, "backend.file_mounts={/data: {sorce: /a}}")),
+        ("JC4718", (*PLAIN, "backend.file_mounts={/data: {name: a, mode: MOUTN}}")),
+        ("JC4718", (*PLAIN, "backend.extra={file_mounts: {/data: {name: a, store: s4}}}")),
         ("JC4711", (*SHARED, "backend.use_spot=true")),
         ("JC4711", (*SHARED, "backend.extra={resources: {use_spot: true}}")),
         ("JC4711", (*SHARED, "backend.extra={resources: {ports: [80]}}")),
@@ -334,3 +343,31 @@ def test_a_finding_names_the_key_that_was_typed() -> None:
         ("JC4711", "backend.extra.resources.ports", "remove backend.extra.resources.ports"),
         ("JC4717", "backend.extra.resources.ports", "backend.extra.resources.ports=[6006,8000-8010]"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("source", "hint"),
+    [
+        ("./configs", "~/configs, or a bucket URL"),
+        ("a//b/", "~/a/b, or a bucket URL"),
+        (".", "a path that begins with / or ~/, or a bucket URL"),
+        ("../data", "a path that begins with / or ~/, or a bucket URL"),
+    ],
+)
+def test_the_hint_for_a_relative_path_is_a_path(source: str, hint: str) -> None:
+    for mount in (f"'{source}'", f"{{source: ['{source}']}}"):
+        with pytest.raises(CompileError) as error:
+            compile_job(Request((*PLAIN, f"backend.file_mounts={{/data: {mount}}}")))
+        assert [found.hint for found in error.value.diagnostics if found.code == "JC4709"] == [hint]
+
+
+def test_each_local_file_of_a_list_is_sent() -> None:
+    words = (*PLAIN, "backend.file_mounts={/data: {source: [/a, '~/b'], store: s3}, /c: /c, /d: {source: /d}}")
+    compiled = compile_job(Request(words))
+    assert isinstance(compiled.backend, SendingBackend)
+    assert compiled.backend.sends(compiled.plan, compiled.options) == {
+        "backend.file_mounts./data.source.0": "/a",
+        "backend.file_mounts./data.source.1": "~/b",
+        "backend.file_mounts./c": "/c",
+        "backend.file_mounts./d": "/d",
+    }

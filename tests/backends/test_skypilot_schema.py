@@ -39,7 +39,18 @@ REFERENCE = validators.extend(Draft7Validator, {"case_insensitive_enum": case_in
 def reference_accepts(task: Mapping[str, Any]) -> bool:
     is_valid = REFERENCE(schemas()["task"]).is_valid(task)
     resources = task.get("resources")
-    return is_valid and (not isinstance(resources, Mapping) or REFERENCE(schemas()["resources"]).is_valid(resources))
+    mounts = task.get("file_mounts")
+    buckets = [mount for mount in (mounts.values() if isinstance(mounts, Mapping) else ()) if is_bucket(mount)]
+    return (
+        is_valid
+        and (not isinstance(resources, Mapping) or REFERENCE(schemas()["resources"]).is_valid(resources))
+        and all(map(REFERENCE(schemas()["storage"]).is_valid, buckets))
+    )
+
+
+def is_bucket(mount: Any) -> bool:
+    """As sky/task.py has it."""
+    return isinstance(mount, Mapping) and mount.get("store") != "volume"
 
 
 def keywords(schema: Any) -> Iterator[str]:

@@ -199,10 +199,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _delete(self, plural: str, name: str, options: Object) -> Object:
         item = self._item(plural, name)
-        wanted, uid = options.get("preconditions", {}).get("uid"), item["metadata"]["uid"]
-        if wanted not in (None, uid):
-            why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"
-            raise Refusal(409, "Conflict", f'Operation cannot be fulfilled on {plural} "{name}": {why}')
+        for key, wanted in options.get("preconditions", {}).items():
+            if wanted != item["metadata"][key]:
+                why = f"Precondition failed: {key} in precondition: {wanted}, in object meta: {item['metadata'][key]}"
+                raise Refusal(409, "Conflict", f'Operation cannot be fulfilled on {plural} "{name}": {why}')
         if plural == "pods":
             if "gracePeriodSeconds" in options:
                 item["metadata"]["grace"] = options["gracePeriodSeconds"]

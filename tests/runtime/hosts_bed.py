@@ -1,4 +1,4 @@
-"""Hosts without machines: a stand-in for ssh runs each command here, in a folder of the host.
+"""Hosts without machines: a stand-in for ssh runs each command here, in a folder of the host; pdsh and clush start it.
 
 In   an empty folder; with separate(), each host has a folder of its own at the path of `own`
 Out  Bed.root(HOST); Bed.calls: the hosts of all connections, in order
@@ -20,6 +20,22 @@ cat BED/greeting 2>/dev/null
 if [[ -e BED/apart ]]; then export HOME=BED/on/$host/home command=${command//'SHARED'/BED/on/$host}; fi
 exec bash -p -c "$command"
 """
+# Both read the hosts from their input, and replace what stands for the host in their last word.
+PDSH = """#!/bin/bash
+words=$(sed "s/%%/\\x01/g; s/PLACEHOLDER/{}/g; s/\\x01/%/g" <<<"${@: -1}") worst=0
+while read -r host; do
+    text=${words//"{}"/$host}
+    START </dev/null 2>&1 | sed "s/^/$host: /"
+    code=${PIPESTATUS[0]}
+    if ((code > worst)); then worst=$code; fi
+done
+exit "$worst"
+"""
+CLIENTS = {
+    "ssh": SSH,
+    "pdsh": PDSH.replace("PLACEHOLDER", "%h").replace("START", 'ssh $PDSH_SSH_ARGS_APPEND "$host" "$text"'),
+    "clush": PDSH.replace("PLACEHOLDER", "%host").replace("START", 'bash -c "$text"'),
+}
 
 
 class Bed:
@@ -28,9 +44,10 @@ class Bed:
         for host in hosts:
             (self.root(host) / "home").mkdir(parents=True)
         (self.folder / "bin").mkdir(parents=True)
-        ssh = self.folder / "bin/ssh"
-        ssh.write_text(SSH.replace("BED", str(self.folder)).replace("SHARED", str(own)))
-        ssh.chmod(0o755)
+        for name, text in CLIENTS.items():
+            program = self.folder / "bin" / name
+            program.write_text(text.replace("BED", str(self.folder)).replace("SHARED", str(own)))
+            program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{self.folder}/bin:{os.environ['PATH']}")
 
     def separate(self) -> None:

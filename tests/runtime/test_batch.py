@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from jobc.backends.slurm.engine.batch import blind_nodes, task_environment
-from jobc.backends.slurm.engine.named_log import expanded
+from jobc.backends.slurm.engine.named_log import expanded, link_log
 from jobc.backends.slurm.engine.requeue import (
     excluded_nodes,
     lost_nodes,
@@ -350,8 +350,36 @@ def test_a_file_with_the_name_of_the_log_stays(tmp_path: Path) -> None:
     (bed.run / "logs").mkdir()
     (bed.run / "logs/slurm-7.log").write_text("the log\n")
     (tmp_path / "train.out").write_text("by hand\n")
-    assert bed()[0] == 0
-    assert (tmp_path / "train.out").read_text() == "by hand\n"
+    where = tmp_path / "train.out"
+    assert bed() == (0, f"warning: cannot link the log as {where}: what is there was not created by jobc\n")
+    assert where.read_text() == "by hand\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "stays"),
+    [
+        ("own/train.log", True),
+        ("gone/train.log", True),
+        ("own/logs/slurm-3.log", True),
+        ("gone/logs/slurm-3.log", True),
+        ("runs/job/a/logs/slurm-3.log", False),
+        ("runs/other/removed/logs/slurm-3.log", False),
+        ("elsewhere/job/b/logs/slurm-3.log", False),
+    ],
+)
+def test_a_symlink_with_the_name_of_the_log_is_replaced_only_if_it_leads_to_one_of_a_run(
+    tmp_path: Path, target: str, stays: bool
+) -> None:
+    log, link = tmp_path / "runs/job/a/logs/slurm-7.log", tmp_path / "train.out"
+    (tmp_path / "elsewhere/job/b/artifact").mkdir(parents=True)
+    for name in ("own/train.log", "own/logs/slurm-3.log", "elsewhere/job/b/state/run"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    log.parent.mkdir(parents=True)
+    log.write_text("")
+    link.symlink_to(tmp_path / target)
+    assert bool(link_log(log, "train.out", tmp_path, {})) == stays
+    assert os.readlink(link) == str(tmp_path / target if stays else log)
 
 
 def test_a_name_that_cannot_be_created_is_a_warning(tmp_path: Path) -> None:

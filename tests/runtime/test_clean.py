@@ -411,7 +411,7 @@ def test_a_record_of_a_live_run_stays(tmp_path: Path) -> None:
 def test_a_run_whose_engine_cannot_be_asked_stays(old: Old) -> None:
     (old.runs / "a/state/job_0").write_text(RECORD)
     engine = kubernetes(old.folder)
-    engine.ask = lambda words, **_: Answer(1, "", "no route")  # type: ignore[method-assign, assignment, misc]
+    engine.reply = lambda _: Answer(1, "", "no route")
     removable, spared = find(old, engine)
     assert removable == ["d", "c", "b"] and spared == ["run a is kept: its state cannot be read"]
     assert "error: cannot query namespace ns: no route\n" in old.capsys.readouterr().err

@@ -23,7 +23,6 @@ from jobc.runtime.verbs import logs, preflight, shell, smoke, status, stop, subm
 from .hosts_bed import Bed
 from .test_status import node
 
-SSH = {"client": "ssh", "ssh_command": ["ssh"], "fanout": 4}
 # It does what TASK/code.NODE says, else comes up and ends well
 TASK = """#!/bin/bash
 run=$1 attempt=$2 host=$3 payload=$4
@@ -57,11 +56,12 @@ class Submit:
         self.bed = Bed(folder, folder / "runs", monkeypatch, "a", "b", "c")
         self.set()
 
-    def set(self, hosts: str = "a\nb\nc\n", **settings: Any) -> None:
+    def set(self, hosts: str = "a\nb\nc\n", client: str = "ssh", **settings: Any) -> None:
         (self.artifact / "hosts.txt").write_text(hosts)
         tree = {"job": "demo", "runs": "runs", "backend": "ssh", "nodes": 3, "grace_s": 1, "storage": "shared"}
         tree |= {"place": "demo/ssh", "identity": ["seed = 0"], "spec": ["seed = 0"]}
-        tree |= {"hosts": SSH, "procs": 2, "code": {"kind": "none"}, "saved_secrets": [], **settings}
+        tree |= {"hosts": {"client": client, "ssh_command": ["ssh"], "fanout": 4}}
+        tree |= {"procs": 2, "code": {"kind": "none"}, "saved_secrets": [], **settings}
         (self.artifact / ".jobc/job.json").write_text(json.dumps(tree))
         if tree["storage"] == "node":
             self.bed.separate()
@@ -135,11 +135,23 @@ def test_a_node_that_does_not_start_stops_all_others(demo: Submit, codes: dict[s
     assert sorted(demo.calls)[1::2] == ["a start", "b start", "c start"] and "c signal QUIT" in demo.calls
 
 
-def test_a_first_host_that_cannot_be_reached_starts_nothing(demo: Submit) -> None:
-    demo.set("nowhere\nb\nc\n")
+@pytest.mark.parametrize("client", ["ssh", "pdsh", "clush"])
+@pytest.mark.parametrize("storage", ["shared", "node"])
+def test_a_first_host_that_cannot_be_reached_starts_nothing(demo: Submit, client: str, storage: str) -> None:
+    demo.set("nowhere\nb\nc\n", client, storage=storage)
     code, said = demo("--run-id", "r")
     assert code == 1 and "nowhere: ssh: Could not resolve hostname nowhere\n" in said
-    assert not [call for call in demo.calls if "start" in call]
+    code, said = demo(verb=smoke)
+    assert code == 1 and "error: not all of the 3 hosts respond\n" in said
+    assert not [call for call in demo.calls if "start" in call or "smoke" in call]
+
+
+@pytest.mark.parametrize("client", ["ssh", "pdsh", "clush"])
+def test_each_client_starts_node_0_first_and_follows_all(demo: Submit, client: str) -> None:
+    demo.set(client=client)
+    code, said = demo("--run-id", "r")
+    assert code == 0 and said.endswith("run r: done (exit 0)\n"), said
+    assert demo.calls[0] == "a start" and sorted(demo.calls) == ["a start", "b start", "c start"]
 
 
 @pytest.mark.parametrize("damage", ["a\nb\n", "a\nb\n-oProxyCommand=x\n", ""])

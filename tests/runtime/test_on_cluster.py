@@ -58,6 +58,7 @@ LONE_POD = json.dumps(
     }
 )
 SHELL = "demo-1a2b-shell-0a0b0c"
+RUNTIME = "trainer.kubeflow.org/v1alpha1\tTrainingRuntime\tdemo-1a2b\tuid-7\t41\n"
 TRAIN_MANIFESTS = "kind: TrainingRuntime\n---\nkind: TrainJob\n---\nkind: ConfigMap\n"
 LIVE = "uid-9\tann@host, run z\tbatch/v1\tJob\tdemo-1a2b\n"
 DONE = f"{LIVE}Complete\tx\ty\n"
@@ -80,10 +81,13 @@ class Kubectl:
         self.made = ""  # the object after it was created
         self.refusal, self.phase, self.codes, self.log = "", "Running", "", ""
         self.on_companions: Callable[[], None] = lambda: None
+        self.reply: Callable[[str, str], Answer | None] = lambda call, text: None  # instead of what follows here
 
     def ask(self, _: KubernetesEngine, words: list[str], text: str = "", **__: object) -> Answer:
         place = ("--namespace=", "--context=") if words[1] != "config" else ()
         call = named(" ".join(word for word in words[1:] if not word.startswith(place)))
+        if answer := self.reply(call, text):
+            return answer
         self.calls.append(call)
         if call.startswith("create"):
             if self.refusal and self.refusal in text:
@@ -240,22 +244,20 @@ def test_an_object_that_exists_is_replaced_only_if_it_has_ended_and_that_is_mean
 
 
 def test_what_an_earlier_job_left_is_deleted_by_its_uid_before_the_new_one_is_created(demo: Demo) -> None:
-    demo.kubectl.companions = "v1\tConfigMap\tdemo-1a2b\tuid-7\n"
+    demo.kubectl.companions = "v1\tConfigMap\tdemo-1a2b\tuid-7\t1\n"
     assert demo.submit("--run-id", "a")[0] == 0
     deletion, *creations = demo.kubectl.changes()
     assert deletion == "delete --raw /api/v1/namespaces/ns/configmaps/demo-1a2b --filename=-" and len(creations) == 2
 
 
 def test_a_job_that_another_submit_has_just_created_is_live(demo: Demo) -> None:
-    ask = demo.kubectl.ask
-
-    def late(engine: KubernetesEngine, words: list[str], text: str = "", **more: object) -> Answer:
-        if words[-1].endswith("{.metadata.uid}"):
+    def late(call: str, _: str) -> Answer | None:
+        if call.endswith("{.metadata.uid}"):
             demo.kubectl.found = LIVE
             return Answer(1, "", "Error from server (AlreadyExists): jobs demo-1a2b already exists")
-        return ask(engine, words, text, **more)
+        return None
 
-    demo.kubectl.ask = late  # type: ignore[method-assign]
+    demo.kubectl.reply = late
     code, output = demo.submit("--run-id", "a")
     assert code == 1 and "demo-1a2b is live in namespace ns, started by ann@host, run z\n" in output
     assert not demo.kubectl.changes() and not demo.runs
@@ -319,33 +321,31 @@ def test_a_train_job_is_created_after_its_runtime_and_again_until_the_webhook_ha
     demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
     kubectl, tries = demo.kubectl, [3]
     (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
-    ask = kubectl.ask
 
-    def not_yet(engine: KubernetesEngine, words: list[str], text: str = "", **more: object) -> Answer:
+    def not_yet(_: str, text: str) -> Answer | None:
         if text.startswith("kind: TrainJob") and tries[0]:
             tries[0] -= 1
             return Answer(1, "", "error: the runtime must be created before")
-        return ask(engine, words, text, **more)
+        return None
 
-    kubectl.ask = not_yet  # type: ignore[method-assign]
+    kubectl.reply = not_yet
     code, output = demo.submit("--run-id", "a")
     assert code == 0 and tries == [0], output
     assert kubectl.created[-3:] == ["kind: TrainingRuntime\n", "kind: TrainJob\n", "kind: ConfigMap\n"]
-    assert kubectl.changes()[-1].startswith("patch trainingruntime.trainer.kubeflow.org demo-1a2b ")
+    assert kubectl.changes()[-2].startswith("patch trainingruntime.trainer.kubeflow.org demo-1a2b ")
 
 
 def test_a_runtime_that_another_submit_has_just_created_is_not_a_leftover(demo: Demo) -> None:
     demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
     (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
-    kubectl, ask = demo.kubectl, demo.kubectl.ask
-    kubectl.companions = "trainer.kubeflow.org/v1alpha1\tTrainingRuntime\tdemo-1a2b\tuid-7\n"
+    kubectl = demo.kubectl
+    kubectl.companions = RUNTIME
 
-    def other_submit(engine: KubernetesEngine, words: list[str], text: str = "", **more: object) -> Answer:
+    def other_submit(*_: str) -> None:
         looks = [call for call in kubectl.calls if call.startswith("get trainjob")]
         kubectl.found = LIVE if len(looks) > 2 else ""
-        return ask(engine, words, text, **more)
 
-    kubectl.ask = other_submit  # type: ignore[method-assign]
+    kubectl.reply = other_submit
     code, output = demo.submit("--run-id", "a")
     assert code == 1 and "demo-1a2b is live in namespace ns, started by ann@host, run z\n" in output
     assert not [call for call in kubectl.changes() if call.startswith("delete")], output
@@ -354,17 +354,60 @@ def test_a_runtime_that_another_submit_has_just_created_is_not_a_leftover(demo: 
 def test_a_runtime_that_nobody_takes_is_a_leftover_of_an_interrupted_submit(demo: Demo) -> None:
     demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
     (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
-    demo.kubectl.companions = "trainer.kubeflow.org/v1alpha1\tTrainingRuntime\tdemo-1a2b\tuid-7\n"
+    demo.kubectl.companions = RUNTIME
     code, output = demo.submit("--run-id", "a")
     path = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/ns/trainingruntimes/demo-1a2b"
     assert code == 0 and f"delete --raw {path} --filename=-" in demo.kubectl.changes(), output
+
+
+def test_a_leftover_runtime_is_deleted_only_as_it_was_before_no_train_job_was_found(demo: Demo) -> None:
+    """Else the server could delete a runtime whose TrainJob was created in between."""
+    demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
+    (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
+    demo.kubectl.companions = RUNTIME
+    deletions: list[dict[str, Any]] = []
+
+    def other_submit(call: str, text: str) -> None:
+        if call.startswith("get trainjob"):
+            demo.kubectl.companions = RUNTIME.replace("41", str(len(demo.kubectl.calls)))
+        elif call.startswith("delete"):
+            deletions.append(json.loads(text)["preconditions"])
+
+    demo.kubectl.reply = other_submit
+    assert demo.submit("--run-id", "a")[0] == 0
+    calls = demo.kubectl.calls
+    last_look = max(index for index, call in enumerate(calls) if call.startswith("get trainjob"))
+    versions = [index for index, call in enumerate(calls) if call.startswith("get trainjob") and index < last_look]
+    assert deletions == [{"uid": "uid-7", "resourceVersion": str(versions[-1])}]
+
+
+@pytest.mark.parametrize("reason", ["NotFound", "Conflict"])
+def test_a_train_job_whose_runtime_another_submit_has_deleted_is_taken_back(demo: Demo, reason: str) -> None:
+    demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
+    (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
+    refusal = Answer(1, "", f"Error from server ({reason}): x")
+    demo.kubectl.reply = lambda call, _: refusal if call.startswith("patch") else None
+    code, output = demo.submit("--run-id", "a")
+    assert code == 1 and "another submit has deleted TrainingRuntime demo-1a2b" in output, output
+    train_job, runtime = (call.split()[2].rpartition("/")[0] for call in demo.kubectl.changes()[-2:])
+    assert train_job.endswith("/trainjobs") and runtime.endswith("/trainingruntimes") and not demo.runs
+    assert "kind: ConfigMap\n" not in demo.kubectl.created
+
+
+def test_a_runtime_that_may_not_be_patched_remains_and_says_so(demo: Demo) -> None:
+    demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
+    (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
+    refusal = Answer(1, "", "Error from server (Forbidden): x")
+    demo.kubectl.reply = lambda call, _: refusal if call.startswith("patch") else None
+    code, output = demo.submit("--run-id", "a")
+    assert code == 0 and "warning: TrainingRuntime demo-1a2b will not be deleted with its TrainJob: " in output
 
 
 def test_the_patch_of_a_runtime_names_its_uid(demo: Demo) -> None:
     demo.set(creates={"object": "demo-1a2b", "kind": TRAIN_JOB, "companions": "configmap"})
     (demo.artifact / "job.yaml").write_text(TRAIN_MANIFESTS)
     assert demo.submit("--run-id", "a")[0] == 0
-    patch = json.loads(demo.kubectl.changes()[-1].partition("--patch=")[2])
+    patch = json.loads(demo.kubectl.changes()[-2].partition("--patch=")[2])
     assert patch["metadata"]["uid"] == "uid-1" and patch["metadata"]["ownerReferences"][0]["uid"] == "uid-1"
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,23 @@ def make_job(folder: Path, **settings: Any) -> Job:
     artifact = folder / "artifacts/demo/x"
     artifact.mkdir(parents=True, exist_ok=True)
     return Job("demo", artifact, folder / "runs/demo", {"backend": "x", "nodes": 1, **settings})
+
+
+class Replying:
+    """Mixed into an engine, replies for its clients. reply: the words of a command -> what the client answers"""
+
+    reply: Callable[[Sequence[str]], Answer]
+
+    def ask(self, words: Sequence[str], *_: Any, **__: Any) -> Answer:
+        return self.reply(words)
+
+
+class ReplyingSlurm(Replying, SlurmEngine):
+    pass
+
+
+class ReplyingKubernetes(Replying, KubernetesEngine):
+    pass
 
 
 def node(**keys: object) -> str:
@@ -197,9 +214,9 @@ def test_the_worst_code_deserves_attention() -> None:
 # ---- Slurm
 
 
-def slurm(tmp_path: Path, printed: str = "", errors: str = "", code: int = 0, **settings: Any) -> SlurmEngine:
-    engine = SlurmEngine(make_job(tmp_path, **settings))
-    engine.ask = lambda *_, **__: Answer(code, printed, errors)  # type: ignore[method-assign]
+def slurm(tmp_path: Path, printed: str = "", errors: str = "", code: int = 0, **settings: Any) -> ReplyingSlurm:
+    engine = ReplyingSlurm(make_job(tmp_path, **settings))
+    engine.reply = lambda _: Answer(code, printed, errors)
     return engine
 
 
@@ -247,7 +264,7 @@ def test_slurm_that_does_not_answer_leaves_the_state_unknown(tmp_path: Path) -> 
 @pytest.mark.parametrize("forged", ["--user=root", "1 --me", "$(id)", ""])
 def test_squeue_gets_no_option_from_a_record(tmp_path: Path, forged: str) -> None:
     run, engine = make_run(tmp_path, state__job_0=f"job_id={forged}\n"), slurm(tmp_path)
-    engine.ask = lambda words, **_: pytest.fail(f"asked {words}")  # type: ignore[method-assign, assignment, misc]
+    engine.reply = lambda words: pytest.fail(f"asked {words}")
     engine.prepare([run])
     assert engine.state(run).name == "failed"
 
@@ -263,16 +280,16 @@ def test_reasons_of_squeue_are_explained() -> None:
 RECORD = "uid=u\nobject=demo\nkind=job\ncompanions=configmap\nnodes=2\ncontext=\nnamespace=ns\nexit=\nreason=\n"
 
 
-def kubernetes(tmp_path: Path, conditions: str = "", pods: str = "", uid: str = "u") -> KubernetesEngine:
+def kubernetes(tmp_path: Path, conditions: str = "", pods: str = "", uid: str = "u") -> ReplyingKubernetes:
     settings = {"kinds": ["job"], "companions": ["configmap"], "storage_root": "/runs", "storage": "shared", "nodes": 2}
-    engine = KubernetesEngine(make_job(tmp_path, **settings))
+    engine = ReplyingKubernetes(make_job(tmp_path, **settings))
 
-    def ask(words: list[str], **_: object) -> Answer:
-        assert words[:2] == ["kubectl", "--namespace=ns"]
+    def reply(words: Sequence[str]) -> Answer:
+        assert [*words[:2]] == ["kubectl", "--namespace=ns"]
         texts = {"job": f"{uid}\n{conditions}", "pods": listed(pods)}
         return Answer(0, texts.get(words[3], "") if words[2] == "get" else "", "")
 
-    engine.ask = ask  # type: ignore[method-assign, assignment]
+    engine.reply = reply
     return engine
 
 
@@ -303,6 +320,9 @@ def listed(pods: str) -> str:
         ("Failed\tDeadlineExceeded\tlate\n", "", "stopped early (exit 75)"),
         ("Failed\tx\tcontainer failed with exit code 65 matching rule\n", "", "failed (exit 65: "),
         ("Failed\tx\ty\n", pod(0, "Failed", "69") + pod(1, "Failed", "71"), "failed (exit 71: "),
+        # of a JobSet and a TrainJob, which do not name the exit code, and delete the pods that still run
+        ("Failed\tFailJobSetFailurePolicyAction\ty\n", pod(1, "Failed", "65"), "failed (exit 65: "),
+        ("Failed\tReachedMaxRestarts\ty\n", pod(0, "Failed", "75") + pod(1, "Failed", "69"), "failed (exit 69: "),
     ],
 )
 def test_a_kubernetes_job_is_one_of_these(tmp_path: Path, conditions: str, pods: str, text: str) -> None:
@@ -340,7 +360,7 @@ def test_the_pods_of_another_object_of_that_name_are_not_those_of_the_run(tmp_pa
 
 def test_a_context_that_left_the_kubeconfig_is_named_and_its_run_is_kept(tmp_path: Path) -> None:
     run, engine = make_run(tmp_path, state__job_0=RECORD.replace("context=", "context=old")), kubernetes(tmp_path)
-    engine.ask = lambda *_, **__: Answer(1, "", 'error: context "old" does not exist\n')  # type: ignore[method-assign]
+    engine.reply = lambda _: Answer(1, "", 'error: context "old" does not exist\n')
     why = "the kubeconfig no longer has a context old"
     assert engine.state(run) == State("gone", why) and engine.why_it_stays(run) == why
     assert not list(engine.nodes(run, engine.state(run)))

@@ -390,8 +390,13 @@ def test_a_controller_that_is_silent_is_an_error_first_and_then_waited_for(demo:
 def test_a_chosen_cluster_is_asked(demo: Stop, monkeypatch: pytest.MonkeyPatch) -> None:
     environments: list[object] = []
     job = Job("demo", demo.artifact, demo.folder, {"cluster": "big"})
+
+    def ask(_: SlurmEngine, *__: object, environment: object) -> Answer:
+        environments.append(environment)
+        return Answer(0, "7 RUNNING x\n", "")
+
+    monkeypatch.setattr(SlurmEngine, "ask", ask)
     engine = SlurmEngine(job)
-    engine.ask = lambda *_, **named: environments.append(named["environment"]) or Answer(0, "7 RUNNING x\n", "")  # type: ignore[method-assign, assignment, func-returns-value]
     run = demo.run(state__job_0="job_id=7\n")
     engine.prepare([run])
     engine.signal(run, "KILL")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from jobc.runtime.code.snapshot import _Copy, _Links
+
 TIMEOUT_S = 90
 OUTSIDER = 12345  # a uid without a name: root can write to read-only files
 SAVES = """
@@ -98,6 +100,18 @@ def test_a_run_folder_in_an_ignored_folder_is_not_linked_into_itself(job, reposi
     demo = snapshot(job, repository)
     code, output = demo.run("submit", JOBC_RUN_ROOT=str(repository / "outputs" / "runs"))
     assert code == 0 and "linked: data, marks; left out: outputs\n" in output, output
+
+
+def test_artifacts_and_runs_of_other_projects_are_not_linked(tmp_path):
+    files = ("data/a/b", "sub/runs/.gitignore", "sub/runs/job/x/state/run", "sub/made/job/slurm/.jobc/job.json")
+    for name in files:
+        write(tmp_path / "project", name)
+    run = tmp_path / "runs/job/r"
+    (run / "code").mkdir(parents=True)
+    links = _Links(_Copy(tmp_path / "project", run / "code"), tmp_path / "project", run.parent)
+    links.make(["data", "sub/made", "sub/runs"], True)
+    assert (links.linked, links.left_out) == (["data"], [])
+    assert [path.name for path in (run / "code").iterdir()] == ["data"]
 
 
 def test_a_name_with_control_characters_is_escaped(job, repository):

@@ -241,6 +241,21 @@ def test_the_code_of_a_rank_beyond_the_plan_wins(tmp_path: Path) -> None:
     assert node.state["reason"] == "rank 3: exit status 65"
 
 
+@pytest.mark.parametrize(("script", "lost"), [("exit 0", ""), ("sleep 60", "; work since the last checkpoint is lost")])
+def test_a_kill_loses_work_only_if_a_rank_of_the_node_is_running(tmp_path: Path, script: str, lost: str) -> None:
+    """A launcher may wait for other nodes after its own ranks have ended."""
+    node = Node(tmp_path, "", nodes=1)
+    python = [sys.executable, "-I", "-S"]
+    rank = [*python, str(write_program(tmp_path)), "rank", "--", "bash", "-c", script]
+    launcher = "import subprocess, sys, time; subprocess.run(sys.argv[1:]); time.sleep(60)"
+    node.words = [*node.words[: node.words.index("--") + 1], *python, "-c", launcher, *rank]
+    process = node.start()
+    node.wait((node.run / ("state/rank_00" if lost else "exit/0/rank_00")).exists)
+    process.send_signal(signal.SIGQUIT)
+    process.wait(20)
+    assert f"SIGQUIT: killing all processes of this node{lost}\n" in node.output.read_text()
+
+
 # ---- a full disk
 
 

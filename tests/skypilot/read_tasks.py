@@ -24,5 +24,5 @@ for file in sys.argv[1:]:
         refused[file] = ""
     except Exception as error:  # whatever it raises is its answer
         refused[file] = f"{type(error).__name__}: {error}"
-own = {"task": schemas.get_task_schema(), "resources": schemas.get_resources_schema()}
+own = {name: getattr(schemas, f"get_{name}_schema")() for name in ("task", "resources", "storage")}
 print(json.dumps({"refused": refused, "machines": machines, "schemas": own}, default=str))

@@ -102,6 +102,4 @@ def test_a_number_that_jobc_warns_of_is_one_for_which_skypilot_finds_no_machine(
 
 def test_the_schema_is_that_of_skypilot(said: Said) -> None:
     carried = json.loads(json.dumps(schema.schemas()))
-    assert carried == said["schemas"], (
-        "write it anew: get_task_schema() and get_resources_schema() of sky.utils.schemas"
-    )
+    assert carried == said["schemas"], "write it anew: those of sky.utils.schemas that read_tasks.py prints"

@@ -19,8 +19,12 @@ from .pods import Pod, pods_of
 
 DELETE_S = 3600  # timeout of a deletion, which waits until the pods have ended
 DELETE_LOOK_S = 0.5
+RUNTIME = "TrainingRuntime"
 TRIES = 10  # to create a TrainJob, one per second
-_UIDS = '{range .items[%s]}{.apiVersion}{"\\t"}{.kind}{"\\t"}{.metadata.name}{"\\t"}{.metadata.uid}{"\\n"}{end}'
+_IDENTITIES = (
+    '{range .items[%s]}{.apiVersion}{"\\t"}{.kind}{"\\t"}{.metadata.name}{"\\t"}{.metadata.uid}{"\\t"}'
+    '{.metadata.resourceVersion}{"\\n"}{end}'
+)
 _OBJECT = (
     '{.metadata.uid}{"\\t"}{.metadata.annotations.jobc/owner}{"\\t"}{.apiVersion}{"\\t"}{.kind}{"\\t"}{.metadata.name}'
     '{"\\n"}{range .status.conditions[?(@.status=="True")]}'
@@ -59,12 +63,16 @@ class Condition(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """One object, which is not another one that has its name later."""
+    """One object, which is not another one that has its name later.
+
+    resource_version: changes with every change of the object; "" if it is not needed
+    """
 
     version: str
     kind: str
     name: str
     uid: str
+    resource_version: str = ""
 
     def path(self, namespace: str) -> str:
         """Return its path in the API."""
@@ -163,7 +171,7 @@ class Cluster:
 
     def identities(self, kinds: str, selector: str, condition: str = "*") -> list[Identity]:
         """Return the objects with that label. condition: of the items in a JSONPath. Raises Failure."""
-        answer = self.k("get", kinds, f"--selector={selector}", f"--output=jsonpath={_UIDS % condition}")
+        answer = self.k("get", kinds, f"--selector={selector}", f"--output=jsonpath={_IDENTITIES % condition}")
         if answer.code:
             raise self._no_answer(answer)
         lines = (line.split("\t") for line in answer.text.splitlines())
@@ -173,16 +181,23 @@ class Cluster:
         """Delete what an ended or interrupted job has left. Raises Failure if another submit has started the job.
 
         A TrainingRuntime is created before its TrainJob, so it may be the first part of a job that is being started.
+        After creating the TrainJob, that submit patches the runtime (Sender._own_runtime). The version that is deleted
+        here is from before a look that found no TrainJob. So the server refuses either this deletion or that patch.
         """
-        runtimes = [each for each in leftovers if each.kind == "TrainingRuntime"]
+        uids = {each.uid for each in leftovers}
+        runtimes = [each for each in leftovers if each.kind == RUNTIME]
         for _ in range(TRIES if runtimes else 0):
+            runtimes = [each for each in self.companions() if each.kind == RUNTIME and each.uid in uids]
             if (found := self.look()).uid:
                 raise live_failure(found, self.target)
-            if not {*runtimes} & {*self.companions()}:
+            if not runtimes:
                 break
             time.sleep(1)
         for each in leftovers:
-            self.remove(each)
+            if each.kind != RUNTIME:
+                self.remove(each)
+        for each in runtimes:
+            self.remove(each, is_unchanged=True)
 
     def _no_answer(self, answer: Answer) -> Failure:
         """Return the failure of a query."""
@@ -192,17 +207,19 @@ class Cluster:
         hint = "check the connection with kubectl cluster-info"
         return Failure(f"cannot query {self.target}: {lines[-1].rpartition('): ')[2]}", hint)
 
-    def remove(self, identity: Identity, policy: str = "Background") -> None:
+    def remove(self, identity: Identity, policy: str = "Background", is_unchanged: bool = False) -> None:
         """Begin to delete this object, if it still exists. Raises Failure.
 
         policy: Foreground: it exists until its pods are gone
+        is_unchanged: delete it only if it is still the same version
 
         kubectl delete cannot match a uid, and it waits by watching, which the user may not be permitted to do.
         """
+        version = {"resourceVersion": identity.resource_version} if is_unchanged else {}
         options = {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
-            "preconditions": {"uid": identity.uid},
+            "preconditions": {"uid": identity.uid, **version},
             "propagationPolicy": policy,
         }
         answer = self.k(
@@ -220,7 +237,7 @@ def live_failure(found: Found, target: Target) -> Failure:
 
 
 def is_gone(errors: str) -> bool:
-    """Return whether the server refused to delete an object because there is none, or another one with its name."""
+    """Return whether the server refused to delete or patch an object because there is none, or not this one."""
     return "(NotFound)" in errors or "(Conflict)" in errors
 
 

@@ -24,7 +24,7 @@ from ....runtime.engines.engine import Answer
 from ....runtime.exit_codes import DATA_BROKEN
 from ....runtime.system.command_line import print_failure
 from ....runtime.system.failure import Failure
-from .cluster import TRIES, Cluster, Identity, live_failure
+from .cluster import RUNTIME, TRIES, Cluster, Identity, is_gone, live_failure
 
 MOST_CODE_BYTES = 600 << 10  # packed: a ConfigMap holds 1 MiB, in base64
 MOST_REASON = 600  # characters of what the server answers
@@ -77,7 +77,7 @@ class Sender:
         if not self._has_train_job:
             return self.create_all(manifests, "--dry-run=server")
         train_job, others = documents(manifests, TRAIN_JOB)
-        runtime, _ = documents(manifests, "TrainingRuntime")
+        runtime, _ = documents(manifests, RUNTIME)
         try:
             # no dry run of the runtime: the TrainJob would be refused without it
             return (
@@ -109,20 +109,20 @@ class Sender:
         main, companions = documents(self.manifests(purpose), self._kind)
         runtimes: list[Identity] = []
         if self._has_train_job:  # its webhook wants the runtime first
-            runtime, companions = documents(companions, "TrainingRuntime")
+            runtime, companions = documents(companions, RUNTIME)
             runtimes = [self._create_runtime(runtime, purpose)]
         owner = None
         try:
             owner = self._create_object(main, purpose)
             remember(owner.uid)
+            for each in runtimes:
+                self._own_runtime(each, owner)
             if why := self.create_all(with_owner(companions, owner)):
                 raise Failure(f"the cluster rejected part of the job in {self.cluster.target}: {shortened(why)}")
         except BaseException:
             if owner is not None or not self.may_be_there:
                 self._take_back([*([owner] if owner else ()), *runtimes])
             raise
-        for each in runtimes:
-            self._own_runtime(each, owner)
         return owner.uid
 
     def _create_object(self, manifest: str, purpose: Purpose) -> Identity:
@@ -154,18 +154,22 @@ class Sender:
             raise Failure(title, "if none is, delete it: kubectl delete trainingruntime " + name)
         if answer.code:
             raise Failure(f"the cluster rejected the job in {self.cluster.target}: {shortened(_reason(answer))}")
-        return Identity(TRAINER_API, "TrainingRuntime", name, answer.text.strip())
+        return Identity(TRAINER_API, RUNTIME, name, answer.text.strip())
 
     def _own_runtime(self, runtime: Identity, owner: Identity) -> None:
-        """Let the runtime be deleted with its TrainJob. The server refuses the uid of another runtime with its name."""
+        """Let the runtime be deleted with its TrainJob. Raises Failure if another submit has deleted it as a leftover.
+
+        The server refuses the uid of another runtime with its name.
+        """
         patch = json.dumps({"metadata": {"uid": runtime.uid, "ownerReferences": [_reference(owner)]}})
         words = ("patch", "trainingruntime.trainer.kubeflow.org", runtime.name, "--type=merge", f"--patch={patch}")
         answer = self.cluster.k(*words)
+        if answer.code and is_gone(answer.errors):
+            title = f"another submit has deleted {RUNTIME} {runtime.name} in {self.cluster.target}"
+            raise Failure(title, "submit again, unless jobctl status shows that the other one has started the job")
         if answer.code:
-            print(
-                f"warning: TrainingRuntime {runtime.name} was not deleted: {_reason(answer)}",
-                file=sys.stderr,
-            )
+            warning = f"{RUNTIME} {runtime.name} will not be deleted with its TrainJob: {shortened(_reason(answer))}"
+            print(f"warning: {warning}", file=sys.stderr)
 
     def _take_back(self, created: list[Identity]) -> None:
         """Delete what this call has created."""

@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from ....runtime.engines.jobs import is_run
+
 _VARIABLES: Mapping[str, tuple[str, ...]] = {  # replacement symbol -> variables of the batch script, the first set one
     "A": ("SLURM_ARRAY_JOB_ID", "SLURM_JOB_ID"),
     "J": ("SLURM_JOB_ID",),
@@ -41,12 +43,14 @@ def expanded(pattern: str, environ: Mapping[str, str]) -> str:
 def link_log(log: Path, pattern: str, project: Path, environ: Mapping[str, str]) -> str:
     """Create a symlink with this name to the log. Returns "", or why that failed.
 
-    An existing file is left alone, and a missing log is not linked: a job that `sbatch job.sbatch` submitted writes its
-    log to this name.
+    A file or symlink of the user is left alone, and a missing log is not linked: a job that `sbatch job.sbatch`
+    submitted writes its log to this name.
     """
     link = project / expanded(pattern, environ)
-    if not log.exists() or (link.exists() and not link.is_symlink()):
+    if not log.exists() or str(link) == os.devnull:
         return ""
+    if os.path.lexists(link) and not _is_link_to_log(link, log.parents[3]):
+        return f"cannot link the log as {link}: what is there was not created by jobc"
     unfinished = link.with_name(f".{link.name}.{os.getpid()}")
     try:
         link.parent.mkdir(parents=True, exist_ok=True)
@@ -55,3 +59,14 @@ def link_log(log: Path, pattern: str, project: Path, environ: Mapping[str, str])
     except OSError as error:
         return f"cannot create {link}: {error.strerror}"
     return ""
+
+
+def _is_link_to_log(link: Path, run_root: Path) -> bool:
+    """Return whether link_log() created this: a symlink to a log of a run, or of one in `run_root` that was removed."""
+    if not link.is_symlink():
+        return False
+    log = Path(os.readlink(link))
+    run = log.parent.parent
+    if not re.fullmatch(r"logs/slurm-[^/]+\.log", log.relative_to(run).as_posix()):
+        return False
+    return is_run(run) or run.parent.parent == run_root

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...bash_syntax import syntax_error
-from ...diagnostics.diagnostic import Diagnostic
-from ...frontend.observed_files import ask_program
+from ... import bash_syntax
+from ...diagnostics.diagnostic import Diagnostic, Severity
+from ...frontend.observed_files import ask_program, record_no_answer
 from ...spec.job_spec import JobSpec
 
 KEYS = ("setup", "before", "per_node", "after")
@@ -17,7 +17,14 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         ask_program("bash")
     for key in KEYS:
         lines = getattr(spec, key)
-        if lines and (error := syntax_error("\n".join(lines) + "\n")):
+        error = bash_syntax.syntax_error("\n".join(lines) + "\n") if lines else ""
+        if error is None:
+            record_no_answer("bash")
+            title = f"{key}: not checked, because bash did not respond within {bash_syntax.TIMEOUT_S} s"
+            because = "bash parses such lines in milliseconds, unless this machine is overloaded"
+            hint = "run the command again"
+            yield Diagnostic("JC2024", title, because, hint, key=key, severity=Severity.WARNING)
+        elif error:
             because = f"bash reports {error}"
             hint = "close the quote, the block or the here-document that the message names"
             yield Diagnostic("JC2024", f"{key}: bash cannot parse it", because, hint, key=key, judgment=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -16,6 +17,7 @@ import pytest
 
 from jobc.compiler.cli import main
 from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.emit import artifact_dir
 from jobc.compiler.emit.artifact_dir import read_job
 
 from ..diagnosed import Jobc, codes, write
@@ -222,6 +224,29 @@ def test_a_full_disk_leaves_the_old_directory_whole(limit: str, jobc: Jobc, moun
     assert (done.returncode, codes(done.stderr)) == (1, ["JC5003"]), done.stderr
     assert ("No space left" if limit == "disk" else "File too large") in done.stderr
     assert whole() and (TARGET / "spec.yaml").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "free space, or "),
+        (errno.EDQUOT, "remove files until you are within your quota, or "),
+        (errno.EACCES, "get permission to write there, or "),
+        (errno.ENOTDIR, "move that file elsewhere, or "),
+        (errno.EROFS, ""),
+    ],
+)
+def test_the_hint_for_a_failed_write_is_about_its_cause(
+    number: int, remedy: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(_: Path) -> None:
+        raise OSError(number, os.strerror(number), str(tmp_path))
+
+    monkeypatch.setattr(artifact_dir, "_make_root", fail)
+    with pytest.raises(CompileError) as error:
+        artifact_dir.write(tmp_path / TARGET, ())
+    (diagnostic,) = error.value.diagnostics
+    assert diagnostic.hint == f"{remedy}choose another folder with --out DIR; existing files are unchanged"
 
 
 @pytest.mark.parametrize(("command", "status"), [(["plan"], 1), (["diff", "nodes=1,2"], 2)])

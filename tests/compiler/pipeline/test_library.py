@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping, Set
 from functools import cache
 from pathlib import Path
 
@@ -37,7 +38,37 @@ PARTS = {
     "nodes": Contents(verbs=False),
     **{f"feature {name}": Contents(features=(name,)) for name in OF_FEATURES},
 }
-OPTIONAL = {f"jobc_{path}.py" for paths in OF_FEATURES.values() for path in paths}
+FEATURE_OF = {f"jobc_{path}.py": feature for feature, paths in OF_FEATURES.items() for path in paths}
+OPTIONAL = {*FEATURE_OF}
+# Modules that import those of a feature in a function, which they call only in jobs that have the feature.
+IMPORTERS = {
+    "bucket": {"engine/join", "runtime/node/joining"},
+    "container": set[str](),
+    "gpus": {
+        "runtime/engines/one_machine",
+        "runtime/preflight/node_checks",
+        "runtime/supervisor/launch",
+        "trainer/dist/process_group",
+    },
+    "hosts": {"engine"},
+    "mpirun": set[str](),
+    "nodes": {"runtime/preflight/node_checks", "runtime/supervisor/launch", "runtime/supervisor/peers"},
+    "prefetch": {"runtime/verbs/prefetch"},
+    "secrets": {"runtime/node/node"},
+    "shared_code": {"runtime/preflight/node_checks"},
+    "snapshot": {"runtime/engines/starting"},
+    "srun": {"runtime/ranks/spawn"},
+    "steps": {"runtime/supervisor/ending"},
+    "sweep": {
+        "engine/slurm_engine",
+        "runtime/engines/jobs",
+        "runtime/verbs/help",
+        "runtime/verbs/logs",
+        "runtime/verbs/status",
+        "runtime/verbs/stop",
+        "runtime/verbs/submit",
+    },
+}
 
 
 @cache
@@ -60,10 +91,28 @@ def imports(path: str, text: bytes) -> set[str]:
 @pytest.mark.parametrize("part", PARTS)
 def test_what_a_module_imports_is_there_unless_only_other_jobs_need_it(part: str, backend: str) -> None:
     packed = modules(PARTS[part], find_plugins()[backend].folder)
-    every = modules(EVERYTHING, find_plugins()[backend].folder)
-    lacking = {p for path, text in packed.items() if path.endswith(".py") for p in imports(path, text) if p in every}
-    assert lacking - {*packed} <= OPTIONAL
+    missing = missing_imports(packed, modules(EVERYTHING, find_plugins()[backend].folder).keys())
+    assert {feature for feature, _ in missing}.isdisjoint(PARTS[part].features)
+    mistakes = {(feature, path) for feature, path in missing if path not in IMPORTERS.get(feature, ())}
+    assert not mistakes, "called only in jobs with the feature? Then name it in IMPORTERS; else import it at the top"
     assert "__main__.py" in packed and {path for path in packed if path.endswith("/__init__.py")}
+
+
+def missing_imports(packed: Mapping[str, bytes], every: Set[str]) -> set[tuple[str, str]]:
+    """(feature, module that imports one of its modules), where that is not packed; feature: a path if it is of none"""
+    return {
+        (FEATURE_OF.get(other, other), path.removeprefix("jobc_").removesuffix(".py"))
+        for path, text in packed.items()
+        if path.endswith(".py")
+        for other in (imports(path, text) & every) - packed.keys()
+    }
+
+
+def test_every_named_importer_imports_the_feature() -> None:
+    folders = [plugin.folder for plugin in find_plugins().values()]
+    parts = [(modules(Contents(), folder), modules(EVERYTHING, folder).keys()) for folder in folders]
+    found = {pair for packed, every in parts for pair in missing_imports(packed, every)}
+    assert found == {(feature, path) for feature, paths in IMPORTERS.items() for path in paths}
 
 
 @pytest.mark.parametrize("part", ["a command with everything", "verbs", "nodes"])

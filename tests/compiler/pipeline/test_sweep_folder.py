@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.emit.job_json import JOB
 from jobc.compiler.emit.points_json import PointFiles, points_json
 from jobc.compiler.pipeline.compile import compile_job, write_job
 from jobc.compiler.pipeline.sweeps import compile_sweep, sweep_folders
@@ -139,3 +142,31 @@ def test_changes_that_overlap_are_refused() -> None:
     for changes in ({"2-3": ["x"], "3": ["y"]}, {"0": ["x"]}, {"3-2": []}, {"4": ["x"]}, {"x": []}):
         with pytest.raises(ValueError, match="line"):
             apply_changes("1\n2\n3", changes)
+
+
+def test_the_inputs_of_a_point_are_the_files_that_it_reads(tmp_path: Path) -> None:
+    """In the order of the points, reversed, and for points that share the merged files of an earlier one."""
+    (tmp_path / "lab").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / f"lab/{name}.yaml").write_text(f"# @package _global_\nname: {name}\n")
+
+    def inputs(*words: str) -> list[list[str]]:
+        request = Request(words, OWN_SCRIPT, config_dirs=(("project", tmp_path),))
+        made = sweep_folders(compile_sweep(request))[0]
+        jobs = (file for folder in made for file in folder.artifacts if file.path == JOB)
+        return [[*json.loads(job.text)["inputs"]] for job in jobs]
+
+    a, b = ["project:lab/a.yaml"], ["project:lab/b.yaml"]
+    assert inputs("+lab=a,b") == [a, b] and inputs("+lab=b,a") == [b, a]
+    assert inputs("+lab=a,b", "seed=0,1") == [a, b]
+    assert inputs("+lab=a,b,a", "parallel=ddp,fsdp", "env.A=x") == [a, b]
+
+
+def test_a_comment_in_a_file_of_another_point_allows_nothing(tmp_path: Path) -> None:
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab/b.yaml").write_text("# @package _global_\nname: b\n")
+    (tmp_path / "lab/a.yaml").write_text("# jobc: allow it\n# @package _global_\nname: a\n")
+    request = Request(("+lab=a,b",), OWN_SCRIPT, config_dirs=(("project", tmp_path),))
+    with pytest.raises(CompileError) as error:
+        compile_sweep(request)
+    assert [(found.code, found.points) for found in error.value.diagnostics] == [("JC3080", ("+lab=a",))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from posixpath import normpath
 
 from .....compiler.diagnostics.diagnostic import Diagnostic, nearest
 from ...finished import SBATCH, FinishedTask, mapping, text
@@ -50,6 +51,13 @@ def check_relative_source(task: FinishedTask) -> Iterator[Diagnostic]:
             yield Diagnostic("JC4709", f"{mount!r} is not an absolute path", because, f"remove {key}", key=key)
     for key, source in task.local_files().items():
         if not re.match(r"/|~/", source):
-            because = "SkyPilot resolves it in its working directory, which is the run folder"
             title = f"{source!r} is not an absolute path"
-            yield Diagnostic("JC4709", title, because, f"~/{source}, or a bucket URL", key=key)
+            yield Diagnostic("JC4709", title, *_reason_and_hint(source), key=key)
+
+
+def _reason_and_hint(source: str) -> tuple[str, str]:
+    if "://" in source:
+        return "SkyPilot reads each item of a list as a local path", "a list without URLs, or one URL without a list"
+    path = normpath(source)
+    below = "a path that begins with / or ~/" if path == "." or path.startswith("..") else f"~/{path}"
+    return "SkyPilot resolves it in its working directory, which is the run folder", f"{below}, or a bucket URL"
