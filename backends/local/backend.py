@@ -63,7 +63,7 @@ class LocalBackend:
             because = (
                 f"backend local starts all ranks on this machine, so {spec.nodes} nodes would have to share its GPUs"
             )
-            title = f"nodes={spec.nodes} is a single node here"
+            title = f"nodes={spec.nodes} is reduced to 1 on this machine"
             note = Diagnostic("JC2023", title, because, "nodes=1", key="nodes", severity=Severity.NOTE)
             yield Filled("nodes", 1, ("backend",), note)
 

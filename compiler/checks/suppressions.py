@@ -101,7 +101,7 @@ class Levels:
         if allowance:
             title, because = f"{found.code} cannot be allowed", "an artifact with this error would not work"
             if found.policy:
-                because = f"policy {found.policy} forbids it, and a job cannot override a site policy"
+                because = f"policy {found.policy} forbids this setting, and a job cannot override a site policy"
             hint = found.hint or "fix the value and remove the comment"
             yield Diagnostic("JC3082", title, because, hint, allowance.origin, found.key)
 

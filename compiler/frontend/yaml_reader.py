@@ -66,7 +66,7 @@ def _refuse_deep(text: str, origin: Origin) -> None:
         if depth > _DEEPEST:
             mark = event.start_mark
             position = Origin(origin.root, origin.path, mark.line + 1, mark.column + 1) if mark else origin
-            because = f"its lists and mappings are nested more than {_DEEPEST} levels deep"
+            because = f"the file's lists and mappings are nested more than {_DEEPEST} levels deep"
             raise CompileError(
                 [Diagnostic("JC1002", "this file is nested too deeply", because, "use fewer levels", position)]
             )
@@ -123,14 +123,16 @@ class _Reader:
     def value_from_node(self, node: yaml.Node) -> Any:
         self.values += 1
         if self.values > _MOST_VALUES:
-            because = f"it has more than {_MOST_VALUES:,} values, counting repetitions through aliases"
+            because = f"the file has more than {_MOST_VALUES:,} values, counting repetitions through aliases"
             raise CompileError(
                 [Diagnostic("JC1002", "this file is too big", because, "use fewer aliases", self.origin(node))]
             )
         if isinstance(node, yaml.ScalarNode):
             self.characters += len(node.value)
             if self.characters > 4 * MOST_BYTES:
-                because = f"it has more than {4 * MOST_BYTES // MIB} MiB of text, counting repetitions through aliases"
+                because = (
+                    f"the file has more than {4 * MOST_BYTES // MIB} MiB of text, counting repetitions through aliases"
+                )
                 raise CompileError(
                     [Diagnostic("JC1002", "this file is too big", because, "use fewer aliases", self.origin(node))]
                 )

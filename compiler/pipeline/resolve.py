@@ -101,8 +101,8 @@ def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
     if diagnostic.code != "JC1201" or group not in composed.choices:
         return diagnostic
     if not composed.tree[group]:
-        title, because = f"{group}/{composed.choices[group]}.yaml is empty", "choosing it changes nothing"
-        hint = "add job keys to it, below the line `# @package _global_`"
+        title, because = f"{group}/{composed.choices[group]}.yaml is empty", "choosing this option changes nothing"
+        hint = "add job keys to the file, below the line `# @package _global_`"
         return replace(diagnostic, title=title, because=because, hint=hint, origin=composed.origin_of_choice(group))
     because = f"{group}/{composed.choices[group]}.yaml sets keys under {group}, where nothing reads them"
     return replace(diagnostic, because=because, hint="make `# @package _global_` the first line of that file")

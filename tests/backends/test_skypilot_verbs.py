@@ -154,5 +154,5 @@ def test_without_sky_nothing_is_begun(talks: Callable[..., Job]) -> None:
         done = subprocess.run(
             [job.artifact / "jobctl", verb], env=environment, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 1 and done.stderr.startswith("error: sky is not found\n"), f"{verb}: {done.stderr}"
+        assert done.returncode == 1 and done.stderr.startswith("error: sky was not found\n"), f"{verb}: {done.stderr}"
     assert not [*job.folder.glob("runs/*/*")]

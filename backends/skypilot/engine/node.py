@@ -44,7 +44,7 @@ class SkypilotNode:
         self.is_in_bucket = self.storage == "object"
         addresses = environ.get("SKYPILOT_NODE_IPS", "").split("\n")
         if addresses == [""]:
-            hint = "SkyPilot sets it in `run`: call sky launch task.sky.yaml"
+            hint = "SkyPilot sets this variable in `run`: call sky launch task.sky.yaml"
             raise StartFailure(CRASHED, "SKYPILOT_NODE_IPS is not set", hint)
         _require_compiled_size(self.settings, len(addresses), environ.get("SKYPILOT_NUM_GPUS_PER_NODE") or "0")
         self.rank, self.task_id = int(environ["SKYPILOT_NODE_RANK"]), environ["SKYPILOT_TASK_ID"]

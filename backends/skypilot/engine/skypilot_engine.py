@@ -194,7 +194,7 @@ class SkypilotEngine(StartingSkypilot):
         self.require_client()
         if settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"
-            raise Failure(title, "jobctl logs without --rank shows the output of its nodes")
+            raise Failure(title, "jobctl logs without --rank prints the output of the job's nodes")
         if not self.status_of(cluster_of(record)):
             raise Failure(
                 f"no log for rank {rank}: {name_of(record)} no longer exists", str(settings.get("end_is", ""))
@@ -234,7 +234,8 @@ class SkypilotEngine(StartingSkypilot):
             return
         if is_managed(record):
             print(
-                "the machines of a managed job cannot be reached from here: it is cancelled, and work since its last"
+                "the machines of a managed job cannot be reached from here: the job is cancelled, "
+                "and work since its last"
                 " checkpoint is lost"
             )
             return

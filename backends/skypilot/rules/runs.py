@@ -55,7 +55,8 @@ def check_runs_in_folder_of_nodes(plan: LaunchPlan, options: SkypilotOptions) ->
     if lasting and all(mount.kind == "host" for mount in lasting):
         target, source = lasting[0].target, lasting[0].source
         because = (
-            f"it is under {target}, which is {source} on each pod's node, but all nodes must share one file system"
+            f"storage.root is under {target}, which is {source} on each pod's node, but all nodes must "
+            "share one file system"
         )
         hint = f"mount a shared file system at {source} on every node; or kind: volume, from `sky volumes apply`"
         title = f"storage.root={plan.run.root} is on each node's own disk"

@@ -20,7 +20,7 @@ def explain_visible_gpus(plan: Mapping[str, Any], path: str, is_shared: bool = F
     if path:
         return f"{path} sets it"
     if not plan["topology.gpus"]:
-        return "this job does not set it, and does not request GPUs from an engine"
+        return "this job does not set the variable, and does not request GPUs from an engine"
     if is_shared:
         return "jobctl sets it to the node's share of the GPUs that jobctl submit may use"
     if _has_engine(plan["backend.name"]):

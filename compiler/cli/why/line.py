@@ -35,7 +35,9 @@ def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
     if not 1 <= number <= len(lines):
         name = place.rpartition(":")[0]
         hint = f"{name}:{max(len(lines), 1)}"
-        raise CompileError([Diagnostic("JC5006", f"{name} has no line {number}", f"it has {len(lines)} lines", hint)])
+        raise CompileError(
+            [Diagnostic("JC5006", f"{name} has no line {number}", f"the file has {len(lines)} lines", hint)]
+        )
     yield place
     yield f"  | {lines[number - 1]}"
     for change in job.changes:

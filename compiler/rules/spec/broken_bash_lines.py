@@ -20,4 +20,4 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         if lines and (error := syntax_error("\n".join(lines) + "\n")):
             because = f"bash reports {error}"
             hint = "close the quote, the block or the here-document that the message names"
-            yield Diagnostic("JC2024", f"{key}: bash cannot parse it", because, hint, key=key, judgment=True)
+            yield Diagnostic("JC2024", f"{key}: bash cannot parse these lines", because, hint, key=key, judgment=True)

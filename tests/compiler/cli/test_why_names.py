@@ -148,11 +148,11 @@ def test_a_secret_leads_to_the_lines_that_fetch_it(ask: Ask, words: tuple[str, .
     [
         (("nodes=2", "gpus=2"), "jobctl sets it to the node's share of the GPUs that jobctl submit may use"),
         (("nodes=1", "gpus=2"), "not set by jobc: the ranks inherit"),
-        (("nodes=2", "gpus=0"), "this job does not set it, and does not request GPUs from an engine"),
+        (("nodes=2", "gpus=0"), "this job does not set the variable, and does not request GPUs from an engine"),
         (("backend=ssh", "hosts=a,b", "gpus=2"), "not set by jobc: the ranks inherit"),
         (("backend=pdsh", "hosts=a,b", "gpus=2"), "not set by jobc: the ranks inherit"),
         (("backend=slurm", "gpus=2"), "the engine allocates `gpus` GPUs on each node"),
-        (("backend=slurm", "gpus=0"), "this job does not set it, and does not request GPUs from an engine"),
+        (("backend=slurm", "gpus=0"), "this job does not set the variable, and does not request GPUs from an engine"),
         (("backend=skypilot", "gpus=2", "gpu_type=H100"), "the engine allocates `gpus` GPUs on each node"),
         ((*PODS, "gpus=2"), "the engine allocates `gpus` GPUs on each node"),
     ],

@@ -45,11 +45,11 @@ def check_relative_source(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4709: a relative source, which SkyPilot resolves in its working directory. submit checks that sources exist."""
     for target, mount in task.section("file_mounts").items():
         if not isinstance(mount, (str, Mapping)):
-            because = "it must be a path, a bucket URL, or a mapping with a source"
+            because = "a file mount must be a path, a bucket URL, or a mapping with a source"
             key = task.key(("file_mounts", target))
             yield Diagnostic("JC4709", f"{mount!r} is not an absolute path", because, f"remove {key}", key=key)
     for key, source in task.local_files().items():
         if not re.match(r"/|~/", source):
-            because = "SkyPilot resolves it in its working directory, which is the run folder"
+            because = "SkyPilot resolves a relative path against its working directory, which is the run folder"
             title = f"{source!r} is not an absolute path"
             yield Diagnostic("JC4709", title, because, f"~/{source}, or a bucket URL", key=key)
