@@ -118,7 +118,9 @@ def read_job(directory: Path) -> dict[str, Any]:
         tree, because = None, f"it {error.reason}"
     if isinstance(tree, dict) and "checksums" not in tree and (directory / EARLIER).is_file():
         title, because = f"{directory} was compiled by an earlier jobc", f"its {JOB} has no checksums"
-        raise CompileError([Diagnostic("JC5004", title, because, "move the folder elsewhere and compile the job again")])
+        raise CompileError(
+            [Diagnostic("JC5004", title, because, ("move the folder elsewhere and compile the job again"))]
+        )
     if not job_json.is_valid(tree):
         title = f"{directory / JOB} is damaged"
         hint = "compile the job again with --force, which rewrites jobc's own files and keeps all others"

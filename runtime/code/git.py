@@ -49,7 +49,7 @@ class Git:
     def _run(self, words: list[str], paths: list[bytes] | None) -> tuple[int, bytes]:
         if shutil.which("git") is None:
             raise Failure(
-                f"git is not found on {os.uname().nodename}, and {self.folder} is in a git repository",
+                f"git was not found on {os.uname().nodename}, and {self.folder} is in a git repository",
                 "install git (without it, jobc would copy the files that .gitignore excludes), or set code=shared",
                 DATA_BROKEN,
             )

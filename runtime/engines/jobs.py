@@ -146,7 +146,7 @@ class Place:
             why = f"you have no run in {runs}: the newest belongs to {owner_of(newest.path)}"
             hint = f"to select it: --run {newest.id}; jobctl status --all lists all runs"
             raise Failure(f"job {self.job.name} has {why}", hint)
-        hint = "jobctl submit creates one; JOBC_RUN_ROOT sets the run root"
+        hint = "jobctl submit creates a run; JOBC_RUN_ROOT sets the run root"
         raise Failure(f"job {self.job.name} has no run in {runs}", hint)
 
     def choose_any_run(self, named: str) -> Run:

@@ -187,7 +187,7 @@ def continued_run(place: Place, engine: Engine, named: str) -> Run:
     run = require_own(place.choose_run(named))
     if irregular := _irregular(run.path):
         title = f"{irregular} in run {run.id} is not a regular file"
-        raise Failure(title, "remove it, then resume; jobc did not create it", DATA_BROKEN)
+        raise Failure(title, "remove that file, then resume; jobc did not create it", DATA_BROKEN)
     state = engine.state_now(run)
     if state.name == "unknown":
         raise Failure(state.reason or state.text, "try again when the engine responds")

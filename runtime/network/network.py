@@ -65,9 +65,7 @@ def wait_for_name(head: str, timeout_s: float) -> None:
         except socket.gaierror:
             if waited_s >= next_line_s:
                 remaining = f"giving up in {timeout_s - waited_s:.0f} s"
-                print(
-                    f"waiting for the head: the name {head} does not resolve; {remaining}", file=sys.stderr, flush=True
-                )
+                print(f"waiting for node 0: the name {head} does not resolve; {remaining}", file=sys.stderr, flush=True)
                 next_line_s += SILENT_S
             time.sleep(1)
 
@@ -135,7 +133,7 @@ def fabric_variables(profile: str, interface: str, environ: Mapping[str, str], r
         return _plugin(profile, environ, root)
     if profile == "slingshot":
         if not list(root.glob("dev/cxi*")):
-            raise Lacking(_no(profile, "no /dev/cxi*"), "in a container: bind-mount them; or network=ethernet")
+            raise Lacking(_no(profile, "no /dev/cxi*"), "in a container: bind-mount these devices; or network=ethernet")
         return _plugin(profile, environ, root)
     if profile == "tcpx":
         return _plugin(profile, environ, root) | _tcpx_variables(interface, root)
@@ -196,7 +194,7 @@ def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, s
             if f"\0{name}\0".encode() in content:
                 by_name = {"NCCL_NET_PLUGIN": "ofi"} if file.name == "libnccl-net-ofi.so" else {}
                 return {"NCCL_NET": name, **by_name}
-    hint = "add its folder: env.LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib, or load the module that does so"
+    hint = "add the plugin's folder: env.LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib, or load the module that does so"
     problem = f"no NCCL plugin for {PLUGIN_NAMES[profile][-1]} in the library path"
     raise Lacking(_no(profile, problem), hint)
 

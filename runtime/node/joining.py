@@ -235,7 +235,7 @@ def _wait_for_nodes(run: Path, attempt: int, joined: Path, node: int, nodes: int
             print(f"jobc: node {node} is ready, waiting for {absent}", flush=True)
         if time.monotonic() >= until:
             title = f"timeout: these nodes did not join within {timeout_s:g} s: {absent}"
-            hint = "jobctl status prints what they are waiting for"
+            hint = "jobctl status prints what these nodes are waiting for"
             raise JoinFailure(attempt, exit_codes.RENDEZVOUS_FAILED, title, hint)
         time.sleep(LOOK_S)
 

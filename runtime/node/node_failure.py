@@ -52,7 +52,7 @@ def _failure(status: str, command: str, line: str) -> NodeFailure:
     if command == "exit":
         if status == "2":
             title = "setup: a line is not valid bash, or calls exit 2"
-            return NodeFailure(DATA_BROKEN, title, "the line above shows where; fix the `setup` key")
+            return NodeFailure(DATA_BROKEN, title, "the message above names the line; fix the `setup` key")
         return NodeFailure(DATA_BROKEN, f"setup exited with {status}", "a line of the `setup` key calls exit")
     if line:
         hint = f"line {line} of launch.sh, from the `setup` key; try it in a fresh shell on {host}"

@@ -48,7 +48,7 @@ def parser(engine: Engine) -> Parser:
     )
     text = "ID or path of the run; default: the live run. For a sweep: the newest"
     words.add_argument("--run", metavar="ID", default="", help=text)
-    text = "kill it immediately: work since its last checkpoint is lost"
+    text = "kill the run immediately: work since the last checkpoint is lost"
     add_point_option(words, engine, "all points")
     words.add_argument("--now", action="store_true", help=text)
     words.set_defaults(down=False)

@@ -188,7 +188,7 @@ def test_a_run_that_another_one_began_from_stays_while_that_stays(old: Old, keep
 def test_the_run_that_the_artifact_lies_in_stays(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(old.artifact / ".jobc", old.runs / "a/artifact/0/.jobc")
     monkeypatch.setattr(sys, "argv", [str(old.runs / "a/artifact/0/jobctl")])
-    assert old.clean("--keep", "0", "--yes")[1].startswith("run a is kept: this jobctl is in it\n")
+    assert old.clean("--keep", "0", "--yes")[1].startswith("run a is kept: this jobctl is part of it\n")
     assert old.names() == ["a"]
 
 
@@ -413,7 +413,7 @@ def test_a_run_whose_engine_cannot_be_asked_stays(old: Old) -> None:
     engine = kubernetes(old.folder)
     engine.ask = lambda words, **_: Answer(1, "", "no route")  # type: ignore[method-assign, assignment, misc]
     removable, spared = find(old, engine)
-    assert removable == ["d", "c", "b"] and spared == ["run a is kept: its state cannot be read"]
+    assert removable == ["d", "c", "b"] and spared == ["run a is kept: the state of the run cannot be read"]
     assert "error: cannot query namespace ns: no route\n" in old.capsys.readouterr().err
 
 

@@ -296,7 +296,7 @@ def listed(pods: str) -> str:
     ("conditions", "pods", "text"),
     [
         ("", pod(0, "Running") + pod(1, "Running"), "live, in namespace ns"),
-        ("", pod(0, "Running"), "live, 1 of 2 pods are there, in namespace ns"),
+        ("", pod(0, "Running"), "live, 1 of 2 pods exist, in namespace ns"),
         ("", pod(0, "Running") + pod(1, "Pending"), "starting, 1 of 2 pods are pending, in namespace ns"),
         ("Suspended\tx\ty\n", "", "queued: job demo in namespace ns is suspended, by Kueue or by hand"),
         ("Complete\t\t\n", "", "done (exit 0)"),

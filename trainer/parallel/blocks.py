@@ -31,7 +31,7 @@ def blocks_of(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
         available = sorted({type(module).__name__ for module in inner} - {type(model).__name__})
         raise BrokenInput(
             f"parallel.transformer_layer_cls_to_wrap: the model has no module of class {', '.join(missing)}",
-            [f"it has {', '.join(available)}"],
+            [f"the model has {', '.join(available)}"],
         )
     return [module for module in inner if type(module).__name__ in classes]
 

@@ -155,7 +155,7 @@ def require_same_on_ranks(lines: Sequence[str], subject: str, group: Group) -> N
     if unlike := [rank for rank, row in enumerate(digests) if row != digests[0]]:
         raise BrokenInput(
             f"{subject} on rank {', '.join(map(str, unlike[:20]))} differs from rank 0",
-            hint="build it in the same order on all ranks; the order of a `set` differs between processes",
+            hint="use the same order on all ranks; the order of a `set` differs between processes",
         )
 
 

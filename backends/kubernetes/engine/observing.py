@@ -179,7 +179,7 @@ class ObservingEngine(RecordEngine):
         live_pods = [pod for pod in self.pods(record) if pod.phase != "Failed"]
         pending = sum(pod.phase not in ("Running", "Succeeded") for pod in live_pods)
         if len(live_pods) < target.nodes:
-            return State("live", f"live, {len(live_pods)} of {target.nodes} pods are there, in {target}")
+            return State("live", f"live, {len(live_pods)} of {target.nodes} pods exist, in {target}")
         if pending:
             return State("starting", f"starting, {pending} of {target.nodes} pods are pending, in {target}")
         return State("live", f"live, in {target}")
@@ -249,7 +249,7 @@ class ObservingEngine(RecordEngine):
                     f"kubectl delete node {pod.host}, or kubectl taint node {pod.host}"
                     " node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
                 )
-        if reading.state == LIVE and " pods are there, in " in state.text:
+        if reading.state == LIVE and " pods exist, in " in state.text:
             warning = _warning(self.cluster(reading.record))
             if warning:
                 yield warning
