@@ -121,7 +121,7 @@ def missing_inputs(compiled: Compiled, out: Path) -> list[Diagnostic]:
                 "jobctl submit sends this path from the machine on which you call it, and fails if the path is missing"
             )
             origin = values[key].origin if key in values else None
-            hint = f"set {key} to an existing path, or submit on the machine that has it"
+            hint = f"set {key} to an existing path, or submit on the machine that has this path"
             title = f"{path} does not exist on this machine"
             diagnostics.append(Diagnostic("JC5010", title, because, hint, origin, key, Severity.WARNING))
     return diagnostics

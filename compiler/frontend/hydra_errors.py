@@ -31,7 +31,7 @@ _BELOW_LIST = re.compile(
 
 
 def hydra_setting(override: Override) -> Diagnostic:
-    because = "jobc only composes with Hydra and does not start a Hydra job, so this has no effect"
+    because = "jobc only composes with Hydra and does not start a Hydra job, so this setting has no effect"
     hint = "--out DIR sets where artifacts go, --config-dir DIR where config files are"
     title = f"{override.key} is a setting of Hydra itself"
     return Diagnostic("JC1102", title, because, hint, override.origin.of_key(override.key), override.key)

@@ -116,7 +116,7 @@ class _Reader:
         if "hydra" in tree:  # also if << merges it in
             del tree["hydra"]
             key_node = next((key for key, _ in node.value if key.value == "hydra"), node)
-            because = "jobc only composes with Hydra and does not start a Hydra job, so this has no effect"
+            because = "jobc only composes with Hydra and does not start a Hydra job, so this section has no effect"
             self.refuse("JC1102", key_node, "the hydra section configures Hydra itself", because, "remove it")
         return tree
 
@@ -223,6 +223,8 @@ class _Reader:
             self.refuse("JC1002", node, "this section is not valid", because, "see the defaults list on hydra.cc")
             return None
         for fault_node, fault, hint in faults(entries, node):
-            because = f"its `defaults` section must be a list of `- group: option` lines, one group each, but {fault}"
+            because = (
+                f"the file's `defaults` section must be a list of `- group: option` lines, one group each, but {fault}"
+            )
             self.refuse("JC1105", fault_node, f"cannot compose: {self.path}", because, hint)
         return entries

@@ -209,7 +209,7 @@ class _Conversion:
             return
         self.diagnostics[before:] = [d for d in self.diagnostics[before:] if d.code not in ("JC1201", "JC1203")]
         shown = f"{', '.join(wrong[:3])}{' …' * (len(wrong) > 3)}"
-        because = f"{kind_key} alone keeps the keys of the option chosen before, and these do not fit {kind}: {shown}"
+        because = f"{kind_key} alone keeps the keys of the previously chosen option, which do not fit {kind}: {shown}"
         hint = f"{key}={_OPTION_OF_KIND.get(kind, kind)}"
         self.refuse("JC1203", kind_key, f"{kind_key}={kind} needs other keys in {key}", because, hint)
 

@@ -133,7 +133,7 @@ class Place:
                 why = (
                     f"run {named} is incomplete: jobctl submit was killed while it created the run, or is still running"
                 )
-                raise Failure(why, f"jobctl submit --run-id {named} creates it again")
+                raise Failure(why, f"jobctl submit --run-id {named} creates the run again")
             raise Failure(f"job {self.job.name} has no run {named} in {runs}", "jobctl status --all lists them")
         if self.own_run is not None:
             return self.own_run

@@ -193,7 +193,7 @@ def continued_run(place: Place, engine: Engine, named: str) -> Run:
         raise Failure(state.reason or state.text, "try again when the engine responds")
     if state.is_live:
         title = f"run {run.id} is live{_live_elsewhere(run)}"
-        raise Failure(title, "stop it with jobctl stop, or start a new run with jobctl submit without --resume")
+        raise Failure(title, "stop the run with jobctl stop, or start a new run with jobctl submit without --resume")
     _require_same_identity(place, run)
     return run
 

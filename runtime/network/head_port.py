@@ -48,7 +48,7 @@ def choose(run: str, lock: int | None) -> int:
         port = CANDIDATES[(first + attempt) % len(CANDIDATES)]
         if is_ours(port, lock) and is_free(port):
             return port
-    raise OSError(errno.EADDRINUSE, f"no free port among {TRIES} tried from {CANDIDATES.start} up")
+    raise OSError(errno.EADDRINUSE, f"no free port: tried {TRIES} ports from {CANDIDATES.start} up")
 
 
 def is_ours(port: int, lock: int | None) -> bool:

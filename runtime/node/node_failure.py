@@ -61,7 +61,7 @@ def _failure(status: str, command: str, line: str) -> NodeFailure:
         hint = "set python.interpreter to another name; or use python=venv, conda, uv or modules"
         return NodeFailure(DATA_BROKEN, f"python not found: {command}", hint)
     if command.startswith("cd "):
-        hint = "container.workdir=null starts in the code folder"
+        hint = "with container.workdir=null, the ranks start in the code folder"
         return NodeFailure(DATA_BROKEN, "container.workdir does not exist in the container", hint)
     script = command[2:].strip("'") if command.startswith(". ") else ""
     if script and not os.access(script, os.R_OK):

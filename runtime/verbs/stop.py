@@ -54,7 +54,8 @@ def parser(engine: Engine) -> Parser:
     words.set_defaults(down=False)
     if engine.has_machines:
         text = (
-            "then delete the cluster, with everything else that runs on it; without a live run, only delete the cluster"
+            "after the stop, delete the cluster and everything else that runs on it; if no run is "
+            "live, only delete the cluster"
         )
         words.add_argument("--down", action="store_true", help=text)
     # for scripts: mark the run and send this signal, without waiting; with a node, on that node's machine

@@ -430,7 +430,7 @@ def test_a_run_in_a_bucket_stays_when_it_cannot_be_removed_there(tmp_path: Path)
 def test_what_the_nodes_wrote_on_their_storage_is_theirs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = Job("demo", tmp_path, tmp_path / "runs/demo", {"storage": "shared", "storage_root": "/nodes"})
     assert SkypilotEngine(job).remove_stored(make_run(tmp_path))
-    assert capsys.readouterr().out == "  /nodes/demo/r on the storage of the nodes is kept\n"
+    assert capsys.readouterr().out == "  /nodes/demo/r on the nodes' storage is kept\n"
 
 
 def test_records_have_no_checkpoints_to_keep(old: Old) -> None:

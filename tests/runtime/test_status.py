@@ -253,7 +253,7 @@ def test_squeue_gets_no_option_from_a_record(tmp_path: Path, forged: str) -> Non
 
 
 def test_reasons_of_squeue_are_explained() -> None:
-    assert pending("ReqNodeNotAvail, UnavailableNodes:n1").startswith("it requests nodes that are down")
+    assert pending("ReqNodeNotAvail, UnavailableNodes:n1").startswith("the job requests nodes that are down")
     assert pending("QOSMaxJobsPerUserLimit").endswith("(QOSMaxJobsPerUserLimit)")
     assert pending("Brand-New") == "Brand-New"
 

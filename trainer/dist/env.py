@@ -70,7 +70,7 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_DEEPSPEED_JSON", "jobctl", "path", "deepspeed.json, with parallel=deepspeed: DeepSpeed's config"),
     Variable("JOBC_LIB", "jobctl", "path", "jobctl, the packed file that contains jobc_trainer"),
     Variable("JOBC_GRACE_S", "jobctl", "index", "seconds between the stop signal and the kill"),
-    Variable("JOBC_DATA_DIR", "user", "path", "folder from which relative data paths are resolved"),
+    Variable("JOBC_DATA_DIR", "user", "path", "folder against which relative data paths are resolved"),
     Variable("JOBC_INIT_FROM", "user", "path", "run folder whose newest checkpoint provides the initial weights (fork)"),
     Variable("SLURM_PROCID", "srun", "index", "rank of this task in the step", "RANK"),
     Variable(

@@ -56,7 +56,7 @@ def prepare(model: nn.Module, loop: LoopConfig, classes: Sequence[str] = ()) -> 
     if not blocks and (loop.activation_checkpointing or loop.compile == "blocks"):
         key = "activation_checkpointing" if loop.activation_checkpointing else "compile"
         raise BrokenInput(
-            f"loop.{key} needs the model's blocks, and {type(model).__name__} does not name any",
+            f"loop.{key} needs the model's blocks, but {type(model).__name__} does not name any",
             hint="add an attribute `blocks`, a list of modules; or parallel.transformer_layer_cls_to_wrap with fsdp",
         )
     if loop.activation_checkpointing:

@@ -165,8 +165,8 @@ class SkypilotNode:
 def _require_compiled_size(settings: NodeSettings, nodes: int, gpus: str) -> None:
     """Raise StartFailure if the number of nodes or of GPUs per node is not the one that the job was compiled for."""
     if nodes != settings.nodes:
-        title = f"SkyPilot gave this job {nodes} nodes, but it was compiled for {settings.nodes}"
+        title = f"SkyPilot gave this job {nodes} nodes, but the job was compiled for {settings.nodes}"
         raise StartFailure(DATA_BROKEN, title, ANOTHER_JOB.format("nodes"))
     if gpus != str(settings.gpus):
-        title = f"SkyPilot gave this job {gpus} GPUs per node, but it was compiled for {settings.gpus}"
+        title = f"SkyPilot gave this job {gpus} GPUs per node, but the job was compiled for {settings.gpus}"
         raise StartFailure(DATA_BROKEN, title, ANOTHER_JOB.format("GPUs"))

@@ -115,7 +115,7 @@ class SkypilotEngine(StartingSkypilot):
         path = self.storage_of(run)
         if not self.is_in_bucket:
             if path.startswith("/") and not _is_same(path, run.path):
-                print(f"  {one_line(path)} on the storage of the nodes is kept", flush=True)
+                print(f"  {one_line(path)} on the nodes' storage is kept", flush=True)
         elif newest_record(run) is not None:
             command, environment = self.depot_words(run, "remove")
             if stream(command, environment=environment):

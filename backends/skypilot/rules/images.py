@@ -57,8 +57,8 @@ def check_machine_image_beside_container(plan: LaunchPlan, options: SkypilotOpti
             because = "a SkyPilot task has only one image_id, for the machine or for the container"
             hint = f"remove {key}; or image=null container=none to use the machine image"
         elif machine_cloud in SITES:
-            title = f"{key} has no machine to boot on {machine_cloud}"
-            because = "only cloud machines have their own image"
+            title = f"{key} is not supported on {machine_cloud}"
+            because = "only cloud machines boot from a machine image"
             hint = f"remove {key}"
         else:
             continue

@@ -91,8 +91,8 @@ def check_runs_deleted_with_machines(plan: LaunchPlan, options: SkypilotOptions)
     if plan.run.storage == "object" or options.managed or lasting_mounts(plan):
         return
     because = (
-        f"the runs are on the machines' own disks, and {options.autostop // 60} min after the job the machines and"
-        " their disks are deleted (backend.autostop, backend.down)"
+        f"the runs are on the machines' own disks, and {options.autostop // 60} min after the job ends, the machines"
+        " and their disks are deleted (backend.autostop, backend.down)"
     )
     keep = "backend.autostop=null" if options.cloud == "kubernetes" else "backend.down=false"  # pods do not stop
     hint = f"{keep}; or storage.run=object storage.root=s3://my-bucket/runs"

@@ -146,7 +146,7 @@ def test_a_secret_leads_to_the_lines_that_fetch_it(ask: Ask, words: tuple[str, .
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("nodes=2", "gpus=2"), "jobctl sets it to the node's share of the GPUs that jobctl submit may use"),
+        (("nodes=2", "gpus=2"), "jobctl sets this variable to the node's share of the GPUs that jobctl submit may use"),
         (("nodes=1", "gpus=2"), "not set by jobc: the ranks inherit"),
         (("nodes=2", "gpus=0"), "this job does not set the variable, and does not request GPUs from an engine"),
         (("backend=ssh", "hosts=a,b", "gpus=2"), "not set by jobc: the ranks inherit"),
