@@ -37,7 +37,7 @@ class SkypilotBackend:
         RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "jobctl join finds it in the run folder, or $JOBC_ATTEMPT"),
         RuntimeVar.NODE_RANK: Spelling(Scope.NODE, "$SKYPILOT_NODE_RANK"),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, "first line of $SKYPILOT_NODE_IPS"),
-        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses one and shares it"),
+        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses a port and shares it"),
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": NODE_LAUNCHERS,

@@ -81,7 +81,7 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
                 "everything after ` -- ` belongs to one command",
                 _of_two_commands(words, arguments.rest or ()),
             )
-        raise CompileError([Diagnostic("JC1110", "jobc diff compares two", because, hint)])
+        raise CompileError([Diagnostic("JC1110", "jobc diff compares two jobs", because, hint)])
     return sides[0], sides[1]
 
 

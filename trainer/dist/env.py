@@ -58,7 +58,7 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_NODE_RANK", "backend", "index", "rank of this node in the job"),
     Variable("JOBC_NODE_LIST", "backend", "text", "the job's hosts, abbreviated: node[1-4]"),
     Variable("JOBC_HEAD_ADDR", "backend", "text", "host name or address of node 0"),
-    Variable("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node 0 chooses one and shares it"),
+    Variable("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node 0 chooses a port and shares it"),
     Variable("JOBC_ATTEMPT", "backend", "index", "0 for the first start of the run, +1 for each requeue or resume"),
     Variable("JOBC_TIME_LIMIT_S", "backend", "index", "seconds until the supervisor asks the ranks to save; 0 = none"),
     Variable("JOBC_LAUNCHER", "jobctl", "launcher", "launcher whose variables are used; jobc means torchrun"),

@@ -192,7 +192,7 @@ class SlurmEngine(CheckingEngine):
 
     # ---- starting
 
-    default_shell = "the live run; without one, Slurm allocates a node"
+    default_shell = "the live run; without a live run, Slurm allocates a node"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         for how, text in HOW.items():

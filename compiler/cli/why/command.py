@@ -208,7 +208,7 @@ def _dependent(job: Job, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()
     ]
     yield from column_lines("files", files)
     if not rows and not files:
-        yield "  lines    none: no file of this job depends on it"
+        yield "  lines    none: no file of this job depends on this name"
 
 
 # ---- a variable
