@@ -117,8 +117,8 @@ class Levels:
 
 def _idle(allowance: Allowance) -> Diagnostic:
     title = f"the comment allows {allowance.word}, which is not reported here"
-    because = f"no rule reports it for line {allowance.line}, so the comment could hide a later mistake"
-    hint = "remove the comment, or keep it if another backend reports this"
+    because = f"no rule reports this diagnostic for line {allowance.line}, so the comment could hide a later mistake"
+    hint = "remove the comment, or keep it if another backend reports the diagnostic"
     pages, names = code_pages(), codes_by_name()
     if len(codes := names.get(allowance.word, ())) > 1:
         because = f"{' and '.join(codes)} share this name, which selects {codes[0]}"

@@ -270,7 +270,7 @@ class _Parser(argparse.ArgumentParser):
         elif key := _key_like(name):
             after = [*self.words, name][[*self.words, name].index(name) + 1 :]
             hint = f"{key}={value or (after[0] if after and '=' not in after[0] else 'VALUE')}"
-        because = "this is not an option of jobc; options for your own program go after --"
+        because = "jobc does not have this option; options for your own program go after --"
         raise CompileError([Diagnostic("JC1110", f"unknown option {word}", because, hint)])
 
 

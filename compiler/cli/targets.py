@@ -74,7 +74,7 @@ def no_artifact(folder: Path, command: str) -> CompileError:
     if around:
         hint = shlex.join([*command.split(), str(around[0])])
     elif (folder / ".jobc").is_dir() or all((folder / name).is_file() for name in ("spec.yaml", "jobctl")):
-        because = f"its {JOB}, which lists the files that jobc wrote, is missing"
+        because = f"the folder's {JOB}, which lists the files that jobc wrote, is missing"
         hint = "move the folder elsewhere and compile the job again"
         hint += "; its spec.yaml shows what the job was" * (folder / "spec.yaml").is_file()
     return CompileError([Diagnostic("JC5004", f"{folder} is not an artifact directory", because, hint)])

@@ -117,7 +117,7 @@ def read_job(directory: Path) -> dict[str, Any]:
     except Unreadable as error:
         tree, because = None, f"it {error.reason}"
     if isinstance(tree, dict) and "checksums" not in tree and (directory / EARLIER).is_file():
-        title, because = f"{directory} was compiled by an earlier jobc", f"its {JOB} has no checksums"
+        title, because = f"{directory} was compiled by an earlier jobc", f"the folder's {JOB} has no checksums"
         raise CompileError(
             [Diagnostic("JC5004", title, because, ("move the folder elsewhere and compile the job again"))]
         )

@@ -75,7 +75,7 @@ class Plugin:
         """Raise CompileError JC4004 if the defaults file, without which the backend cannot be selected, is missing."""
         if not (self.conf / "backend" / f"{self.name}.yaml").is_file():
             raise self._no_backend(
-                f"it has no conf/backend/{self.name}.yaml, which must set the defaults of its options"
+                f"the package has no conf/backend/{self.name}.yaml, which must set the defaults of its options"
             )
 
     def _no_backend(self, because: str) -> CompileError:

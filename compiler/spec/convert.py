@@ -306,7 +306,7 @@ class _Conversion:
             because = "launch.sh has these lines as typed, and bash reads variables"
             self.refuse("JC1205", key, f"{key} contains {match[0]}", because, f"write $JOBC_{name.upper()}")
         elif not may_refer(key):
-            because = "its value is known only when the job runs, but jobc needs this key earlier"
+            because = "the value is known only when the job runs, but jobc needs this key earlier"
             self.refuse(
                 "JC1205", key, f"{key} contains {match[0]}", because, "use this variable in the command or in env"
             )

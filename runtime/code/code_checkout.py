@@ -57,7 +57,7 @@ def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str,
     _try(f"check out {commit}", [*at, "checkout", "--quiet", "--detach", commit], git)
     if (copy / ".gitmodules").is_file():
         _fetch_submodules(at, commit, git)
-    attempt_to(f"move it to {code}", copy.rename, code)
+    attempt_to(f"move the code to {code}", copy.rename, code)
 
 
 def check_source(repository: str, commit: str, environ: Mapping[str, str]) -> None:

@@ -84,7 +84,7 @@ def choose_interface(wanted: str, head: str, is_head: bool) -> str:
                 available = ", ".join(
                     f"{name} ({ip})" for ip, name in local_addresses.items() if not ip.startswith(local)
                 )
-                hint = f"available: {available or 'none'}; without network.interface each node finds its own"
+                hint = f"available: {available or 'none'}; without network.interface, each node finds its own interface"
                 raise Lacking(f"network.interface={name}: this node has no such interface, or it has no address", hint)
         return wanted
     if head == "localhost" or head.startswith("127.") or head == "::1":

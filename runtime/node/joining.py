@@ -269,7 +269,7 @@ def prepare_attempt(run: Path, attempt: int, artifact: Path, init_from: str, job
     copy = run / "artifact" / str(attempt)
     unfinished = copy.with_name(f".{attempt}")
     attempt_to(f"copy the artifact to {unfinished}", copy_afresh, artifact, unfinished)
-    attempt_to(f"move it to {copy}", unfinished.rename, copy)
+    attempt_to(f"move the copy to {copy}", unfinished.rename, copy)
 
 
 def describe_run(run: Path, init_from: str, job: str, project: str) -> None:

@@ -55,7 +55,7 @@ def _failure(status: str, command: str, line: str) -> NodeFailure:
             return NodeFailure(DATA_BROKEN, title, "the message above names the line; fix the `setup` key")
         return NodeFailure(DATA_BROKEN, f"setup exited with {status}", "a line of the `setup` key calls exit")
     if line:
-        hint = f"line {line} of launch.sh, from the `setup` key; try it in a fresh shell on {host}"
+        hint = f"line {line} of launch.sh, from the `setup` key; try that line in a fresh shell on {host}"
         return NodeFailure(DATA_BROKEN, f"setup failed (exit {status}): {command}", hint)
     if status == "127" and word(os.path.basename(command)) and " " not in command:
         hint = "set python.interpreter to another name; or use python=venv, conda, uv or modules"

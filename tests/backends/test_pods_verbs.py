@@ -250,5 +250,5 @@ def test_a_pod_that_cannot_end_is_told_with_what_lets_another_take_its_place(mak
     said = job("status")[1]
     os.kill(process.pid, signal.SIGCONT)
     host = pod["spec"]["nodeName"]
-    assert f"should have ended by 2026-01-01T00:00:00Z, but node {host} has not confirmed it" in said, said
+    assert f"should have ended by 2026-01-01T00:00:00Z, but node {host} has not confirmed this" in said, said
     assert f"kubectl taint node {host} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute\n" in said

@@ -287,7 +287,7 @@ class Pod:
             raise StartFailure(DATA_BROKEN, "the code was not sent with this job", hint)
         attempt_to(f"create the folder {self.run_path}", self.run_path.mkdir, parents=True, exist_ok=True)
         attempt_to(f"unpack the code to {self.run_path}", _extract, sent, unfinished)
-        attempt_to(f"move it to {code}", unfinished.rename, code)
+        attempt_to(f"move the code to {code}", unfinished.rename, code)
 
     # ---- smoke and preflight
 

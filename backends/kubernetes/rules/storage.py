@@ -78,7 +78,8 @@ def check_runs_on_no_volume(plan: LaunchPlan, options: KubernetesOptions) -> Ite
         yield Diagnostic("JC4502", title, because, hint, key="storage.root", severity=Severity.WARNING)
     elif not is_kept:
         because = (
-            f"storage.root={root} is in the pod's own file system and is deleted with it: no persistent mount covers it"
+            f"storage.root={root} is in the pod's own file system and is deleted with the pod: no "
+            "persistent mount covers it"
         )
         yield Diagnostic("JC4502", "storage.root is not on a volume", because, hint, key="storage.root")
 

@@ -108,7 +108,7 @@ class SkypilotEngine(StartingSkypilot):
         return State("gone", text)
 
     def live_reason(self, record: Record) -> str:
-        return "its job is still in SkyPilot"
+        return "the job is still in SkyPilot"
 
     def remove_stored(self, run: Run) -> bool:
         """Remove the run from the bucket. A run on the nodes is deleted with the nodes, or kept on their storage."""

@@ -41,7 +41,7 @@ def check_unshared_runs(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
         because = f"storage.root={root} is relative to the home folder, which is deleted with the cluster"
         hint = "storage.root=/shared/runs, on storage that all nodes share"
     else:
-        because = f"storage.root={root} is not on a volume, so each machine would have its own"
+        because = f"storage.root={root} is not on a volume, so each machine would have its own run folder"
         hint = "'mounts=[{kind: volume, source: NAME, target: /shared, read_only: false}]' storage.root=/shared/runs"
         hint += "" if options.managed else ", or storage.run=node"
     yield Diagnostic("JC4706", "storage.root is not on shared storage", because, hint, key="storage.root")

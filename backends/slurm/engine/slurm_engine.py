@@ -162,7 +162,7 @@ class SlurmEngine(CheckingEngine):
         if self._silent:
             return f"Slurm does not respond: {self._silent}"
         job_id = _asked_id(path)
-        return "" if _OVER.match(self._known.get(job_id, "COMPLETED")) else f"its job {job_id} is still in Slurm"
+        return "" if _OVER.match(self._known.get(job_id, "COMPLETED")) else f"job {job_id} is still in Slurm"
 
     # ---- stopping
 

@@ -74,7 +74,11 @@ def _check(program: Program, extra: Mapping[str, Any], site: str) -> Iterator[Di
         if name not in program.known:
             yield _unknown(program, name, title)
         elif not since <= site < gone:
-            verb = f"has it since Slurm {since}" if site < since else f"had it before Slurm {gone}"
+            verb = (
+                f"has this option only from Slurm {since} on"
+                if site < since
+                else (f"has not had this option since Slurm {gone}")
+            )
             hint = f"remove {key}" + (
                 f", or backend.version={since} if the site has that version" if site < since else ""
             )

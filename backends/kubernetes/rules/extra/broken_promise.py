@@ -91,7 +91,7 @@ PROMISES = (
     Promise(
         child_paths(_STARTED, "managedBy"),
         "another controller would start the pods, and the scripts would not find them",
-        f"remove it, or {OWN_CONTROLLERS[0]}",
+        f"remove the field, or {OWN_CONTROLLERS[0]}",
         lambda value: value not in OWN_CONTROLLERS,
     ),
     Promise(
@@ -116,7 +116,7 @@ PROMISES = (
     Promise(
         (("Pod", "spec", "os"),),
         "the scripts need bash",
-        "remove it, or backend.extra.Pod.spec.os.name=linux",
+        "remove the field, or backend.extra.Pod.spec.os.name=linux",
         lambda value: isinstance(value, Mapping) and value.get("name") not in (None, "linux"),
     ),
     Promise(
