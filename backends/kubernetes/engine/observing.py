@@ -242,8 +242,8 @@ class ObservingEngine(RecordEngine):
             late = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - HAD_TO_BE_GONE_S))
             if pod.gone_at and pod.phase in ("Running", "Pending") and pod.gone_at < late:
                 yield (
-                    f"pod {pod.name} should have ended by {pod.gone_at}, but node {pod.host} has not confirmed this, so "
-                    f"no other pod can replace the pod. If that node is powered off:"
+                    f"pod {pod.name} should have ended by {pod.gone_at}, but node {pod.host} has not confirmed this, "
+                    f"so no other pod can replace the pod. If that node is powered off:"
                 )
                 yield (
                     f"kubectl delete node {pod.host}, or kubectl taint node {pod.host}"
