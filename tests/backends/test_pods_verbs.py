@@ -173,7 +173,7 @@ def test_a_job_whose_pods_are_refused_says_why(make: Callable[..., Job], flavor:
     code, said = job("status")
     assert code == 0 and "live, 0 of 2 pods exist, in namespace testbed" in said, said
     assert "\n  FailedCreate: Error creating: pods" in said and "no PriorityClass with name urgent was found\n" in said
-    assert "0 of 2 pods are there" in job("status", "--all")[1]
+    assert "0 of 2 pods exist" in job("status", "--all")[1]
     assert "stopped by jobctl stop; its object was deleted" in job("stop")[1]
 
 

@@ -375,7 +375,7 @@ def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) ->
         try:
             attempt_counter.note_start(tmp_path, 3)
         except BrokenInput as error:
-            assert "completed no new step beyond step 150" in str(error)
+            assert "completed no step beyond step 150" in str(error)
             ended.append(step)
     assert ended == [120, 111], "after three that came no further, and three more, which somebody began by hand"
 
