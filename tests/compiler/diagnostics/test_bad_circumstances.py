@@ -122,7 +122,7 @@ def test_a_folder_without_its_job_file_is_said_to_have_lost_it(jobc: Jobc) -> No
     for words in (["verify"], ["diff"], ["status"]):
         status, printed = jobc(*words, str(TARGET))
         assert status != 0 and codes(printed) == ["JC5004"], printed
-        assert "its .jobc/job.json" in printed and "is missing" in printed
+        assert "the folder's .jobc/job.json" in printed and "is missing" in printed
         assert (
             "hint: move the folder elsewhere and compile the job again; its spec.yaml shows what the job was" in printed
         )
