@@ -28,5 +28,5 @@ def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
     for i, mount in enumerate(plan.mounts):
         if mount.kind != "host":
             title = f"backend {name} does not support mounts of kind {mount.kind}"
-            because = "it can only mount the nodes' own folders and files"
+            because = "the backend can only mount the nodes' own folders and files"
             yield Diagnostic("JC4410", title, because, "kind: host", key=f"mounts.{i}.kind")

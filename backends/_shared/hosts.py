@@ -23,9 +23,9 @@ SPELLINGS: Mapping[RuntimeVar, Spelling] = {
     RuntimeVar.RUN_DIR: Spelling(Scope.SUBMIT, "$run"),
     RuntimeVar.ATTEMPT: Spelling(Scope.SUBMIT, "$attempt"),
     RuntimeVar.JOB_ID: Spelling(Scope.SUBMIT, '$(basename -- "$run")'),
-    RuntimeVar.NODE_RANK: Spelling(Scope.SUBMIT, "line number of the host in hosts.txt, from 0"),
+    RuntimeVar.NODE_RANK: Spelling(Scope.SUBMIT, "line number of the host in hosts.txt, counted from 0"),
     RuntimeVar.HEAD_ADDR: Spelling(Scope.SUBMIT, "first line of hosts.txt, without user@"),
-    RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses one and shares it"),
+    RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses a port and shares it"),
 }
 HONOURS: Mapping[str, tuple[str, ...]] = {
     "launcher": NODE_LAUNCHERS,

@@ -98,7 +98,7 @@ def _items(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
         for i, inner in enumerate(value):
             yield from _check(inner, shape, (*at, str(i)))
     else:
-        yield _refused(at, "it must be a list", "=[…]")
+        yield _refused(at, "the value must be a list", "=[…]")
 
 
 def _is_named(shape: Any) -> bool:
@@ -155,7 +155,7 @@ def _formed(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnos
 
 def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> Iterator[Diagnostic]:
     if not isinstance(value, Mapping):
-        yield _refused(at, "it must be a mapping", f".{next((name for name in shape if name != '*'), 'NAME')}=…")
+        yield _refused(at, "the value must be a mapping", f".{next((name for name in shape if name != '*'), 'NAME')}=…")
         return
     for name, inner in value.items():
         expected = shape.get(name, shape["*"]) if "*" in shape else None

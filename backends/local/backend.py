@@ -40,9 +40,11 @@ class LocalBackend:
         RuntimeVar.RUN_ID: Spelling(Scope.SUBMIT, "$run_id"),
         RuntimeVar.RUN_DIR: Spelling(Scope.SUBMIT, "$run"),
         RuntimeVar.ATTEMPT: Spelling(Scope.SUBMIT, "$attempt"),
-        RuntimeVar.NODE_RANK: Spelling(Scope.SUBMIT, "0, or the line number of the address in hosts.txt, from 0"),
+        RuntimeVar.NODE_RANK: Spelling(
+            Scope.SUBMIT, ("0, or the line number of the address in hosts.txt, counted from 0")
+        ),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.SUBMIT, "127.0.0.1"),
-        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses one and shares it"),
+        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses a port and shares it"),
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": NODE_LAUNCHERS,
@@ -63,7 +65,7 @@ class LocalBackend:
             because = (
                 f"backend local starts all ranks on this machine, so {spec.nodes} nodes would have to share its GPUs"
             )
-            title = f"nodes={spec.nodes} is a single node here"
+            title = f"nodes={spec.nodes} is reduced to 1 on this machine"
             note = Diagnostic("JC2023", title, because, "nodes=1", key="nodes", severity=Severity.NOTE)
             yield Filled("nodes", 1, ("backend",), note)
 

@@ -34,10 +34,10 @@ class SkypilotBackend:
         RuntimeVar.JOB_ID: Spelling(Scope.NODE, "$SKYPILOT_TASK_ID"),
         RuntimeVar.RUN_ID: Spelling(Scope.NODE, "$JOBC_RUN_ID, or $SKYPILOT_TASK_ID"),
         RuntimeVar.RUN_DIR: Spelling(Scope.NODE, "plan.run.root/plan.run.folder/$JOBC_RUN_ID"),
-        RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "jobctl join finds it in the run folder, or $JOBC_ATTEMPT"),
+        RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "jobctl join finds the attempt in the run folder, or $JOBC_ATTEMPT"),
         RuntimeVar.NODE_RANK: Spelling(Scope.NODE, "$SKYPILOT_NODE_RANK"),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, "first line of $SKYPILOT_NODE_IPS"),
-        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses one and shares it"),
+        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses a port and shares it"),
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": NODE_LAUNCHERS,
@@ -124,7 +124,11 @@ def _idle_minutes(options: SkypilotOptions) -> int | None:
 
 def _at_idle(options: SkypilotOptions) -> str:
     idle = _idle_minutes(options)
-    return "" if idle is None else f"after {idle} min idle, SkyPilot {'deletes' if options.down else 'stops'} it"
+    return (
+        ""
+        if idle is None
+        else (f"after {idle} min idle, SkyPilot {'deletes' if options.down else 'stops'} the cluster")
+    )
 
 
 def _autostop_words(options: SkypilotOptions) -> list[str]:

@@ -21,5 +21,5 @@ def check(options: SkypilotOptions) -> Iterator[Diagnostic]:
         for section in PODS:
             tree = mapping(mapping(config).get(section)).get("pod_config")
             for diagnostic in kubernetes_fields.check_pod(tree, (*path, section, "pod_config")):
-                because = "SkyPilot passes it on unchecked, and Kubernetes ignores it or rejects the pods"
+                because = "SkyPilot passes the value on unchecked, and Kubernetes ignores it or rejects the pods"
                 yield replace(diagnostic, because=because)

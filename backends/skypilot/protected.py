@@ -49,9 +49,9 @@ ALWAYS: Mapping[Path, str] = {
 }
 OF_CONFIG: Mapping[str, str] = {  # section -> the keys that set jobc's part of it
     "slurm": "hosts and queue",
-    "kubernetes": "queue.name, mounts and shm, or add to it with backend.config",
-    "ssh": "mounts and shm, or add to it with backend.config",
-    "docker": "shm, or add to it with backend.config",
+    "kubernetes": "queue.name, mounts and shm, or add to this section with backend.config",
+    "ssh": "mounts and shm, or add to this section with backend.config",
+    "docker": "shm, or add to this section with backend.config",
 }
 
 

@@ -54,10 +54,10 @@ def _check(value: Any, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
     if kinds is not None:
         names = [kinds] if isinstance(kinds, str) else kinds
         if not any(TYPES[name](value) for name in names):
-            yield at, f"it must be of type {' or '.join(names)}"
+            yield at, f"the value must be of type {' or '.join(names)}"
             return
     if "enum" in schema and value not in schema["enum"]:
-        yield at, f"it must be one of {', '.join(map(str, schema['enum']))}"
+        yield at, f"the value must be one of {', '.join(map(str, schema['enum']))}"
     if isinstance(value, Mapping):
         yield from _object(value, schema, at)
     elif isinstance(value, str):
@@ -82,7 +82,7 @@ def _branches(value: Any, schema: Mapping[str, Any], at: At) -> Iterator[Problem
                     default=(at, "none fits"),
                 )
     if "not" in schema and not list(_check(value, schema["not"], at)):
-        yield at, "it has a key that is not allowed here"
+        yield at, "the value has a key that is not allowed here"
 
 
 def _object(value: Mapping[str, Any], schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
@@ -90,9 +90,9 @@ def _object(value: Mapping[str, Any], schema: Mapping[str, Any], at: At) -> Iter
     additional = schema.get("additionalProperties", True)
     for name in schema.get("required", ()):
         if name not in value:
-            yield at, f"it needs a key {name}"
+            yield at, f"the value needs a key {name}"
     if not schema.get("minProperties", 0) <= len(value) <= schema.get("maxProperties", len(value)):
-        yield at, f"it has {len(value)} keys"
+        yield at, f"the value has {len(value)} keys"
     for name, inner in value.items():
         matching = [sub for pattern, sub in patterns.items() if re.search(pattern, name)]
         if name in properties:
@@ -108,18 +108,18 @@ def _object(value: Mapping[str, Any], schema: Mapping[str, Any], at: At) -> Iter
 def _text(value: str, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
     words = schema.get("case_insensitive_enum")
     if words is not None and value.lower() not in (word.lower() for word in words):
-        yield at, f"it must be one of {', '.join(words)}"
+        yield at, f"the value must be one of {', '.join(words)}"
     if "pattern" in schema and not re.search(schema["pattern"], value):
         yield at, f"{value!r} does not have the form that SkyPilot expects"
     if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)):
-        yield at, f"it has {len(value)} characters"
+        yield at, f"the value has {len(value)} characters"
 
 
 def _items(value: Sequence[Any], schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
     for i, item in enumerate(value):
         yield from _check(item, schema.get("items", {}), (*at, i))
     if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
-        yield at, f"it has {len(value)} items"
+        yield at, f"the value has {len(value)} items"
     if schema.get("uniqueItems") and len({json.dumps(item, sort_keys=True) for item in value}) < len(value):
         yield at, "an item is listed twice"
 
@@ -127,8 +127,8 @@ def _items(value: Sequence[Any], schema: Mapping[str, Any], at: At) -> Iterator[
 def _number(value: float, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
     least, above, most = (schema.get(name) for name in ("minimum", "exclusiveMinimum", "maximum"))
     if least is not None and value < least:
-        yield at, f"it must be at least {least}"
+        yield at, f"the value must be at least {least}"
     if above is not None and value <= above:
-        yield at, f"it must be more than {above}"
+        yield at, f"the value must be more than {above}"
     if most is not None and value > most:
-        yield at, f"it must be at most {most}"
+        yield at, f"the value must be at most {most}"

@@ -189,11 +189,11 @@ def run_root(plan: Any) -> str:
 def result_location(plan: Any) -> str:
     """Return where to find the result of a run that SkyPilot no longer knows."""
     if plan.run.storage == "object":
-        return "see exit/ and logs/ of the run in the bucket; jobctl logs --rank 0 reads them"
+        return "see the run's exit/ and logs/ in the bucket; jobctl logs --rank 0 reads them"
     if plan.run.storage == "node":
         up = "check while the cluster is up, or keep it up with backend.autostop=null"
         return f"the disks were deleted with the nodes: {up}"
-    return "see exit/ and logs/ of the run on its storage"
+    return "see the run's exit/ and logs/ on its storage"
 
 
 def setup(v: Any) -> str | None:

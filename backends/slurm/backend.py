@@ -48,7 +48,7 @@ class SlurmBackend:
         RuntimeVar.ATTEMPT: Spelling(Scope.BATCH, "$((${2:-0} + ${SLURM_RESTART_COUNT:-0}))"),
         RuntimeVar.JOB_ID: Spelling(Scope.BATCH, "$SLURM_JOB_ID, or $SLURM_ARRAY_JOB_ID_$SLURM_ARRAY_TASK_ID"),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, 'first host of "$SLURM_STEP_NODELIST"'),
-        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses one and shares it"),
+        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses a port and shares it"),
         RuntimeVar.NODE_RANK: Spelling(Scope.NODE, "$SLURM_NODEID"),
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {

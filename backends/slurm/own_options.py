@@ -110,7 +110,7 @@ def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     for i, device in enumerate(options.gres):
         if device.partition(":")[0] == "gpu":
             title, key = f"backend.gres: {device} is a GPU", f"backend.gres.{i}"
-            because = "jobc sets GPUs from gpus and gpu_type, and the scripts rely on it"
+            because = "jobc sets GPUs from gpus and gpu_type, and the scripts rely on these values"
             yield Diagnostic("JC4600", title, because, f"remove {key}, and set gpus", key=key)
     yield from refuse_extra(
         options.srun_extra, {(option,): owner for option, owner in SRUN.items()}, ("backend", "srun_extra")

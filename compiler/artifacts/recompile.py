@@ -67,7 +67,7 @@ def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recomp
     written = read_job(folder)
     request = read_recorded_request(folder, config_dirs)
     if elsewhere := _elsewhere(written, folder, config_dirs):
-        raise InputsMissing(f"not here: {', '.join(elsewhere)}")
+        raise InputsMissing(f"not on this machine: {', '.join(elsewhere)}")
     if not is_sweep(written):
         compiled = compile_job(request)
         return Recompiled(compiled.source_map, {file.path: file.text for file in compiled.artifacts})
@@ -113,7 +113,9 @@ def read_recorded_request(folder: Path, config_dirs: tuple[tuple[str, Path], ...
     """Return the compile request recorded in job.json. Raises InputsMissing, and CompileError as in read_job()."""
     written = read_job(folder)
     if "request" not in written:
-        raise InputsMissing("an earlier version of jobc wrote it and did not record the sweep's command line")
+        raise InputsMissing(
+            "an earlier version of jobc wrote the directory and did not record the sweep's command line"
+        )
     asked = written["request"]
     command = None if asked["command"] is None else tuple(asked["command"])
     return Request(tuple(asked["words"]), command, config_dirs, asked["config_name"], asked["strict"], True)

@@ -159,14 +159,18 @@ def check_honours(
     """Yield JC4101 for each must and JC4102 for each wish. able: returns the names of other backends that honour it"""
     for item in missing:
         others, supported = able(item.demand), honoured(backend, item.demand.key)
-        lack = f"it supports {', '.join(supported)}" if supported else f"it does not support {item.demand.key}"
+        lack = (
+            f"the backend supports {', '.join(supported)}"
+            if supported
+            else f"the backend does not support {item.demand.key}"
+        )
         undo = _instead(item.key, supported[0]) if supported else _undo(item.key, item.leaves)
         hint = f"backend={others[0]}, or {undo}" if others else undo
         if item.demand.must:
             yield Diagnostic(
                 "JC4101",
                 f"backend {backend.name} does not support {item.typed}",
-                lack if supported else f"{lack}, and the job would be different without it",
+                lack if supported else f"{lack}, and the job would be different without this setting",
                 hint,
                 key=item.key,
             )
@@ -174,7 +178,7 @@ def check_honours(
             yield Diagnostic(
                 "JC4102",
                 f"backend {backend.name} ignores {item.typed}",
-                f"{lack}; the job computes the same results without it",
+                f"{lack}; the job computes the same results without this setting",
                 hint,
                 key=item.key,
                 severity=Severity.NOTE,
@@ -185,7 +189,10 @@ def check_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
     """Yield JC4005 for a runtime variable that the backend does not define, JC4006 for one used before it is known."""
     for missing in sorted(v.name for v in RuntimeVar if v not in backend.spellings):
         yield Diagnostic(
-            "JC4005", f"backend {backend.name} does not define {missing}", "launch.sh needs it", "add it to `spellings`"
+            "JC4005",
+            f"backend {backend.name} does not define {missing}",
+            "launch.sh needs it",
+            "add the variable to `spellings`",
         )
     slots = [("command", plan.command, Scope.RANK), *((f"env.{k}", w, Scope.RANK) for k, w in plan.env.items())]
     for slot, word, scope in [*slots, ("setup.python", plan.setup.python, Scope.NODE)]:

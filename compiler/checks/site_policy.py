@@ -83,7 +83,7 @@ class Policy:
     def _labels(self, spec: JobSpec) -> Iterator[Diagnostic]:
         for label in self.labels:
             if not spec.labels.get(label, "").strip():
-                title, because = f"jobs need the label {label} at this site", f"policy {self.name} requires it"
+                title, because = f"jobs need the label {label} at this site", f"policy {self.name} requires this label"
                 hint = f"labels.{label}=NAME"
                 yield Diagnostic("JC3092", title, because, hint, key=f"labels.{label}", severity=self.severity)
 
@@ -110,16 +110,19 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         try:
             policy = plugin.load_module()
             if not isinstance(policy, PolicyProtocol):
-                raise TypeError("it has no `name` and `check`")
+                raise TypeError("the policy has no `name` and `check`")
             diagnostics: list[Any] = list(policy.check(spec, plan))
             if wrong := next(
                 (diagnostic for diagnostic in diagnostics if not isinstance(diagnostic, Diagnostic)), None
             ):
-                raise TypeError(f"it yields {wrong!r}, which is not a Diagnostic")
+                raise TypeError(f"the policy yields {wrong!r}, which is not a Diagnostic")
         except (Exception, SystemExit) as error:  # another package's code may raise anything
             title, because = f"policy {plugin.name} cannot be checked", f"{type(error).__name__}: {error}"
             yield Diagnostic(
-                "JC3093", title, because, "fix its package, or uninstall it if this policy should not apply here"
+                "JC3093",
+                title,
+                because,
+                "fix the policy's package, or uninstall it if the policy should not apply here",
             )
         else:
             yield from (replace(diagnostic, policy=plugin.name) for diagnostic in diagnostics)

@@ -102,7 +102,7 @@ class Levels:
         if allowance:
             title, because = f"{found.code} cannot be allowed", "an artifact with this error would not work"
             if found.policy:
-                because = f"policy {found.policy} forbids it, and a job cannot override a site policy"
+                because = f"policy {found.policy} forbids this setting, and a job cannot override a site policy"
             hint = found.hint or "fix the value and remove the comment"
             yield Diagnostic("JC3082", title, because, hint, allowance.origin, found.key)
 
@@ -118,8 +118,8 @@ class Levels:
 
 def _idle(allowance: Allowance) -> Diagnostic:
     title = f"the comment allows {allowance.word}, which is not reported here"
-    because = f"no rule reports it for line {allowance.line}, so the comment could hide a later mistake"
-    hint = "remove the comment, or keep it if another backend reports this"
+    because = f"no rule reports this diagnostic for line {allowance.line}, so the comment could hide a later mistake"
+    hint = "remove the comment, or keep it if another backend reports the diagnostic"
     pages, names = code_pages(), codes_by_name()
     if len(codes := names.get(allowance.word, ())) > 1:
         because = f"{' and '.join(codes)} share this name, which selects {codes[0]}"

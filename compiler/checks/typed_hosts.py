@@ -22,7 +22,7 @@ def check(spec: JobSpec, values: Mapping[str, SpecValue]) -> Iterator[Diagnostic
         return
     if values["backend"].is_default and values["backend"].value == "local":
         title = "hosts are given, but no backend that uses them"
-        because = "the default is backend=local, which starts on this machine"
+        because = "the default is backend=local, which starts the job on this machine"
         yield Diagnostic("JC2022", title, because, "backend=ssh, backend=pdsh or backend=slurm", key="hosts")
         return
     hosts = inventory(spec, spec.hosts or ())
@@ -33,8 +33,8 @@ def check(spec: JobSpec, values: Mapping[str, SpecValue]) -> Iterator[Diagnostic
     yield Diagnostic(
         "JC2021",
         f"{len(hosts)} hosts are given, but nodes={spec.nodes} uses only {used}",
-        f"nodes={spec.nodes} comes from {origin}; the list of hosts does not change it",
-        f"nodes={len(hosts)} for all of them; nodes={spec.nodes} for {used}",
+        f"nodes={spec.nodes} comes from {origin}; the list of hosts does not change this number",
+        f"nodes={len(hosts)} for all hosts; nodes={spec.nodes} for {used}",
         key="hosts",
     )
 

@@ -142,7 +142,9 @@ def parse(argv: Sequence[str]) -> Arguments:
     if options["plot"] and command != "plan":
         raise _no_effect("--plot", "only jobc plan draws figures", "jobc plan --plot …")
     if options["package"] and not options["cfg"]:
-        raise _no_effect("--package", "it selects what --cfg prints", f"--cfg job --package {options['package']}")
+        raise _no_effect(
+            "--package", "--package selects what --cfg prints", f"--cfg job --package {options['package']}"
+        )
     return Arguments(command, overrides, program_words, **options)
 
 
@@ -200,7 +202,10 @@ def _no_format(command: str, name: str) -> CompileError:
     if not formats:
         because = "only compile, check, plan and diff have an output format"
         return _no_effect("--format", because, f"jobc check --format {FORMATS['check'][0]}")
-    title, because = f"jobc {command} does not support --format {name}", f"it must be one of {', '.join(formats)}"
+    title, because = (
+        f"jobc {command} does not support --format {name}",
+        f"the format must be one of {', '.join(formats)}",
+    )
     return CompileError([Diagnostic("JC1110", title, because, f"--format {formats[0]}")])
 
 
@@ -265,7 +270,7 @@ class _Parser(argparse.ArgumentParser):
         elif key := _key_like(name):
             after = [*self.words, name][[*self.words, name].index(name) + 1 :]
             hint = f"{key}={value or (after[0] if after and '=' not in after[0] else 'VALUE')}"
-        because = "this is not an option of jobc; options for your own program go after --"
+        because = "jobc does not have this option; options for your own program go after --"
         raise CompileError([Diagnostic("JC1110", f"unknown option {word}", because, hint)])
 
 

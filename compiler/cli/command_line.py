@@ -38,7 +38,7 @@ def run(words: list[str], of_process: bool) -> int:
         if os.environ.get("JOBC_DEBUG"):
             raise
         because = f"{type(error).__name__}: {error}"
-        hint = "set JOBC_DEBUG=1 for the traceback, and report it with the command line"
+        hint = "set JOBC_DEBUG=1 to get the traceback, and report the bug with the traceback and the command line"
         report([Diagnostic("JC9001", "internal error in jobc", because, hint)], arguments)
         return OUR_BUG
 

@@ -117,9 +117,11 @@ def missing_inputs(compiled: Compiled, out: Path) -> list[Diagnostic]:
     diagnostics = []
     for key, path in sent.items():
         if not ask("exists", Path(path).expanduser()):
-            because = "jobctl submit sends it from the machine on which you call it, and fails without it"
+            because = (
+                "jobctl submit sends this path from the machine on which you call it, and fails if the path is missing"
+            )
             origin = values[key].origin if key in values else None
-            hint = f"set {key} to an existing path, or submit on the machine that has it"
+            hint = f"set {key} to an existing path, or submit on the machine that has this path"
             title = f"{path} does not exist on this machine"
             diagnostics.append(Diagnostic("JC5010", title, because, hint, origin, key, Severity.WARNING))
     return diagnostics
@@ -143,7 +145,7 @@ def _refuse_collisions(compiled: list[Compiled]) -> None:
                 "the points differ only in characters that a folder name cannot contain, or after the first 60 "
                 "characters"
             )
-            hint = "compile them without -m, each with its own name=…"
+            hint = "compile the points without -m, each with its own name=…"
         raise CompileError([Diagnostic("JC5005", f"two artifacts would be written to {job.place}", because, hint)])
 
 

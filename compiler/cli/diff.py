@@ -81,7 +81,7 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
                 "everything after ` -- ` belongs to one command",
                 _of_two_commands(words, arguments.rest or ()),
             )
-        raise CompileError([Diagnostic("JC1110", "jobc diff compares two", because, hint)])
+        raise CompileError([Diagnostic("JC1110", "jobc diff compares two jobs", because, hint)])
     return sides[0], sides[1]
 
 
@@ -165,13 +165,18 @@ def _written(word: str) -> Side:
 
 def _read(word: str, folder: Path) -> Side:
     if is_sweep(read_job(folder)):
-        title, because = f"{word} is not a single job", "it contains a sweep, and each point is a separate job"
+        title, because = (
+            f"{word} is not a single job",
+            "the directory contains a sweep, and each point is a separate job",
+        )
         hint = shlex.join(["jobc", "diff", f"{word}:0", f"{word}:1"])
         raise CompileError([Diagnostic("JC1110", title, because, hint)])
     edits = find_edits(folder)
     if any(edit.path == JOB and edit.kind != UNSUMMED for edit in edits):
         title = f"{word} was edited and no longer describes its job"
-        raise CompileError([Diagnostic("JC5009", title, f"edited by hand: {JOB}", "compile it again with --force")])
+        raise CompileError(
+            [Diagnostic("JC5009", title, f"edited by hand: {JOB}", "compile the job again with --force")]
+        )
     paths = {*read_job(folder)["checksums"], *(edit.path for edit in edits)}
     existing = {path: folder / path for path in paths if (folder / path).is_file()}
     files = {path: text_of(file) for path, file in existing.items()}

@@ -40,7 +40,7 @@ def _codes(word: str) -> tuple[str, ...]:
 
 def backends_command(arguments: Arguments) -> int:
     if arguments.words:
-        because = f"it always lists all backends, so {arguments.words[0]} has no effect"
+        because = f"jobc backends always lists all backends, so {arguments.words[0]} has no effect"
         raise CompileError([Diagnostic("JC1110", "jobc backends takes no arguments", because, "jobc backends")])
     for plugin in find_plugins().values():
         try:

@@ -109,7 +109,7 @@ def _pace(step_s: float | None, run: str | None, samples: int) -> Pace | None:
     if step_s is not None or run is None:
         return None if step_s is None else Pace(step_s, samples)
     try:
-        measurement, because = read_step_time(Path(run)), "its metrics contain no step"
+        measurement, because = read_step_time(Path(run)), "the run's metrics contain no step"
     except Unreadable as error:
         measurement, because = None, f"{error.path} {error.reason}"
     if measurement is None:

@@ -26,8 +26,8 @@ _NAMELESS = {  # hints for operating system errors without a file name
 def too_large(error: MemoryError | RecursionError) -> Diagnostic:
     """Return JC1001 for input that exceeds memory or the stack."""
     is_deep = isinstance(error, RecursionError)
-    because = "its values are nested too deeply" if is_deep else "this process cannot allocate more memory"
-    hint = "remove files and overrides until it works; the last one you removed is the cause"
+    because = "the input's values are nested too deeply" if is_deep else "this process cannot allocate more memory"
+    hint = "remove files and overrides until the command works; the last one you removed is the cause"
     return Diagnostic("JC1001", "the input is too large", because, hint)
 
 
@@ -40,7 +40,7 @@ def of_system(error: OSError | Unreadable) -> Diagnostic:
     if not error.filename:
         title, hint = (
             "the operating system reported an error",
-            _NAMELESS.get(error.errno or 0, "fix that and try again"),
+            _NAMELESS.get(error.errno or 0, "fix the cause and try again"),
         )
     return Diagnostic("JC1001", title, error.strerror or str(error), hint)
 

@@ -11,7 +11,7 @@ from .arguments import Arguments
 def request(arguments: Arguments) -> Request:
     """Return the compile request. CompileError JC1108 if --config-dir is not a directory, JC1101 for non-UTF-8."""
     if arguments.config_dir is not None and not ask("folder", arguments.config_dir):
-        because = "it is not a directory" if arguments.config_dir.exists() else "no such folder"
+        because = "the path is not a directory" if arguments.config_dir.exists() else "no such folder"
         raise CompileError(
             [Diagnostic("JC1108", f"--config-dir {arguments.config_dir}", because, "give a folder of YAML files")]
         )

@@ -38,8 +38,8 @@ def run_command(arguments: Arguments) -> int:
     from .verb_options import options_with
 
     if arguments.multirun:
-        because = "it starts and follows a single run"
-        hint = "jobc -m … compiles all points; then jobctl submit of the sweep's directory starts them"
+        because = "jobc run starts and follows a single run"
+        hint = "jobc -m … compiles all points; jobctl submit in the sweep's directory then starts them"
         raise CompileError([Diagnostic("JC1110", "jobc run does not accept -m", because, hint)])
     compiled = compile_job(request(arguments))
     report([*compiled.diagnostics, *check_output_folder(compiled, arguments.out)])

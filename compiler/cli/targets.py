@@ -21,7 +21,7 @@ def artifacts_of(command: str, words: Sequence[str]) -> tuple[list[Path], list[s
     """
     example = f"jobc {command} artifacts/hello/local"
     if not words:
-        because = "it runs the jobctl of an artifact directory"
+        because = "this command runs an artifact directory's jobctl"
         raise CompileError([Diagnostic("JC1110", f"jobc {command} needs a directory", because, example)])
     count = 1
     while command in BY_NAME and count < len(words) and not words[count].startswith("-"):
@@ -60,7 +60,7 @@ def _run_called(command: str, word: str) -> Path | None:
     with_id = [run.path for run in called if run.id == word]
     if len(with_id) > 1:
         hint = shlex.join(["jobc", command, str(with_id[0])])
-        because = f"they belong to the jobs {', '.join(path.parent.name for path in with_id)}"
+        because = f"these runs belong to the jobs {', '.join(path.parent.name for path in with_id)}"
         raise CompileError([Diagnostic("JC1110", f"{len(with_id)} runs have the ID {word}", because, hint)])
     return next(iter([*with_id, *(run.path for run in called)]), None)
 
@@ -69,12 +69,12 @@ def no_artifact(folder: Path, command: str) -> CompileError:
     """Return JC5004 for a folder without job.json. The hint names a folder above or below that has one."""
     below = [*folder.glob(f"*/{JOB}"), *folder.glob(f"*/*/{JOB}")]
     around = [min(below).parent.parent] if below else [up for up in folder.parents if (up / JOB).is_file()]
-    because = f"it does not contain {JOB}" if folder.is_dir() else "the folder does not exist"
+    because = f"the folder does not contain {JOB}" if folder.is_dir() else "the folder does not exist"
     hint = f"{command} artifacts/hello/local, which jobc name=hello writes"
     if around:
         hint = shlex.join([*command.split(), str(around[0])])
     elif (folder / ".jobc").is_dir() or all((folder / name).is_file() for name in ("spec.yaml", "jobctl")):
-        because = f"its {JOB}, which lists the files that jobc wrote, is missing"
-        hint = "move it elsewhere and compile the job again"
+        because = f"the folder's {JOB}, which lists the files that jobc wrote, is missing"
+        hint = "move the folder elsewhere and compile the job again"
         hint += "; its spec.yaml shows what the job was" * (folder / "spec.yaml").is_file()
     return CompileError([Diagnostic("JC5004", f"{folder} is not an artifact directory", because, hint)])

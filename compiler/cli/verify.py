@@ -42,7 +42,7 @@ def verify_command(arguments: Arguments) -> int:
     if "--equivalence" in words:
         raise _removed()
     if option := next((word for word in words if word.startswith("-")), None):
-        raise no_option("verify", option, "its options are --config-dir FOLDER and --format json")
+        raise no_option("verify", option, "the options of jobc verify are --config-dir FOLDER and --format json")
     if not words:
         raise usage("verify", "DIR", EXAMPLE)
     if folder:
@@ -57,8 +57,8 @@ def verify_command(arguments: Arguments) -> int:
 
 
 def _removed() -> CompileError:
-    because = "it ran the directory's scripts with your permissions, but another user may have written them"
-    hint = f"{EXAMPLE} finds hand edits and changed inputs; jobc smoke DIR and jobc submit DIR show what they do"
+    because = "the option ran the directory's scripts with your permissions, but another user may have written them"
+    hint = f"{EXAMPLE} finds hand edits and changed inputs; jobc smoke DIR and jobc submit DIR show what the scripts do"
     return CompileError([Diagnostic("JC1110", "jobc verify --equivalence was removed", because, hint)])
 
 
@@ -169,7 +169,7 @@ def _again(folder: Path, config_dir: Path | None) -> str:
 
 
 def _tell(one: Verified) -> None:
-    because = "it was changed after jobc wrote it"
+    because = "the file was changed after jobc wrote it"
     undo = f"{one.again}, to undo the edits; without --force nothing is overwritten"
     hints = [
         f"rm -- {shlex.quote(f'{one.folder}/{edit.path}')}" if edit.kind == "added" else undo for edit in one.edits
@@ -192,7 +192,7 @@ def _tell(one: Verified) -> None:
 def _tell_drift(one: Verified, found: Drift) -> None:
     from .diff import describe as difference
 
-    unexplained = "no recorded input explains it: the code of jobc was changed"
+    unexplained = "no recorded input explains the difference: jobc's own code was changed"
     hint = f"{one.again}, to apply the change; existing runs keep their files"
     title = f"{one.folder}: its inputs now compile to different files"
     if found.refused:

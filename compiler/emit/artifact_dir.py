@@ -26,7 +26,7 @@ from .folder_lock import locked
 from .job_json import EARLIER, JOB
 
 MOST_LINES = 100_000  # lines in a file that is shown or compared line by line
-UNSUMMED = "its digest does not match its checksums"
+UNSUMMED = "the digest does not match the checksums"
 DAMAGED = "JC5011"
 LARGEST = 16 * MIB  # bytes per file in an artifact directory; jobc's own files are smaller than 1 MiB
 _REMEDIES = {  # for errors of the operating system
@@ -123,17 +123,19 @@ def read_job(directory: Path) -> dict[str, Any]:
         because = f"{JOB} {error.reason}"
         hint = "give the folder that contains jobctl, such as artifacts/hello/local"
         raise CompileError([Diagnostic("JC5004", f"{directory} is not an artifact directory", because, hint)]) from None
-    because = "jobc did not write it"
+    because = "jobc did not write this folder"
     try:
         tree = parsed(directory / JOB, content)
     except Unreadable as error:
         tree, because = None, f"it {error.reason}"
     if isinstance(tree, dict) and "checksums" not in tree and (directory / EARLIER).is_file():
-        title, because = f"{directory} was compiled by an earlier jobc", f"its {JOB} has no checksums"
-        raise CompileError([Diagnostic("JC5004", title, because, "move it elsewhere and compile the job again")])
+        title, because = f"{directory} was compiled by an earlier jobc", f"the folder's {JOB} has no checksums"
+        raise CompileError(
+            [Diagnostic("JC5004", title, because, ("move the folder elsewhere and compile the job again"))]
+        )
     if not job_json.is_valid(tree):
         title = f"{directory / JOB} is damaged"
-        hint = "compile the job again with --force: it rewrites its own files and keeps all others"
+        hint = "compile the job again with --force, which rewrites jobc's own files and keeps all others"
         raise CompileError([Diagnostic(DAMAGED, title, because, hint)])
     return dict(tree)
 
@@ -247,7 +249,7 @@ def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list
     if not target.is_symlink() and (not target.exists() or (target.is_dir() and not any(target.iterdir()))):
         return []
     if target.is_symlink() or not (target / JOB).is_file():
-        because = "it has no .jobc/job.json, so the files in it are not jobc's"
+        because = "the folder has no .jobc/job.json, so its files are not jobc's"
         hint = "move it elsewhere, or choose another folder with --out DIR"
         raise CompileError([Diagnostic("JC5001", f"{target} was not made by jobc", because, hint)])
     try:
@@ -271,9 +273,9 @@ def _refuse_in_the_way(target: Path, emitted: Collection[str], foreign_paths: It
     reasons: dict[str, str] = {}
     for path in foreign_paths:
         if hidden := next((folder for folder in _above(path) if folder in emitted), None):
-            reasons[hidden] = "it is a folder, and jobc writes a file with this name"
+            reasons[hidden] = "the path is a folder, but jobc writes a file with this name"
         elif path in folders:
-            reasons[path] = "it is not a folder, and jobc writes a folder with this name"
+            reasons[path] = "the path is not a folder, but jobc writes a folder with this name"
         elif stat.S_IFMT((target / path).lstat().st_mode) not in (stat.S_IFREG, stat.S_IFLNK):
             reasons[path] = "only regular files and symlinks can be kept in the new directory"
     hint = "move it elsewhere, or choose another folder with --out DIR"

@@ -30,9 +30,9 @@ def locked(target: Path) -> Iterator[None]:
             break
         os.close(lock)
         if time.monotonic() > until:
-            title, because = f"cannot write {os.path.relpath(target)}", "another jobc process is writing it"
+            title, because = f"cannot write {os.path.relpath(target)}", "another jobc process is writing the directory"
             raise CompileError(
-                [Diagnostic("JC5003", title, because, f"wait until it ends; `lsof {file}` shows the process")]
+                [Diagnostic("JC5003", title, because, f"wait until that process ends; `lsof {file}` shows the process")]
             )
         time.sleep(0.02)
     try:

@@ -31,7 +31,7 @@ def refuse_extra(
         owner = next((words for path, words in protected.items() if _touches(extra_path, path)), None)
         if owner is not None:
             key = ".".join((*section, *extra_path))
-            because = f"jobc sets it from {owner}, and the scripts rely on it"
+            because = f"jobc sets this key from {owner}, and the scripts rely on it"
             hint = f"remove {key}, and set {owner}"
             yield Diagnostic("JC4600", f"{key} would contradict the plan", because, hint, key=key)
 

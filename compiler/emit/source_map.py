@@ -16,7 +16,7 @@ from .artifact import Artifact
 DIGEST = "digest"  # plan key of Render.digested(); it has no spec keys, or every key would list its lines
 SEAL = "seal"  # template of the job.json lines that record the whole job
 PACKED = "packed"  # template of the lines that are jobctl, compressed
-DIGEST_RULE = "computed from the whole plan: changing almost any key changes it"
+DIGEST_RULE = "computed from the whole plan: changing almost any key changes this value"
 
 
 class SpecValue(NamedTuple):

@@ -17,9 +17,11 @@ from ..spec.job_spec import JobSpec
 from .memory import Memory, memory
 from .parameters import size_of
 
-MORE_NODES = "more nodes with {}, or a GPU with more memory: it does not fit even when sharded over these GPUs"
+MORE_NODES = "more nodes with {}, or a GPU with more memory: the model does not fit even when sharded over these GPUs"
 LARGER_GPU = "a GPU with more memory, or CPU offload: each GPU holds one part in full, however many share the model"
-NOT_ALL = "; set estimate.largest_unit=N, the number of parameters in the largest layer, to check that it fits as well"
+NOT_ALL = (
+    "; set estimate.largest_unit=N, the size of the largest layer in parameters, to check that this layer fits too"
+)
 MANY_RANKS = 2**20
 # Gathering settings from conf/parallel/fsdp.yaml, for a job with another parallelism.
 FSDP: Mapping[str, Any] = {

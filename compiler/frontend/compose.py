@@ -310,7 +310,7 @@ def _unresolved(config: DictConfig, composed: Composed) -> list[Diagnostic]:
                 continue
             because, hint = _why_unresolved(error, leaf, keys, key)
             direct.append(Diagnostic("JC1106", f"cannot resolve {leaf!r}", because, hint, origin, key))
-    because = "its value refers to itself"
+    because = "the key's value refers to itself"
     endless = Diagnostic("JC1106", "an interpolation refers back to itself", because, "give the key a value")
     return direct or indirect or [endless]
 
@@ -326,8 +326,12 @@ def _why_unresolved(error: Exception, leaf: str, keys: Iterable[str], key: str) 
         escape = "write shell text as \\${" + missing_key[1] + "}"
         return f"key {missing_key[1]} does not exist", f"did you mean ${{{close[0]}}}?" if close else escape
     if resolver := re.search(r"Unsupported interpolation type (\S+)", message):
-        return f"resolver {resolver[1]} does not exist", "write shell text as \\${…}, or the value itself"
-    return "this does not refer to a value", "write shell text as \\${…}, or the value itself"
+        return f"resolver {resolver[1]} does not exist", (
+            "for shell text, write \\${…}; otherwise, write the value itself"
+        )
+    return "the interpolation does not refer to a value", (
+        "for shell text, write \\${…}; otherwise, write the value itself"
+    )
 
 
 def _at(tree: Any, key: str) -> Any:

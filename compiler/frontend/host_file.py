@@ -138,7 +138,7 @@ def _read(
     hosts = list(_lines(text, file_origin, key, files.diagnostics))
     _refuse_twice(hosts, key, files.diagnostics)
     if not hosts and not files.diagnostics:
-        hint = "write one host per line; the first is node 0"
+        hint = "write one host per line; the first host is node 0"
         files.diagnostics.append(
             Diagnostic("JC1134", f"{typed} does not list any host", "it is empty", hint, file_origin, key)
         )
@@ -191,7 +191,9 @@ def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) 
     if len(faults) > _MOST_FAULTS or (len(faults) > 1 and not host_count):
         count = f"more than {_MOST_FAULTS}" if len(faults) > _MOST_FAULTS else f"{len(faults)}"
         first = faults[0]
-        because = f"{count} of its lines cannot be read; {first.title.removeprefix('cannot read ')}: {first.because}"
+        because = (
+            f"{count} of the file's lines cannot be read; {first.title.removeprefix('cannot read ')}: {first.because}"
+        )
         faults = [Diagnostic("JC1131", "this is not a host list", because, first.hint, first.origin, key)]
     refused += faults
 
@@ -204,7 +206,7 @@ def _entry(entry: str) -> list[tuple[str, int | None]]:
     counts = [match for word in words if (match := _SLOTS.fullmatch(word))]
     names = [word for word in words if not _SLOTS.fullmatch(word)]
     if any("=" in word for word in names):
-        raise Refused("it has a setting, but only slots=N is supported", "node1 slots=8")
+        raise Refused("the line has a setting, but only slots=N is supported", "node1 slots=8")
     if len(names) > 1 and not any(word.endswith(",") or word.startswith(",") for word in names):
         raise Refused("a line must contain one host, or several separated by commas", "node1,node2")
     if re.fullmatch(r"[^:]+:[0-9]+", names[0] if names else ""):
@@ -215,7 +217,7 @@ def _entry(entry: str) -> list[tuple[str, int | None]]:
     try:
         return [(name, slots) for name in expand_hostlist(" ".join(names))]
     except Refused:
-        raise Refused("it is not a host name, a list or a range", "node[1-4]") from None
+        raise Refused("the line is not a host name, a list or a range", "node[1-4]") from None
 
 
 def _refuse_twice(hosts: list[Host], key: str, refused: list[Diagnostic]) -> None:
@@ -224,6 +226,6 @@ def _refuse_twice(hosts: list[Host], key: str, refused: list[Diagnostic]) -> Non
     for host in hosts:
         before = first.setdefault(machine_of(host.name), host)
         if before is not host:
-            because = f"it is already on line {before.origin.line}, so two nodes would share a host"
+            because = f"the host is already on line {before.origin.line}, so two nodes would share a host"
             hint = "remove one of the two lines"
             refused.append(Diagnostic("JC1132", f"{host.name} is listed twice", because, hint, host.origin, key))

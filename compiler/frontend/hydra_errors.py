@@ -32,7 +32,7 @@ _BELOW_LIST = re.compile(
 
 
 def hydra_setting(override: Override) -> Diagnostic:
-    because = "jobc only composes with Hydra and does not start a Hydra job, so this has no effect"
+    because = "jobc only composes with Hydra and does not start a Hydra job, so this setting has no effect"
     hint = "--out DIR sets where artifacts go, --config-dir DIR where config files are"
     title = f"{override.key} is a setting of Hydra itself"
     return Diagnostic("JC1102", title, because, hint, override.origin.of_key(override.key), override.key)
@@ -162,8 +162,8 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
         close = [k for k in nearest(key, candidates, limit=8) if key != culprit.key or _fits(k, key, value, loader)]
     section = key.partition(".")[0]
     if key in known_keys and not culprit.package and loader.get_group_options(section):
-        because = f"another option of {section} defines it, but the chosen one does not"
-        hint = f"jobc --cfg job -p {section} prints its keys; {section}=OPTION chooses another option"
+        because = f"another option of {section} defines this key, but the chosen option does not"
+        hint = f"jobc --cfg job -p {section} prints the section's keys; {section}=OPTION chooses another option"
     elif close:
         named = key.split(".")[close[0].count(".") + 1 :]
         hint = f"did you mean {_with_value(close[0], named, value, loader) if key == culprit.key else close[0]}?"
@@ -339,7 +339,7 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
         close = _close(loader.get_group_options(group), chosen[-1].option) if chosen else []
         hint = f"- override /{twice[1]}: {(close or ['OPTION'])[0]}"
         because = (
-            "config.yaml already chooses one, so a second choice must be an `override`"
+            "config.yaml already chooses an option, so a second choice must be an `override`"
             if _has_default(group)
             else "only one option can be active"
         )
@@ -379,7 +379,7 @@ def _missing_config(
         close = nearest(option, names)
         hint = f"did you mean --config-name {close[0]}?" if close else f"known configs: {', '.join(names)}"
         return Diagnostic(
-            "JC1108", f"no config named {option or config_name}", "no config folder contains it", hint
+            "JC1108", f"no config named {option or config_name}", "no config folder contains this file", hint
         ), None
     options = list(error.options or loader.get_group_options(group))
     parent = re.search(r"In '([^']+)'", str(error))

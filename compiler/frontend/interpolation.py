@@ -64,27 +64,33 @@ class _Budget:
         origin = _any_origin(config)
         self.loads -= 1
         if self.loads < 0:
-            raise TooMuch(f"its defaults lists load more than {MOST_LOADS:,} files, counting repeated ones", origin)
+            raise TooMuch(
+                f"the config's defaults lists load more than {MOST_LOADS:,} files, counting repeated ones", origin
+            )
         if path not in self.values_of:
             self.values_of[path] = sum(1 for _ in _sizes(config))
         self.values -= self.values_of[path]
         if self.values < 0:
-            raise TooMuch(f"its files contain more than {MOST_VALUES:,} values, counting repeated ones", origin)
+            raise TooMuch(
+                f"the config's files contain more than {MOST_VALUES:,} values, counting repeated ones", origin
+            )
 
     def spend_text(self, count: int, origin: Origin | None) -> None:
         self.text -= count
         if self.text < 0:
-            raise TooMuch(f"its files have more than {MOST_TEXT // MIB} MiB of text", origin)
+            raise TooMuch(f"the config's files have more than {MOST_TEXT // MIB} MiB of text", origin)
 
     def spend_interpolations(self, count: int, origin: Origin | None, key: str = "") -> None:
         self.interpolations -= count
         if self.interpolations < 0:
-            raise TooMuch(f"it needs more than {MOST_INTERPOLATIONS:,} interpolations", origin, key)
+            raise TooMuch(f"the config needs more than {MOST_INTERPOLATIONS:,} interpolations", origin, key)
 
     def spend_characters(self, count: int, origin: Origin | None, key: str = "") -> None:
         self.characters -= count
         if self.characters < 0:
-            raise TooMuch(f"its interpolations expand to more than {MOST_CHARACTERS:,} characters", origin, key)
+            raise TooMuch(
+                f"the config's interpolations expand to more than {MOST_CHARACTERS:,} characters", origin, key
+            )
 
 
 _budget = _Budget()  # of the current config; global because OmegaConf's containers cannot be given it

@@ -18,7 +18,7 @@ from ..untrusted_files import Unreadable, decoded, read_bytes
 FILE, FOLDER = "a file", "a folder"
 Answers = dict[tuple[str, str], Any]  # (question, path) -> answer
 
-_TWO_ANSWERS = "it changed during the compile"
+_TWO_ANSWERS = "the file changed during the compile"
 _recorders: list[Answers] = []  # global because Hydra instantiates the config sources
 
 

@@ -164,7 +164,7 @@ def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> 
     try:
         word.encode()
     except UnicodeEncodeError:
-        raise _Unreadable("it is not valid UTF-8", "enter the value in UTF-8") from None
+        raise _Unreadable("the override is not valid UTF-8", "enter the value in UTF-8") from None
     key, package = _head(head)
     sets_mapping = key in open_keys and right[:1] == "{"
     if not operator and (sets_mapping or any(key.startswith(f"{prefix}.") for prefix in open_keys)):
@@ -177,14 +177,14 @@ def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> 
     if operator == "~" and not equals:
         return [made(None)]
     if not equals:
-        raise _Unreadable("it has no `=`", f"{word}=VALUE")
+        raise _Unreadable("the override has no `=`", f"{word}=VALUE")
     return [made(value) for value in _values(f"{operator}{head}={right}", right, sweep, loader)]
 
 
 def _head(text: str) -> tuple[str, str]:
     """Return (key or group, package) from the text before the `=`."""
     if len(text) > MOST_KEY:
-        raise _Unreadable(f"its key has more than {MOST_KEY} characters", "nodes=2")
+        raise _Unreadable(f"the key has more than {MOST_KEY} characters", "nodes=2")
     if _PLAIN_KEY.fullmatch(text):
         return text, ""
     head = parse(f"{text}=x", sweep=False) if text else None
@@ -286,16 +286,16 @@ def _check_range(swept: Any, key: str) -> None:
     if not step:
         raise _Unreadable("a range with step 0 never ends", hint)
     if start == stop or towards != step:
-        raise _Unreadable("it is empty, because the end is excluded", hint)
+        raise _Unreadable("the range is empty, because the end is excluded", hint)
     if (count := math.ceil((Fraction(stop) - Fraction(start)) / Fraction(step))) > MOST_POINTS:
         first = f"{key}=range({start},{start + 100 * step},{step})"
-        raise _Unreadable(*_too_many(count, f"{first}, and the others in separate calls"))
+        raise _Unreadable(*_too_many(count, f"{first}, and the other values in separate calls"))
 
 
-def _too_many(count: int, hint: str = "split it over several calls") -> tuple[str, str, str, str]:
+def _too_many(count: int, hint: str = "split the sweep over several calls") -> tuple[str, str, str, str]:
     """Return (because, hint, code, title) for JC1113."""
     shown = f"{count:,}" if count < 10**9 else "a billion or more"
-    because = f"one call compiles at most {MOST_POINTS:,} points, because each takes about 1 MB of memory"
+    because = f"one call compiles at most {MOST_POINTS:,} points, because each point takes about 1 MB of memory"
     return because, hint, "JC1113", f"a sweep of {shown} points"
 
 

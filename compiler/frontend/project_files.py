@@ -23,9 +23,9 @@ def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
     real: str = ask("real path", path)
     below = [os.path.relpath(real, root) for folder in folders if is_inside(real, root := ask("real path", folder))]
     if not below:
-        raise OutsideProject("it is outside the project and its config folders")
+        raise OutsideProject("the file is outside the project and its config folders")
     if not any(all(not part.startswith(".") or part == "." for part in relative.split(os.sep)) for relative in below):
-        raise OutsideProject("it is a hidden file, or is in a hidden folder")
+        raise OutsideProject("the file is hidden, or is in a hidden folder")
 
 
 def working_folder() -> list[Path]:

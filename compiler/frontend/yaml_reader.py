@@ -66,7 +66,7 @@ def _refuse_deep(text: str, origin: Origin) -> None:
         if depth > _DEEPEST:
             mark = event.start_mark
             position = Origin(origin.root, origin.path, mark.line + 1, mark.column + 1) if mark else origin
-            because = f"its lists and mappings are nested more than {_DEEPEST} levels deep"
+            because = f"the file's lists and mappings are nested more than {_DEEPEST} levels deep"
             raise CompileError(
                 [Diagnostic("JC1002", "this file is nested too deeply", because, "use fewer levels", position)]
             )
@@ -116,21 +116,23 @@ class _Reader:
         if "hydra" in tree:  # also if << merges it in
             del tree["hydra"]
             key_node = next((key for key, _ in node.value if key.value == "hydra"), node)
-            because = "jobc only composes with Hydra and does not start a Hydra job, so this has no effect"
+            because = "jobc only composes with Hydra and does not start a Hydra job, so this section has no effect"
             self.refuse("JC1102", key_node, "the hydra section configures Hydra itself", because, "remove it")
         return tree
 
     def value_from_node(self, node: yaml.Node) -> Any:
         self.values += 1
         if self.values > _MOST_VALUES:
-            because = f"it has more than {_MOST_VALUES:,} values, counting repetitions through aliases"
+            because = f"the file has more than {_MOST_VALUES:,} values, counting repetitions through aliases"
             raise CompileError(
                 [Diagnostic("JC1002", "this file is too big", because, "use fewer aliases", self.origin(node))]
             )
         if isinstance(node, yaml.ScalarNode):
             self.characters += len(node.value)
             if self.characters > 4 * MOST_BYTES:
-                because = f"it has more than {4 * MOST_BYTES // MIB} MiB of text, counting repetitions through aliases"
+                because = (
+                    f"the file has more than {4 * MOST_BYTES // MIB} MiB of text, counting repetitions through aliases"
+                )
                 raise CompileError(
                     [Diagnostic("JC1002", "this file is too big", because, "use fewer aliases", self.origin(node))]
                 )
@@ -221,6 +223,8 @@ class _Reader:
             self.refuse("JC1002", node, "this section is not valid", because, "see the defaults list on hydra.cc")
             return None
         for fault_node, fault, hint in faults(entries, node):
-            because = f"its `defaults` section must be a list of `- group: option` lines, one group each, but {fault}"
+            because = (
+                f"the file's `defaults` section must be a list of `- group: option` lines, one group each, but {fault}"
+            )
             self.refuse("JC1105", fault_node, f"cannot compose: {self.path}", because, hint)
         return entries

@@ -114,7 +114,7 @@ def _require_relative(config_path: str) -> None:
     """Raise CompileError JC1115 for a path that leads out of any folder it is joined to."""
     path = os.path.normpath(config_path)
     if os.path.isabs(path) or path.split(os.sep)[0] == os.pardir:
-        raise _outside(config_path, "it points outside the config folders")
+        raise _outside(config_path, "the symlink points outside the config folders")
 
 
 def _outside(path: str, because: str) -> CompileError:

@@ -93,16 +93,16 @@ def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
     if diagnostic.code == "JC1203" and diagnostic.origin is None and (gone := _removed_group(composed)):
         return replace(diagnostic, hint=f"remove {gone.path}", origin=gone)
     if diagnostic.code == "JC1201" and group.startswith("backend.") and _in_preset(diagnostic.origin):
-        because = f"that file sets it for a backend other than {composed.choices['backend']}"
-        return replace(diagnostic, because=because, hint=f"remove it with ~{group}")
+        because = f"that file sets the option for a backend other than {composed.choices['backend']}"
+        return replace(diagnostic, because=because, hint=f"remove the option with ~{group}")
     if diagnostic.code == "JC1202" and group in composed.choices and isinstance(option := composed.tree[group], str):
         hint = f"- override /{group}: {option}, under `defaults:`; or {group}={option} on the command line"
         return replace(diagnostic, hint=hint)
     if diagnostic.code != "JC1201" or group not in composed.choices:
         return diagnostic
     if not composed.tree[group]:
-        title, because = f"{group}/{composed.choices[group]}.yaml is empty", "choosing it changes nothing"
-        hint = "add job keys to it, below the line `# @package _global_`"
+        title, because = f"{group}/{composed.choices[group]}.yaml is empty", "choosing this option changes nothing"
+        hint = "add job keys to the file, below the line `# @package _global_`"
         return replace(diagnostic, title=title, because=because, hint=hint, origin=composed.origin_of_choice(group))
     because = f"{group}/{composed.choices[group]}.yaml sets keys under {group}, where nothing reads them"
     return replace(diagnostic, because=because, hint="make `# @package _global_` the first line of that file")

@@ -148,7 +148,7 @@ def _sweep_folder(compiled: Sequence[Compiled], name: str) -> SweepFolder:
 
 def _point_files(compiled: Compiled) -> PointFiles:
     point = compiled.point
-    assert point is not None, "it was compiled as a point of a sweep"
+    assert point is not None, "the artifact was compiled as a point of a sweep"
     files = {file.path: file.text for file in compiled.artifacts}
     return PointFiles(point.shown(), compiled.plan.run.folder, point.varied_words, files)
 

@@ -50,7 +50,7 @@ def directive(value: object) -> str:
     """Return text that engines read literally in a directive. Raises Inexpressible for any other."""
     text = str(value)
     if not DIRECTIVE.fullmatch(text):
-        raise Inexpressible("it would be split or cut: use only letters, digits and .,:+=/@%&|*()[]-_")
+        raise Inexpressible("the text would be split or cut: use only letters, digits and .,:+=/@%&|*()[]-_")
     return text
 
 

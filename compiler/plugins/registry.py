@@ -63,12 +63,12 @@ class Plugin:
             ) from error
         parts = ("name", "Options", "spellings", "honours", "launch", "check", "emit")
         if missing := [n for n in parts if not hasattr(backend, n)]:
-            raise self._no_backend(f"it lacks {', '.join(missing)}")
+            raise self._no_backend(f"the backend lacks {', '.join(missing)}")
         assert isinstance(backend, Backend)
         if backend.name != self.name:
-            raise self._no_backend(f"it calls itself {backend.name!r}")
+            raise self._no_backend(f"the backend calls itself {backend.name!r}")
         if not isinstance(backend.honours, Mapping):
-            raise self._no_backend("its `honours` is not a mapping from plan keys to supported values")
+            raise self._no_backend("the backend's `honours` is not a mapping from plan keys to supported values")
         self.check_defaults()
         return backend
 
@@ -76,7 +76,7 @@ class Plugin:
         """Raise CompileError JC4004 if the defaults file, without which the backend cannot be selected, is missing."""
         if not (self.conf / "backend" / f"{self.name}.yaml").is_file():
             raise self._no_backend(
-                f"it has no conf/backend/{self.name}.yaml, which must set the defaults of its options"
+                f"the package has no conf/backend/{self.name}.yaml, which must set the defaults of its options"
             )
 
     def _no_backend(self, because: str) -> CompileError:
@@ -101,7 +101,7 @@ def find_plugins() -> dict[str, Plugin]:
 def _clash(first: Plugin, second: Plugin, entry: str) -> Callable[[], object]:
     def load_module() -> object:
         owner = "jobc itself" if first.root == "jobc" else f"package {first.folder.name}"
-        because = f"{owner} and package {second.folder.name} both provide it"
+        because = f"{owner} and package {second.folder.name} both provide this backend"
         hint = f"remove one of the packages, or rename the entry point of {entry}"
         raise CompileError([Diagnostic("JC4002", f"two backends are named {first.name}", because, hint)])
 

@@ -101,7 +101,7 @@ class _Conversion:
                 values[field_names(into)[name]] = value
             else:
                 field_key = join(key, name)
-                because = f"{key or 'a job'} requires it, and nothing sets it"
+                because = f"{key or 'a job'} requires this key, and nothing sets it"
                 beside = self.origin_of(key) if key else None
                 origin = self.origin_of(field_key) or (beside and beside.whole)
                 removal = f"remove {origin.path}, or " if origin and origin.path.startswith("~") else ""
@@ -132,7 +132,7 @@ class _Conversion:
         close = nearest(name, known)
         engine = "" if parent else aliases.in_words(key) or aliases.key_of(key)
         outer, _, inner = key.removeprefix(f"{parent}.").partition(".")
-        hint = f"did you mean {join(parent, close[0])}?" if close else f"known here: {', '.join(sorted(known))}"
+        hint = f"did you mean {join(parent, close[0])}?" if close else f"known keys here: {', '.join(sorted(known))}"
         if inner:  # in a file, the dot is part of the key
             hint = f"{outer}: {{{inner}: VALUE}}, because dots only nest on the command line"
         elif engine:
@@ -140,7 +140,7 @@ class _Conversion:
         elif not close and not parent:
             hint = "jobc --help lists the keys"
         origin = self.origin_of(key)
-        position, because = origin and origin.of_key(key), "nothing reads it, so it would have no effect"
+        position, because = origin and origin.of_key(key), "nothing reads this key, so it would have no effect"
         self.report(Diagnostic("JC1201", f"unknown key {key}", because, hint, position, key))
 
     def value(self, raw: Any, hint: Any, key: str) -> Any:
@@ -157,7 +157,7 @@ class _Conversion:
             self.refuse("JC1204", key, f"{key} cannot be null", f"it needs {type_name(options)}", hint_text)
             return None
         if raw == "" and options == (str, type(None)):
-            because = "it is empty; was it meant to come from a shell variable that is not set?"
+            because = "the value is empty; was it meant to come from a shell variable that is not set?"
             self.refuse("JC1202", key, f"{key} is an empty string", because, f"{key}=null, to unset it")
             return None
         nullable, options = type(None) in options, tuple(option for option in options if option is not type(None))
@@ -193,7 +193,7 @@ class _Conversion:
             "JC1202",
             join(key, "kind"),
             f"{key}.kind: {kind!r} is invalid: must be one of {one_of}",
-            f"the kind decides which other keys exist; {key}=OPTION selects another kind with its keys",
+            f"the kind determines which other keys exist; {key}=OPTION selects another kind with its keys",
             sweep_hint(str(kind), join(key, "kind"), kinds.__contains__) or f"{key}.kind={close[0]}",
         )
         return None
@@ -209,7 +209,7 @@ class _Conversion:
             return
         self.diagnostics[before:] = [d for d in self.diagnostics[before:] if d.code not in ("JC1201", "JC1203")]
         shown = f"{', '.join(wrong[:3])}{' …' * (len(wrong) > 3)}"
-        because = f"{kind_key} alone keeps the keys of the option chosen before, and these do not fit {kind}: {shown}"
+        because = f"{kind_key} alone keeps the keys of the previously chosen option, which do not fit {kind}: {shown}"
         hint = f"{key}={_OPTION_OF_KIND.get(kind, kind)}"
         self.refuse("JC1203", kind_key, f"{kind_key}={kind} needs other keys in {key}", because, hint)
 
@@ -306,8 +306,10 @@ class _Conversion:
             because = "launch.sh has these lines as typed, and bash reads variables"
             self.refuse("JC1205", key, f"{key} contains {match[0]}", because, f"write $JOBC_{name.upper()}")
         elif not may_refer(key):
-            because = "its value is known only when the job runs, but jobc needs this key earlier"
-            self.refuse("JC1205", key, f"{key} contains {match[0]}", because, "use it in the command or in env")
+            because = "the value is known only when the job runs, but jobc needs this key earlier"
+            self.refuse(
+                "JC1205", key, f"{key} contains {match[0]}", because, "use this variable in the command or in env"
+            )
         else:
             return False
         return True

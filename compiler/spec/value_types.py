@@ -57,7 +57,7 @@ def read_int(text: str, example: str = "2", least: int | None = None) -> int:
         number = Decimal(text)
         integer = int(number) or int(number != 0)  # a fraction below 1 becomes 1, not 0
         fitting = integer if least is None else max(integer, least)
-        raise Refused("it has a fraction or an exponent", str(fitting))
+        raise Refused("the number has a fraction or an exponent", str(fitting))
     raise Refused("only digits are allowed", example)
 
 
@@ -70,7 +70,7 @@ def read_float(text: str) -> float:
         value = float(text.replace("_", ""))
         if abs(value) != float("inf"):
             return value
-    raise Refused("it must be a finite decimal number", "0.001", "1e-3")
+    raise Refused("the value must be a finite decimal number", "0.001", "1e-3")
 
 
 def read_bool(text: str) -> bool:
@@ -79,7 +79,7 @@ def read_bool(text: str) -> bool:
         return True
     if word in ("false", "no", "off"):
         return False
-    raise Refused("it must be true or false", "true")
+    raise Refused("the value must be true or false", "true")
 
 
 def read_untyped(text: str, quoted: bool = False) -> Any:
@@ -120,7 +120,7 @@ def _number(least: float, most: float) -> Callable[[str], float]:
             values = [candidate for candidate in refused.values if least <= float(candidate) <= most]
             raise Refused(refused.because, *(values or [fitting])) from None
         if not least <= value <= most:
-            raise Refused(f"it must be {least:g} to {most:g}", fitting)
+            raise Refused(f"the value must be {least:g} to {most:g}", fitting)
         return value
 
     return read
@@ -326,7 +326,7 @@ def _expand_word(word: str) -> list[str]:
     for n in numbers:
         hosts += _expand_word(f"{head}{n}{tail}")
         if len(hosts) > MOST_HOSTS:
-            raise Refused(f"its ranges name more than {MOST_HOSTS:,} hosts", "node[1-4]")
+            raise Refused(f"the ranges name more than {MOST_HOSTS:,} hosts", "node[1-4]")
     return hosts
 
 
@@ -347,7 +347,9 @@ def _download(text: str) -> str:
     if hub or re.fullmatch(r"run:.*\S.*", text):
         return text
     example = f"model:{text}" if re.fullmatch(r"[\w.-]+/[\w.-]+", text, re.ASCII) else "model:openai-community/gpt2"
-    raise Refused("it must name a source and what to read from it", example, "dataset:ORG/NAME@REVISION", "run:COMMAND")
+    raise Refused(
+        "a reference must name a source and what to read from it", example, "dataset:ORG/NAME@REVISION", "run:COMMAND"
+    )
 
 
 def _label(text: str) -> str:
@@ -355,7 +357,8 @@ def _label(text: str) -> str:
         return text
     fitting = _text_or(re.sub(r"[^\w.=+-]+", "_", text).strip("._")[:60], "a")
     raise Refused(
-        "it becomes part of folder names, so it must be at most 200 bytes of letters, digits and _ . = + -", fitting
+        "the value becomes part of folder names, so it must be at most 200 bytes of letters, digits and _ . = + -",
+        fitting,
     )
 
 
@@ -364,7 +367,9 @@ def _interface(text: str) -> str:
     names = text.split(",")
     if all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", name) for name in names):
         return text
-    raise Refused("it must be interface names as `ip link` shows them, separated by commas", "null", "eth0", "ib0,ib1")
+    raise Refused(
+        "the value must be interface names as `ip link` shows them, separated by commas", "null", "eth0", "ib0,ib1"
+    )
 
 
 def _shell_line(text: str) -> str:
@@ -372,7 +377,7 @@ def _shell_line(text: str) -> str:
     if not text.strip():
         raise Refused("it is empty", "ulimit -l unlimited")
     if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text):
-        raise Refused("it has a control character", "ulimit -l unlimited")
+        raise Refused("the text has a control character", "ulimit -l unlimited")
     return text
 
 

@@ -42,8 +42,8 @@ def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str,
     if code.is_dir():
         return
     if shutil.which("git", path=environ.get("PATH")) is None:
-        title = f"git is not found on {os.uname().nodename}"
-        raise StartFailure(DATA_BROKEN, title, "install it in the image; or code=image")
+        title = f"git was not found on {os.uname().nodename}"
+        raise StartFailure(DATA_BROKEN, title, "install git in the image; or code=image")
     check_source(repository, commit, environ)
     if os.path.lexists(copy):
         attempt_to(f"remove {copy}", remove_folder, copy)
@@ -57,7 +57,7 @@ def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str,
     _try(f"check out {commit}", [*at, "checkout", "--quiet", "--detach", commit], git)
     if (copy / ".gitmodules").is_file():
         _fetch_submodules(at, commit, git)
-    attempt_to(f"move it to {code}", copy.rename, code)
+    attempt_to(f"move the code to {code}", copy.rename, code)
 
 
 def check_source(repository: str, commit: str, environ: Mapping[str, str]) -> None:
@@ -66,7 +66,9 @@ def check_source(repository: str, commit: str, environ: Mapping[str, str]) -> No
         title = f"code.repository is not a URL that jobc can fetch: {repository}"
         raise StartFailure(DATA_BROKEN, title, "https://HOST/NAME, ssh://HOST/NAME or USER@HOST:NAME")
     if not _COMMIT.fullmatch(commit):
-        raise StartFailure(DATA_BROKEN, f"code.commit is not a commit: {commit}", "git rev-parse HEAD prints one")
+        raise StartFailure(
+            DATA_BROKEN, f"code.commit is not a commit: {commit}", ("git rev-parse HEAD prints the current commit")
+        )
     if not environ.get("GIT_TOKEN") or not _HTTP.match(repository):
         return
     host = host_of(repository)
@@ -135,7 +137,7 @@ def _fetch(at: list[str], repository: str, commit: str, git: Mapping[str, str], 
         if code == 0:
             return
         if any(words in output for words in _ABSENT):
-            hint = "git push it, or set code.commit to an existing commit"
+            hint = "push the commit with git push, or set code.commit to an existing commit"
             raise StartFailure(DATA_BROKEN, f"commit {commit} is not in {repository}", hint)
         if remaining:
             time.sleep(RETRY_S)

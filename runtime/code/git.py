@@ -49,7 +49,7 @@ class Git:
     def _run(self, words: list[str], paths: list[bytes] | None) -> tuple[int, bytes]:
         if shutil.which("git") is None:
             raise Failure(
-                f"git is not found on {os.uname().nodename}, and {self.folder} is in a git repository",
+                f"git was not found on {os.uname().nodename}, and {self.folder} is in a git repository",
                 "install git (without it, jobc would copy the files that .gitignore excludes), or set code=shared",
                 DATA_BROKEN,
             )
@@ -68,7 +68,7 @@ class Git:
             except subprocess.TimeoutExpired:
                 code, said = 124, f"no response within {self.timeout_s:g} s"
             if code not in (0, 1) or "unable to access" in said:
-                said = said or f"it exits with {code}"
+                said = said or f"git exits with {code}"
                 raise Failure(
                     f"git cannot list the code files in {self.folder}: {said}",
                     "nothing was copied, because files that .gitignore excludes may be secret;"

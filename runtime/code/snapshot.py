@@ -234,7 +234,7 @@ def _refuse_script(root: Path, script: str) -> NoReturn:
     if (root / script).exists():
         raise Failure(
             f"the script {script} is not in the copy of {root}",
-            f"git or .jobcignore ignores it: git add -f {script}, or remove the pattern",
+            f"git or .jobcignore ignores the script: git add -f {script}, or remove the pattern",
             DATA_BROKEN,
         )
     raise Failure(

@@ -91,10 +91,10 @@ class ContainerNode:
         """Pull the image if this node lacks it. Return False if it is missing and the payload is check."""
         image = self.image
         if not self._which("docker"):
-            raise NodeFailure(DATA_BROKEN, f"no docker on {self.host}", "install it there, or container=apptainer")
+            raise NodeFailure(DATA_BROKEN, f"no docker on {self.host}", "install Docker there, or container=apptainer")
         done = self._run("docker", "version", "--format", "{{.Server.Version}}")
         if done.returncode != 0:
-            hint = "is its daemon running, and are you in the docker group?"
+            hint = "is Docker's daemon running, and are you in the docker group?"
             title = f"docker does not respond on {self.host}: {reason(done.stdout)}"
             raise NodeFailure(DATA_BROKEN, title, hint)
         if self._run("docker", "image", "inspect", image).returncode == 0:
@@ -105,7 +105,7 @@ class ContainerNode:
         done = self._run("docker", "pull", "--quiet", image)
         if done.returncode != 0:
             title = f"no image {image} on {self.host}: {reason(done.stdout)}"
-            raise NodeFailure(DATA_BROKEN, title, "check its name; for a private image, run docker login")
+            raise NodeFailure(DATA_BROKEN, title, "check the image's name; for a private image, run docker login")
         return True
 
     def _find_apptainer_image(self) -> tuple[str, str]:
@@ -153,7 +153,7 @@ class ContainerNode:
         mounts: list[dict[str, Any]] = self.chosen["mounts"]
         for mount in mounts:
             if not os.path.exists(mount["source"]):
-                hint = "it is set by mounts or storage.data, and must exist on every node"
+                hint = "this path comes from mounts or storage.data, and must exist on every node"
                 raise NodeFailure(DATA_BROKEN, f"no {mount['source']} on {self.host}", hint)
             binds.setdefault(mount["target"], bind_mount(mount["source"], mount["target"], mount["read_only"]))
         for folder in filter(os.path.isdir, self._folders()):

@@ -121,7 +121,9 @@ def require_checkpoints(run: Run, hosts: Sequence[Host]) -> None:
         if name and name not in names:
             why = f"run {run.id} may have checkpoints on {name}, which is not one of the hosts"
             copy = f"copy {run.path}/checkpoints there to one of these"
-            raise Failure(why, f"add it to hosts; or {copy}, and remove its line in {run.path / _CHECKPOINT_HOSTS}")
+            raise Failure(
+                why, (f"add the host to hosts; or {copy}, and remove its line in {run.path / _CHECKPOINT_HOSTS}")
+            )
 
 
 def is_mirror(run: Run) -> bool:

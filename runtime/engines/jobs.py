@@ -133,7 +133,7 @@ class Place:
                 why = (
                     f"run {named} is incomplete: jobctl submit was killed while it created the run, or is still running"
                 )
-                raise Failure(why, f"jobctl submit --run-id {named} creates it again")
+                raise Failure(why, f"jobctl submit --run-id {named} creates the run again")
             raise Failure(f"job {self.job.name} has no run {named} in {runs}", "jobctl status --all lists them")
         if self.own_run is not None:
             return self.own_run
@@ -146,7 +146,7 @@ class Place:
             why = f"you have no run in {runs}: the newest belongs to {owner_of(newest.path)}"
             hint = f"to select it: --run {newest.id}; jobctl status --all lists all runs"
             raise Failure(f"job {self.job.name} has {why}", hint)
-        hint = "jobctl submit creates one; JOBC_RUN_ROOT sets the run root"
+        hint = "jobctl submit creates a run; JOBC_RUN_ROOT sets the run root"
         raise Failure(f"job {self.job.name} has no run in {runs}", hint)
 
     def choose_any_run(self, named: str) -> Run:

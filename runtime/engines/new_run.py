@@ -187,13 +187,13 @@ def continued_run(place: Place, engine: Engine, named: str) -> Run:
     run = require_own(place.choose_run(named))
     if irregular := _irregular(run.path):
         title = f"{irregular} in run {run.id} is not a regular file"
-        raise Failure(title, "remove it, then resume; jobc did not create it", DATA_BROKEN)
+        raise Failure(title, "remove that file, then resume; jobc did not create it", DATA_BROKEN)
     state = engine.state_now(run)
     if state.name == "unknown":
         raise Failure(state.reason or state.text, "try again when the engine responds")
     if state.is_live:
         title = f"run {run.id} is live{_live_elsewhere(run)}"
-        raise Failure(title, "stop it with jobctl stop, or start a new run with jobctl submit without --resume")
+        raise Failure(title, "stop the run with jobctl stop, or start a new run with jobctl submit without --resume")
     _require_same_identity(place, run)
     return run
 
@@ -220,7 +220,7 @@ def _note_code(new: NewRun, new_code: bool) -> None:
     if new_code and not has_code:
         raise Failure(f"run {run.id} has no copy of the code, so --new-code has no effect", code=2)
     if new_code and os.path.lexists(run.path / "state/mirror"):
-        why = "with storage.run=node the code is on the hosts, so --new-code cannot replace it"
+        why = "with storage.run=node, the code is on the hosts, so --new-code cannot replace it"
         raise Failure(why, "--fork starts a new run with the current code", 2)
     if new_code:
         _write(run.path / "state/changes", f"attempt {new.attempt}\n  code: copied again\n", os.O_APPEND)
@@ -351,8 +351,10 @@ def _silent_s(making: Path) -> float | None:
 
 def _taken(folder: Path) -> Failure:
     if is_run(folder):
-        return Failure(f"run {folder.name} already exists", f"resume it with jobctl submit --resume {folder.name}")
-    hint = "choose another --run-id; or remove it, unless another jobctl submit is creating it"
+        return Failure(
+            f"run {folder.name} already exists", (f"resume that run with jobctl submit --resume {folder.name}")
+        )
+    hint = "choose another --run-id; or remove this folder, unless another jobctl submit is creating it"
     return Failure(f"{folder} exists, but is not a run that jobctl can resume", hint)
 
 

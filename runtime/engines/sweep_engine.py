@@ -132,7 +132,7 @@ class SweepEngine(Engine):
 
     def why_it_stays(self, run: Run) -> str:
         if self.is_sweep(run):
-            return "jobctl submit is still starting its points" if is_submitting(run) else ""
+            return "jobctl submit is still starting the sweep's points" if is_submitting(run) else ""
         return self.engine_of(run).why_it_stays(run)
 
     def remove_stored(self, run: Run) -> bool:

@@ -196,7 +196,7 @@ def _hint(text: str, name: str) -> str:
     if "Host key verification failed" in text:
         return f"verify the host, then: ssh-keyscan {name} >> ~/.ssh/known_hosts"
     if NOT_REACHED.search(text):
-        return "check that it is up and that its name is right, or remove it from hosts"
+        return "check that the host is up and that its name is right, or remove the host from hosts"
     return f"try: ssh {name} true"
 
 

@@ -48,7 +48,7 @@ def choose(run: str, lock: int | None) -> int:
         port = CANDIDATES[(first + attempt) % len(CANDIDATES)]
         if is_ours(port, lock) and is_free(port):
             return port
-    raise OSError(errno.EADDRINUSE, f"no free port among {TRIES} tried from {CANDIDATES.start} up")
+    raise OSError(errno.EADDRINUSE, f"no free port: tried {TRIES} ports from {CANDIDATES.start} up")
 
 
 def is_ours(port: int, lock: int | None) -> bool:
@@ -78,7 +78,7 @@ def wait_for_head(run: RunFolder, timeout_s: float) -> int:
             raise Failure(why, "jobctl status shows the result of each node", exit_codes.PEER_LOST)
         time.sleep(POLL_S)
     why = f"node 0 ({os.environ.get('JOBC_HEAD_ADDR')}) has not started within {timeout_s:.0f} s"
-    hint = f"its log: {run.node_log(0)}; or raise rendezvous.timeout"
+    hint = f"see its log, {run.node_log(0)}; or raise rendezvous.timeout"
     raise Failure(why, hint, exit_codes.RENDEZVOUS_FAILED)
 
 

@@ -64,9 +64,7 @@ def wait_for_name(head: str, timeout_s: float) -> None:
         except socket.gaierror:
             if waited_s >= next_line_s:
                 remaining = f"giving up in {timeout_s - waited_s:.0f} s"
-                print(
-                    f"waiting for the head: the name {head} does not resolve; {remaining}", file=sys.stderr, flush=True
-                )
+                print(f"waiting for node 0: the name {head} does not resolve; {remaining}", file=sys.stderr, flush=True)
                 next_line_s += SILENT_S
             time.sleep(1)
 
@@ -85,7 +83,7 @@ def choose_interface(wanted: str, head: str, is_head: bool) -> str:
                 available = ", ".join(
                     f"{name} ({ip})" for ip, name in local_addresses.items() if not ip.startswith(local)
                 )
-                hint = f"available: {available or 'none'}; without network.interface each node finds its own"
+                hint = f"available: {available or 'none'}; without network.interface, each node finds its own interface"
                 raise Lacking(f"network.interface={name}: this node has no such interface, or it has no address", hint)
         return wanted
     if head == "localhost" or head.startswith("127.") or head == "::1":
@@ -134,7 +132,7 @@ def fabric_variables(profile: str, interface: str, environ: Mapping[str, str], r
         return _plugin(profile, environ, root)
     if profile == "slingshot":
         if not list(root.glob("dev/cxi*")):
-            raise Lacking(_no(profile, "no /dev/cxi*"), "in a container: bind-mount them; or network=ethernet")
+            raise Lacking(_no(profile, "no /dev/cxi*"), "in a container: bind-mount these devices; or network=ethernet")
         return _plugin(profile, environ, root)
     if profile == "tcpx":
         return _plugin(profile, environ, root) | _tcpx_variables(interface, root)
@@ -195,7 +193,7 @@ def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, s
             if f"\0{name}\0".encode() in content:
                 by_name = {"NCCL_NET_PLUGIN": "ofi"} if file.name == "libnccl-net-ofi.so" else {}
                 return {"NCCL_NET": name, **by_name}
-    hint = "add its folder: env.LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib, or load the module that does so"
+    hint = "add the plugin's folder: env.LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib, or load the module that does so"
     problem = f"no NCCL plugin for {PLUGIN_NAMES[profile][-1]} in the library path"
     raise Lacking(_no(profile, problem), hint)
 

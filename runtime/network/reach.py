@@ -45,7 +45,7 @@ def wait_until_reached(
             return f"node 0 at {host}:{port} did not respond within {timeout_s:g} s: {cause}"
         if waited_s >= next_line_s:
             remaining = f"giving up in {timeout_s - waited_s:.0f} s"
-            print(f"waiting for the head {host}:{port}: {cause}; {remaining}", flush=True)
+            print(f"waiting for node 0 at {host}:{port}: {cause}; {remaining}", flush=True)
             next_line_s += SILENT_S
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -66,7 +66,7 @@ def _from_file(name: str, path: str, environ: Mapping[str, str], payload: str) -
         value = ""
     if not value:
         title = f"secret {name}: the file {file} is empty or cannot be read on {os.uname().nodename}"
-        raise NodeFailure(DATA_BROKEN, title, f"write the value to it, and chmod 600 {file}")
+        raise NodeFailure(DATA_BROKEN, title, f"write the value to this file, and run chmod 600 {file}")
     return value
 
 

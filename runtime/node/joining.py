@@ -235,7 +235,7 @@ def _wait_for_nodes(run: Path, attempt: int, joined: Path, node: int, nodes: int
             print(f"jobc: node {node} is ready, waiting for {absent}", flush=True)
         if time.monotonic() >= until:
             title = f"timeout: these nodes did not join within {timeout_s:g} s: {absent}"
-            hint = "jobctl status prints what they are waiting for"
+            hint = "jobctl status prints what these nodes are waiting for"
             raise JoinFailure(attempt, exit_codes.RENDEZVOUS_FAILED, title, hint)
         time.sleep(LOOK_S)
 
@@ -269,7 +269,7 @@ def prepare_attempt(run: Path, attempt: int, artifact: Path, init_from: str, job
     copy = run / "artifact" / str(attempt)
     unfinished = copy.with_name(f".{attempt}")
     attempt_to(f"copy the artifact to {unfinished}", copy_afresh, artifact, unfinished)
-    attempt_to(f"move it to {copy}", unfinished.rename, copy)
+    attempt_to(f"move the copy to {copy}", unfinished.rename, copy)
 
 
 def describe_run(run: Path, init_from: str, job: str, project: str) -> None:

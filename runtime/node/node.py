@@ -202,12 +202,12 @@ def refuse_live_node(read: NodeSettings, payload: str, environ: Mapping[str, str
     path = environ.get("JOBC_RUN_DIR", "")
     if not os.path.isdir(path):
         title = f"no run folder: JOBC_RUN_DIR='{path}'"
-        raise NodeFailure(2, title, "jobctl submit creates one and starts launch.sh; see launch.sh --help")
+        raise NodeFailure(2, title, "jobctl submit creates a run folder and starts launch.sh; see launch.sh --help")
     run, node = Run(Path(path)), int(environ["JOBC_NODE_RANK"])
     statuses = run.statuses()
     if statuses.get(node) == "up":
         where = next((f", node {n.name} {n.where()}" for n in run.nodes() if statuses[n.number] == "elsewhere"), "")
-        hint = "stop it with jobctl stop, or start a new run with jobctl submit without --resume"
+        hint = "stop the run with jobctl stop, or start a new run with jobctl submit without --resume"
         raise LiveNode(CRASHED, f"run {run.id} is live{where}", hint)
     first = Path(path, "exit", environ["JOBC_ATTEMPT"], "first")
     # not with srun, where another task of this node may just have written it

@@ -52,16 +52,16 @@ def _failure(status: str, command: str, line: str) -> NodeFailure:
     if command == "exit":
         if status == "2":
             title = "setup: a line is not valid bash, or calls exit 2"
-            return NodeFailure(DATA_BROKEN, title, "the line above shows where; fix the `setup` key")
+            return NodeFailure(DATA_BROKEN, title, "the message above names the line; fix the `setup` key")
         return NodeFailure(DATA_BROKEN, f"setup exited with {status}", "a line of the `setup` key calls exit")
     if line:
-        hint = f"line {line} of launch.sh, from the `setup` key; try it in a fresh shell on {host}"
+        hint = f"line {line} of launch.sh, from the `setup` key; try that line in a fresh shell on {host}"
         return NodeFailure(DATA_BROKEN, f"setup failed (exit {status}): {command}", hint)
     if status == "127" and word(os.path.basename(command)) and " " not in command:
         hint = "set python.interpreter to another name; or use python=venv, conda, uv or modules"
         return NodeFailure(DATA_BROKEN, f"python not found: {command}", hint)
     if command.startswith("cd "):
-        hint = "container.workdir=null starts in the code folder"
+        hint = "with container.workdir=null, the ranks start in the code folder"
         return NodeFailure(DATA_BROKEN, "container.workdir does not exist in the container", hint)
     script = command[2:].strip("'") if command.startswith(". ") else ""
     if script and not os.access(script, os.R_OK):

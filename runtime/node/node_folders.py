@@ -112,7 +112,7 @@ def require_shm(least: int) -> dict[str, str]:
     if size < least:
         title = f"/dev/shm has {size // MIB} MiB on {os.uname().nodename}, wanted: {least // MIB} MiB"
         raise NodeFailure(
-            DATA_BROKEN, title, "use a smaller shm; with container=docker the container gets its own /dev/shm"
+            DATA_BROKEN, title, "use a smaller shm; with container=docker, the container gets its own /dev/shm"
         )
     return {}
 

@@ -145,7 +145,7 @@ def check_command(command: list[str]) -> Iterator[Check]:
         return
     path = shutil.which(command[0])
     yield Check(bool(path), "program", f"program {command[0]}" + ("" if path else ": not found, or not executable"),
-                "give its path, or put it on PATH in the job's environment")  # fmt: skip
+                "give the program's path, or put the program on PATH in the job's environment")  # fmt: skip
     if len(command) > 1 and "python" in Path(command[0]).name and command[1].endswith(".py"):
         is_file = Path(command[1]).is_file()
         problem = "" if is_file else f": no such file in {Path.cwd()}"

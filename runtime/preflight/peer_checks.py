@@ -75,7 +75,7 @@ def check_head(head: str) -> Check:
     """Check that node 0 answers. Nothing is listening there yet, so a refused connection counts as an answer."""
     why = why_unreachable(head, 1, HEAD_S)
     if why in (None, REFUSED):
-        return Check(True, "to_head", f"node 0, {head}, answers")
+        return Check(True, "to_head", f"node 0, {head}, responds")
     hint = "check firewalls and NetworkPolicies: all TCP ports must be open between the nodes"
     return Check(False, "to_head", f"node 0, {head}, does not respond: {why}", hint)
 

@@ -55,7 +55,7 @@ class Points(NamedTuple):
         for point in self.points:
             if named in (str(point.number), point.label, point.job):
                 return point
-        hint = f"jobctl status lists them; numbers are 0 to {len(self.points) - 1}"
+        hint = f"jobctl status lists the points, which are numbered from 0 to {len(self.points) - 1}"
         raise Failure(f"the sweep has no point {named}", hint, 2)
 
 

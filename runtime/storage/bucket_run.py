@@ -185,7 +185,7 @@ class BucketRun:
                 print(f"jobc: node {submission.node} is ready, waiting for {lacking}", flush=True)
             if time.monotonic() > deadline:
                 why = f"timeout: these nodes did not join within {submission.timeout_s:.0f} s: {lacking}"
-                raise Leave(exit_codes.RENDEZVOUS_FAILED, why, "jobctl status prints what they are waiting for")
+                raise Leave(exit_codes.RENDEZVOUS_FAILED, why, "jobctl status prints what these nodes are waiting for")
             self._pause(LOOK_S)
 
 

@@ -157,7 +157,7 @@ class Peers:
         names = [f"node {node} ({host})" for node, host in hosts if host]
         myself = f"node {self.node} ({os.uname().nodename})"
         if not names or len(names) < len(self.others):
-            return f"{', '.join(names[:10])} {'does' if len(names) == 1 else 'do'} not answer" if names else ""
+            return f"{', '.join(names[:10])} {'does' if len(names) == 1 else 'do'} not respond" if names else ""
         return (
             f"{myself} and {names[0]} cannot reach each other"
             if len(names) == 1

@@ -319,7 +319,7 @@ class Supervisor:
         self.kill_at = float("inf")
         self.killed = True
         lost = "; work since the last checkpoint is lost" if self._some_rank_runs() else ""
-        self.output.say(f"{why}: killing all processes of this node{lost}")
+        self.output.say(f"{why}: killing all processes on this node{lost}")
         for pid in processes.kill_descendants(self.keeper):
             self.output.say(f"cannot kill process {pid}: it hangs in the kernel")
 

@@ -116,7 +116,7 @@ def with_cause(run: RunFolder, end: RankEnd) -> RankEnd:
     """
     if not _lost_a_peer(run, end) or (left := _left_before(run, end)) is None:
         return end
-    reason = f"lost rank {left}, which exited with 0 before the others finished"
+    reason = f"lost rank {left}, which exited with 0 before the other ranks finished"
     return end._replace(code=exit_codes.CRASHED, reason=reason)
 
 

@@ -119,7 +119,7 @@ def find_old_runs(place: Place, engine: Engine, keep: int) -> OldRuns:
     engine.prepare(folders)
     for run in runs:
         is_own = place.own_run is not None and place.own_run.path == run.path
-        why = "this jobctl is in it" if is_own else _why_it_stays(engine, run)
+        why = "this jobctl is part of it" if is_own else _why_it_stays(engine, run)
         if why:
             spared.append(f"run {run.id} is kept: {why}")
         else:
@@ -132,7 +132,7 @@ def _why_it_stays(engine: Engine, run: Run) -> str:
         return next(filter(None, map(engine.why_it_stays, engine.folders(run))), "")
     except Failure as failure:
         print_failure(failure)
-        return "its state cannot be read"
+        return "the state of the run cannot be read"
 
 
 def _without_origins(engine: Engine, finished: list[Run], spared: list[str]) -> OldRuns:

@@ -56,7 +56,9 @@ class Environment:
             if not self._hub_client and self.run("sh", "-c", f"command -v {client}", output=subprocess.DEVNULL) == 0:
                 self._hub_client = client
         if not self._hub_client:
-            raise Failure("hf is not installed in the job's environment", "run pip install huggingface_hub in it")
+            raise Failure(
+                "hf is not installed in the job's environment", ("run pip install huggingface_hub in that environment")
+            )
         return self._hub_client
 
 

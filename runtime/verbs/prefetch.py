@@ -27,5 +27,5 @@ def main(argv: list[str]) -> int:
 
 def parser(engine: Engine) -> Parser:
     summary = "Download what the job reads from the internet, in its ranks' environment."
-    end = "Run it on a machine that has internet access and can access the nodes' download folder."
+    end = "Run this verb on a machine that can access both the internet and the nodes' download folder."
     return Parser("prefetch", summary, end)

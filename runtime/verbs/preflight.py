@@ -20,7 +20,9 @@ def main(argv: list[str]) -> int:
 
 
 def parser(engine: Engine) -> Parser:
-    words = Parser("preflight", "Check whether the job's nodes are ready, without starting it: a table of checks.")
+    words = Parser(
+        "preflight", ("Check whether the job's nodes are ready, without starting the job, and print a table of checks.")
+    )
     if isinstance(engine, CheckingEngine):
         engine.add_preflight_options(words)
     return words

@@ -45,5 +45,5 @@ def _node(text: str, nodes: int) -> int:
     node = number(text)
     if node is None or node >= nodes or text != str(node):
         title = f"node {text} does not exist"
-        raise Failure(title, f"nodes are 0 to {nodes - 1}; put the command after --", 2)
+        raise Failure(title, f"nodes are numbered from 0 to {nodes - 1}; put the command after --", 2)
     return node

@@ -20,4 +20,4 @@ def main(argv: list[str]) -> int:
 
 def parser(engine: Engine) -> Parser:
     summary = "Check within seconds, with a real collective, whether the job's processes can communicate."
-    return Parser("smoke", summary, "Its run folder is temporary, and is only kept if it fails.")
+    return Parser("smoke", summary, "The run folder of the check is temporary, and is only kept if the check fails.")

@@ -1,4 +1,4 @@
-"""Report a run: state, exit code, reason, nodes, last step and loss, logs.
+"""Report a run's state, exit code, reason, nodes, last step and loss, and logs.
 
 Exit   0; 1 if there is no such run, or if a sweep's point failed; 2 for an invalid option
 """
@@ -50,7 +50,7 @@ def main(argv: list[str]) -> int:
 
 
 def parser(engine: Engine) -> Parser:
-    words = Parser("status", "Report a run: state, exit code, reason, nodes, last step and loss, logs.")
+    words = Parser("status", "Report a run's state, exit code, reason, nodes, last step and loss, and logs.")
     words.add_argument("--run", metavar="ID", default="", help="ID or path of the run; default: the newest")
     add_point_option(words, engine, "a table of all points")
     words.add_argument("--all", action="store_true", help="print one line for each run of the job")

@@ -48,13 +48,14 @@ def parser(engine: Engine) -> Parser:
     )
     text = "ID or path of the run; default: the live run. For a sweep: the newest"
     words.add_argument("--run", metavar="ID", default="", help=text)
-    text = "kill it immediately: work since its last checkpoint is lost"
+    text = "kill the run immediately: work since the last checkpoint is lost"
     add_point_option(words, engine, "all points")
     words.add_argument("--now", action="store_true", help=text)
     words.set_defaults(down=False)
     if engine.has_machines:
         text = (
-            "then delete the cluster, with everything else that runs on it; without a live run, only delete the cluster"
+            "after the stop, delete the cluster and everything else that runs on it; if no run is "
+            "live, only delete the cluster"
         )
         words.add_argument("--down", action="store_true", help=text)
     # for scripts: mark the run and send this signal, without waiting; with a node, on that node's machine

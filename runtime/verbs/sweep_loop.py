@@ -137,7 +137,7 @@ def start_points(sweep: NewSweep, limit: int | None, words: Sequence[str]) -> in
             stop_points(SweepEngine(sweep.engine), sweep.run)
         return code
     except KeyboardInterrupt:
-        print("stopping the points; Ctrl-C again leaves them", file=sys.stderr)
+        print("stopping the points; press Ctrl-C again to leave them running", file=sys.stderr)
         for _, process in loop.starting:
             process.wait()
         stop_points(SweepEngine(sweep.engine), sweep.run)

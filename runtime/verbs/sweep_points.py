@@ -64,7 +64,7 @@ def stop_points(engine: Engine, sweep: Run, is_now: bool = False, is_down: bool 
     """End all of a sweep's points. All are marked first, so that none starts in place of one that has ended."""
     assert isinstance(engine, SweepEngine)
     engine.mark_stopped(sweep)  # so that jobctl submit starts no further points
-    watch = Watch(engine, engine.started(sweep), "try again when the engine answers")
+    watch = Watch(engine, engine.started(sweep), "try again when the engine responds")
     live = watch.live()
     for point in live:
         engine.mark_stopped(point)

@@ -171,9 +171,9 @@ def test_a_job_whose_pods_are_refused_says_why(make: Callable[..., Job], flavor:
     assert job("submit", "--run-id", "a")[0] == 0
     wait_for(lambda: "FailedCreate" in job("status")[1], "the event")
     code, said = job("status")
-    assert code == 0 and "live, 0 of 2 pods are there, in namespace testbed" in said, said
+    assert code == 0 and "live, 0 of 2 pods exist, in namespace testbed" in said, said
     assert "\n  FailedCreate: Error creating: pods" in said and "no PriorityClass with name urgent was found\n" in said
-    assert "0 of 2 pods are there" in job("status", "--all")[1]
+    assert "0 of 2 pods exist" in job("status", "--all")[1]
     assert "stopped by jobctl stop; its object was deleted" in job("stop")[1]
 
 
@@ -250,5 +250,5 @@ def test_a_pod_that_cannot_end_is_told_with_what_lets_another_take_its_place(mak
     said = job("status")[1]
     os.kill(process.pid, signal.SIGCONT)
     host = pod["spec"]["nodeName"]
-    assert f"should have ended by 2026-01-01T00:00:00Z, but node {host} has not confirmed it" in said, said
+    assert f"should have ended by 2026-01-01T00:00:00Z, but node {host} has not confirmed this" in said, said
     assert f"kubectl taint node {host} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute\n" in said

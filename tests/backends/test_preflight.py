@@ -186,7 +186,7 @@ def test_a_worker_says_which_port_it_waits_for_and_why_in_vain(cluster: Cluster,
     env = {"JOBC_RUN_DIR": str(run), "JOBC_HEAD_ADDR": "node1", "JOBC_HEAD_PORT": "29555"}
     done = cluster.nodes[1].run([job.artifact / "launch.sh", "1", "train"], env=env, cwd=tmp_path)
     assert done.returncode == 71, done.stdout + done.stderr
-    assert "waiting for the head node1:29555: connection refused; giving up in " in done.stdout
+    assert "waiting for node 0 at node1:29555: connection refused; giving up in " in done.stdout
     assert "jobc: node 0 at node1:29555 did not respond within 16 s: connection refused\n" in done.stdout
 
 

@@ -178,6 +178,6 @@ def test_a_run_that_ended_unseen_is_told_from_its_bucket(
     with monkeypatch.context() as without_keys:
         without_keys.delenv("AWS_SECRET_ACCESS_KEY")
         said = job("status", "--all")[1]
-        assert "its result is unknown here; see exit/ and logs/ of the run in the bucket" in said, said
+        assert "its result is unknown here; see the run's exit/ and logs/ in the bucket" in said, said
     assert job("status", "--all")[1].endswith(" done (exit 0)\n")
     assert "ends with" in job("logs", "--rank", "0")[1]

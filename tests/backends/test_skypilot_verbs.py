@@ -77,7 +77,7 @@ def test_clean_removes_old_records_when_told(talks: Callable[..., Job]) -> None:
     assert re.findall(r"^(\w) ", said, re.MULTILINE) == ["b", "a"] and len([*records.iterdir()]) == 3, said
     assert job("clean", "--keep", "03", "--yes") == (0, "nothing to remove\n")
     code, said = job("clean", "--keep", "2", "--yes")
-    assert code == 0 and "removed a\n" in said and "storage of the nodes" in said, said
+    assert code == 0 and "removed a\n" in said and "nodes' storage" in said, said
     assert job("clean", "--yes")[0] == 0 and [run.name for run in records.iterdir()] == ["c"]
     assert [run.name for run in (job.folder / "storage/job").iterdir()] != [], "what the nodes wrote is theirs"
     job = talks("nodes=1")
@@ -154,5 +154,5 @@ def test_without_sky_nothing_is_begun(talks: Callable[..., Job]) -> None:
         done = subprocess.run(
             [job.artifact / "jobctl", verb], env=environment, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 1 and done.stderr.startswith("error: sky is not found\n"), f"{verb}: {done.stderr}"
+        assert done.returncode == 1 and done.stderr.startswith("error: sky was not found\n"), f"{verb}: {done.stderr}"
     assert not [*job.folder.glob("runs/*/*")]

@@ -130,7 +130,7 @@ def test_a_job_waits_for_another_and_says_so(cluster: Cluster, tmp_path: Path) -
     )
     job = steps(cluster, tmp_path / "job", SPAWN, f"queue.after=[{first.stdout.strip()}]")
     assert job("submit")[0] == 0
-    assert "the jobs in its dependency (queue.after) have not ended" in job("status")[1]
+    assert "the jobs that it depends on (queue.after) have not ended" in job("status")[1]
     (tmp_path / "end").touch()
     wait_for(lambda: "it will never start" in job("status")[1], "the end of the first job")
     assert job("stop")[0] == 0

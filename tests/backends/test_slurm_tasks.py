@@ -110,7 +110,7 @@ def test_a_shell_is_on_a_node_of_the_live_run_or_on_one_of_its_own(cluster: Clus
     start(job, SPAWN)
     for node, known in (("2", 0), ("3", 2), ("02", 2), ("abc", 2)):
         code, said = job("shell", node, "--", "uname", "-n")
-        told = f"error: node {node} does not exist\n  hint: nodes are 0 to 2; put the command after --\n"
+        told = f"error: node {node} does not exist\n  hint: nodes are numbered from 0 to 2; put the command after --\n"
         assert (code, said) == (known, told if known else "node3\n"), said
     (job.artifact / "launch.sh").write_text("exit 9\n")  # as another compile might: the run has its own
     known = "$JOBC_RUN_DIR $JOBC_ATTEMPT $JOBC_JOB_ID $JOBC_HEAD_ADDR $JOBC_NODE_RANK $GLOO_SOCKET_IFNAME"

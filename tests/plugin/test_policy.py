@@ -125,7 +125,7 @@ def test_its_error_cannot_be_allowed_because_the_site_forbids_it(lab: Installed,
     (tmp_path / "jobc" / "experiment" / "long.yaml").write_text(f"# @package _global_\ntime: 2d  {allowed}\n")
     status, printed = lab.jobc("check", *SKY, "labels.team=vision", "+experiment=long", folder=tmp_path)
     assert (status, findings(printed)) == (1, ["error[JC3091]", "error[JC3082]"])
-    assert "because: policy lab forbids it, and a job cannot override a site policy" in printed
+    assert "because: policy lab forbids this setting, and a job cannot override a site policy" in printed
 
 
 def test_without_the_package_nothing_is_asked(lab: Installed, tmp_path: Path) -> None:

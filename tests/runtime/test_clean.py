@@ -188,7 +188,7 @@ def test_a_run_that_another_one_began_from_stays_while_that_stays(old: Old, keep
 def test_the_run_that_the_artifact_lies_in_stays(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(old.artifact / ".jobc", old.runs / "a/artifact/0/.jobc")
     monkeypatch.setattr(sys, "argv", [str(old.runs / "a/artifact/0/jobctl")])
-    assert old.clean("--keep", "0", "--yes")[1].startswith("run a is kept: this jobctl is in it\n")
+    assert old.clean("--keep", "0", "--yes")[1].startswith("run a is kept: this jobctl is part of it\n")
     assert old.names() == ["a"]
 
 
@@ -413,7 +413,7 @@ def test_a_run_whose_engine_cannot_be_asked_stays(old: Old) -> None:
     engine = kubernetes(old.folder)
     engine.reply = lambda _: Answer(1, "", "no route")
     removable, spared = find(old, engine)
-    assert removable == ["d", "c", "b"] and spared == ["run a is kept: its state cannot be read"]
+    assert removable == ["d", "c", "b"] and spared == ["run a is kept: the state of the run cannot be read"]
     assert "error: cannot query namespace ns: no route\n" in old.capsys.readouterr().err
 
 
@@ -430,7 +430,7 @@ def test_a_run_in_a_bucket_stays_when_it_cannot_be_removed_there(tmp_path: Path)
 def test_what_the_nodes_wrote_on_their_storage_is_theirs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = Job("demo", tmp_path, tmp_path / "runs/demo", {"storage": "shared", "storage_root": "/nodes"})
     assert SkypilotEngine(job).remove_stored(make_run(tmp_path))
-    assert capsys.readouterr().out == "  /nodes/demo/r on the storage of the nodes is kept\n"
+    assert capsys.readouterr().out == "  /nodes/demo/r on the nodes' storage is kept\n"
 
 
 def test_records_have_no_checkpoints_to_keep(old: Old) -> None:

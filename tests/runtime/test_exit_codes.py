@@ -68,7 +68,7 @@ GLOO = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534]
 TRACEBACK = 'Traceback (most recent call last):\n  File "/code/train.py", line 9, in <module>\n    all_reduce(loss)\n'
 NCCL = "terminate called after throwing an instance of 'c10::DistBackendError'\n  what():  [Rank 0] Watchdog caught "
 HELPER = "rank 0 lost a peer: Connection closed by peer; see the log of the first rank that failed\n"
-LEFT = "lost rank 1, which exited with 0 before the others finished"
+LEFT = "lost rank 1, which exited with 0 before the other ranks finished"
 
 
 @pytest.mark.parametrize(

@@ -264,7 +264,7 @@ def test_a_shell_is_on_a_host_of_todays_artifact_or_of_the_run(demo: Submit, bec
         code, said = demo(text, verb=shell)
         assert (code, said.split("\n")[:2]) == (
             2,
-            [f"error: node {text} does not exist", "  hint: nodes are 0 to 1; put the command after --"],
+            [f"error: node {text} does not exist", "  hint: nodes are numbered from 0 to 1; put the command after --"],
         )
 
 

@@ -145,7 +145,7 @@ def test_a_check_prints_its_exit_code_and_leaves_a_run_folder_only_if_it_failed(
     ended, output = pods.call("smoke", CODE=str(code), JOBC_PAYLOAD="smoke")
     run = pods.runs / ".checks/r"
     assert (ended, output.split("\n")[0]) == (0, f"launch {pods.artifact}/launch.sh 0 smoke")
-    assert output.endswith(f"jobc: exit of the payload: {code}\n")
+    assert output.endswith(f"jobc: payload exit code: {code}\n")
     assert run.exists() == (code != 0)
     assert not pods.run.exists()
 

@@ -426,7 +426,7 @@ def log(*lines: str) -> str:
 @pytest.mark.parametrize("last", ["0", "71"])
 def test_smoke_prints_what_each_pod_does_and_removes_them(demo: Demo, last: str) -> None:
     demo.kubectl.made = DONE
-    exits = ("jobc: exit of the payload: 0", f"jobc: exit of the payload: {last}")
+    exits = ("jobc: payload exit code: 0", f"jobc: payload exit code: {last}")
     demo.kubectl.log = log("1: all-reduce", f"1: {exits[1]}", "0: all-reduce", f"0: {exits[0]}")
     assert demo(smoke) == (int(last != "0"), "0: all-reduce\n1: all-reduce\n")
     manifests = "".join(demo.kubectl.created)
@@ -446,7 +446,7 @@ def test_pods_that_do_not_end_are_removed_too(demo: Demo, monkeypatch: pytest.Mo
 def test_preflight_makes_a_table_of_what_the_pods_found(demo: Demo) -> None:
     demo.kubectl.made = DONE
     lines = ["0: ok\tdisk\tenough", "0: end", "1: ok\tdisk\tenough", "1: jobc: waiting", "1: end"]
-    exits = [f"{node}: jobc: exit of the payload: 0" for node in (0, 1)]
+    exits = [f"{node}: jobc: payload exit code: 0" for node in (0, 1)]
     demo.kubectl.log = log(*lines, *exits)
     code, output = demo(preflight)
     assert code == 0 and output.startswith("ok    the cluster accepts the job in namespace ns\n"), output

@@ -81,7 +81,7 @@ def test_the_value_of_most_nodes_is_right() -> None:
     [
         ("me@n1: Permission denied (publickey).", "ssh-copy-id me@n1"),
         ("Host key verification failed.", "ssh-keyscan n1"),
-        ("ssh: connect to host n1 port 22: No route to host", "check that it is up"),
+        ("ssh: connect to host n1 port 22: No route to host", "check that the host is up"),
         ("bash: line 1: exec: bash: not found", "ssh n1 true"),
     ],
 )

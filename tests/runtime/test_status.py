@@ -270,7 +270,7 @@ def test_squeue_gets_no_option_from_a_record(tmp_path: Path, forged: str) -> Non
 
 
 def test_reasons_of_squeue_are_explained() -> None:
-    assert pending("ReqNodeNotAvail, UnavailableNodes:n1").startswith("it requests nodes that are down")
+    assert pending("ReqNodeNotAvail, UnavailableNodes:n1").startswith("the job requests nodes that are down")
     assert pending("QOSMaxJobsPerUserLimit").endswith("(QOSMaxJobsPerUserLimit)")
     assert pending("Brand-New") == "Brand-New"
 
@@ -313,7 +313,7 @@ def listed(pods: str) -> str:
     ("conditions", "pods", "text"),
     [
         ("", pod(0, "Running") + pod(1, "Running"), "live, in namespace ns"),
-        ("", pod(0, "Running"), "live, 1 of 2 pods are there, in namespace ns"),
+        ("", pod(0, "Running"), "live, 1 of 2 pods exist, in namespace ns"),
         ("", pod(0, "Running") + pod(1, "Pending"), "starting, 1 of 2 pods are pending, in namespace ns"),
         ("Suspended\tx\ty\n", "", "queued: job demo in namespace ns is suspended, by Kueue or by hand"),
         ("Complete\t\t\n", "", "done (exit 0)"),

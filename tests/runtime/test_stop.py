@@ -643,6 +643,6 @@ def test_a_job_that_does_not_end_is_an_error_unless_its_machines_go(demo: Stop) 
 def test_without_sky_nothing_is_done(demo: Stop) -> None:
     skypilot(demo, missing=True)
     run = demo.run(state__job_0=SKY_RECORD.format(""))
-    assert demo()[1].startswith("error: sky is not found\n") and not (run.path / "control").exists()
+    assert demo()[1].startswith("error: sky was not found\n") and not (run.path / "control").exists()
     with pytest.raises(Failure):
         Place(demo.artifact).engine().cost().__next__()

@@ -188,7 +188,7 @@ def call_killed(job: SharedJob, moment: str, *words: str) -> None:
 def test_the_id_of_a_run_whose_making_was_killed_is_free(shared_job: SharedJob, moment: str) -> None:
     call_killed(shared_job, moment, "--run-id", "a")
     done = shared_job.call("submit", "--resume", "a")
-    assert done.code == 1 and "jobctl submit --run-id a creates it again" in done.output
+    assert done.code == 1 and "jobctl submit --run-id a creates the run again" in done.output
     assert shared_job.call("submit", "--run-id", "a").code == 0
     assert shared_job.names() == ["a"] and statuses(shared_job)["a"] == "done (exit 0)"
 

@@ -107,7 +107,7 @@ def test_a_missing_git_is_refused(project: Job, place: str) -> None:
     (project.folder / "sub").mkdir(exist_ok=True)
     project.plan.code.root = place
     project.write_artifact()
-    assert "git is not found" in refused(project, PATH=path_without_git(project))
+    assert "git was not found" in refused(project, PATH=path_without_git(project))
 
 
 def test_an_empty_git_folder_is_refused(job: Make, tmp_path: Path) -> None:  # noqa: F811

@@ -343,7 +343,7 @@ def test_starts_that_come_no_further_are_counted_in_the_bucket(run: BucketRun, f
     reach(begin(run, folder, 0, most=2), 50)
     reach(begin(run, folder, 1, most=2), 40)
     reach(begin(run, folder, 2, most=2), 50)
-    with pytest.raises(BrokenInput, match="crash loop: 2 starts in a row completed no new step beyond step 50"):
+    with pytest.raises(BrokenInput, match="crash loop: 2 consecutive starts completed no step beyond step 50"):
         begin(run, folder, 3, most=2)
     going_on(run, RunFolder(folder.path, 3)).push(logs=True, last=True)
     reach(begin(run, folder, 4, most=2), 50)

@@ -71,11 +71,14 @@ def check_storage(model: nn.Module) -> None:
     """Reject tensors that cannot be written in place, as the first broadcast from rank 0 and each resume do."""
     lazy = [name for name, parameter in model.named_parameters() if isinstance(parameter, UninitializedParameter)]
     if lazy:
-        hint = "give their sizes, or run one batch through the model after you build it"
+        hint = "give the sizes of these parameters, or run one batch through the model after you build it"
         raise BrokenInput(f"model: uninitialized (lazy) parameters: {', '.join(lazy[:8])}", hint=hint)
     tensors = [*model.named_parameters(), *model.named_buffers()]
     if empty := [name for name, tensor in tensors if tensor.is_meta]:
-        hint = "build it on the CPU instead of the `meta` device; or use to_empty(device='cpu') and initialize it"
+        hint = (
+            "build the model on the CPU instead of the `meta` device; or use to_empty(device='cpu') and "
+            "initialize the model"
+        )
         raise BrokenInput(f"model: tensors on the `meta` device have no values: {', '.join(empty[:8])}", hint=hint)
     if expanded := [name for name, tensor in tensors if is_expanded(tensor)]:
         hint = "expand() creates such tensors; use .clone() to give each element separate memory"
@@ -95,7 +98,7 @@ def check_loss(output: Any) -> tuple[Tensor, Any]:
     if not (is_pair and isinstance(output[0], Tensor) and output[0].ndim == 0):
         raise BrokenInput("recipe: loss() must return (sum, count), where sum is a tensor with one element")
     if not output[0].requires_grad:
-        raise BrokenInput("loss: it does not depend on any trainable parameter")
+        raise BrokenInput("loss: the result does not depend on any trainable parameter")
     return output[0], output[1]
 
 
@@ -136,5 +139,5 @@ def checked_flops(recipe: Recipe, num_parameters: int) -> float | None:
     with contextlib.suppress(OverflowError):
         if isinstance(flops, Real) and 0 < float(flops) < math.inf:
             return float(flops)
-    hint = "return None if it is unknown"
+    hint = "return None if the number is unknown"
     raise BrokenInput(f"recipe: flops_per_sample() returned {flops!r:.60}, not a number above 0", hint=hint)

@@ -55,7 +55,7 @@ def check_same_data_as_before(source: DataSource, start: Start) -> None:
     saved = start.parts.get(SOURCE)  # absent in older checkpoints
     if saved is not None and saved.get("digest") != source.digest:
         raise BrokenInput(
-            "data: the data set differs from the one this run started with",
+            "data: the data set differs from the one that this run started with",
             [
                 f"{saved.get('summary')}, digest {str(saved.get('digest'))[:12]}, in {start.words}",
                 f"{source.summary}, digest {source.digest[:12]}, now",

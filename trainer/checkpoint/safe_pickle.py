@@ -60,7 +60,7 @@ def load(path: Path, file: BinaryIO) -> Any:
             f"{path} contains more than tensors, so it is not loaded: {short_load_error(error)}"
         ) from error
     except (RuntimeError, ValueError, LookupError, EOFError, TypeError, AttributeError, OverflowError) as error:
-        raise BrokenInput(f"{path} is not a torch.save file ({type(error).__name__})") from error
+        raise BrokenInput(f"{path} was not written by torch.save ({type(error).__name__})") from error
 
 
 def short_load_error(error: Exception) -> str:

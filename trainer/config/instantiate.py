@@ -67,7 +67,10 @@ def locate(dotted: str, where: str) -> Any:
                 raise BrokenInput(f"{where}: {has}", hint=f"did you mean {near[0]}?" if near else None)
             value = getattr(value, name)
         return value
-    hint = f"the working directory is {os.getcwd()}: set its folder with `code.root`; code=snapshot copies it"
+    hint = (
+        f"the working directory is {os.getcwd()}: set the folder of your code with `code.root`; "
+        "code=snapshot copies that folder"
+    )
     raise BrokenInput(f"{where}: no module named {parts[0]}, needed for {dotted}", hint=hint)
 
 

@@ -115,10 +115,10 @@ def contradictions(config: TrainConfig) -> list[str]:
             f" x world_size {config.world_size} = {product}"
         )
     if (loop.steps is None) == (loop.epochs is None):
-        problems.append("loop: set exactly one of steps and epochs, the other null")
+        problems.append("loop: set exactly one of steps and epochs, and leave the other null")
     saves = config.checkpoint
     if (saves.every_steps is None) == (saves.every_epochs is None):
-        problems.append("checkpoint: set exactly one of every_steps and every_epochs, the other null")
+        problems.append("checkpoint: set exactly one of every_steps and every_epochs, and leave the other null")
     if saves.keep_every_steps is not None and saves.every_epochs is not None:
         problems.append("checkpoint.keep_every_steps: needs checkpoint.every_steps, not every_epochs")
     elif saves.keep_every_steps is not None and saves.every_steps and saves.keep_every_steps % saves.every_steps:

@@ -58,7 +58,7 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_NODE_RANK", "backend", "index", "rank of this node in the job"),
     Variable("JOBC_NODE_LIST", "backend", "text", "the job's hosts, abbreviated: node[1-4]"),
     Variable("JOBC_HEAD_ADDR", "backend", "text", "host name or address of node 0"),
-    Variable("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node 0 chooses one and shares it"),
+    Variable("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node 0 chooses a port and shares it"),
     Variable("JOBC_ATTEMPT", "backend", "index", "0 for the first start of the run, +1 for each requeue or resume"),
     Variable("JOBC_TIME_LIMIT_S", "backend", "index", "seconds until the supervisor asks the ranks to save; 0 = none"),
     Variable("JOBC_LAUNCHER", "jobctl", "launcher", "launcher whose variables are used; jobc means torchrun"),
@@ -70,7 +70,7 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_DEEPSPEED_JSON", "jobctl", "path", "deepspeed.json, with parallel=deepspeed: DeepSpeed's config"),
     Variable("JOBC_LIB", "jobctl", "path", "jobctl, the packed file that contains jobc_trainer"),
     Variable("JOBC_GRACE_S", "jobctl", "index", "seconds between the stop signal and the kill"),
-    Variable("JOBC_DATA_DIR", "user", "path", "folder from which relative data paths are resolved"),
+    Variable("JOBC_DATA_DIR", "user", "path", "folder against which relative data paths are resolved"),
     Variable("JOBC_INIT_FROM", "user", "path", "run folder whose newest checkpoint provides the initial weights (fork)"),
     Variable("SLURM_PROCID", "srun", "index", "rank of this task in the step", "RANK"),
     Variable(

@@ -172,7 +172,7 @@ class HangWatchdog:
         return Hangs(
             f"{self.name} has made no progress in {phase} {of_step(step)} for {spent_s:.0f} s",
             [self.verdict] if self._board and self.verdict else [],
-            hint=f"its stacks are above; the limit is {ALONE:g} times process_group.{key}={timeout_s:g}",
+            hint=f"the rank's stacks are above; the limit is {ALONE:g} times process_group.{key}={timeout_s:g}",
         )
 
     def _arm(self, since: float) -> None:

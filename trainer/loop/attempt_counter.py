@@ -38,7 +38,7 @@ def note_start(run_dir: Path, limit: int | None) -> None:
     _write(run_dir, furthest, 0 if give_up else fruitless)
     if give_up:
         raise BrokenInput(
-            f"crash loop: {fruitless} starts in a row completed no new step beyond step {furthest}",
+            f"crash loop: {fruitless} consecutive starts completed no step beyond step {furthest}",
             hint="see logs/rank_NN.log for the causes; --resume tries again, loop.max_fruitless=null removes the limit",
         )
 

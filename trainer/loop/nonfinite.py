@@ -68,7 +68,7 @@ class SkipCounter:
         """
         self._in_a_row = self._in_a_row + 1 if reason else 0
         if self._in_a_row > self._limit:
-            hint = "the newest checkpoint may predate them; try a lower optim.lr or optim.clip_norm in a"
+            hint = "the newest checkpoint may predate these steps; try a lower optim.lr or optim.clip_norm in a"
             hint += " new run from its weights (--fork, from step 0)"
             title = f"NaN or Inf gradients in more than {self._limit} steps in a row, up to step {done}"
             raise Diverged(title, [reason], hint)

@@ -31,7 +31,7 @@ def blocks_of(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
         available = sorted({type(module).__name__ for module in inner} - {type(model).__name__})
         raise BrokenInput(
             f"parallel.transformer_layer_cls_to_wrap: the model has no module of class {', '.join(missing)}",
-            [f"it has {', '.join(available)}"],
+            [f"the model has {', '.join(available)}"],
         )
     return [module for module in inner if type(module).__name__ in classes]
 
@@ -56,7 +56,7 @@ def prepare(model: nn.Module, loop: LoopConfig, classes: Sequence[str] = ()) -> 
     if not blocks and (loop.activation_checkpointing or loop.compile == "blocks"):
         key = "activation_checkpointing" if loop.activation_checkpointing else "compile"
         raise BrokenInput(
-            f"loop.{key} needs the model's blocks, and {type(model).__name__} does not name any",
+            f"loop.{key} needs the model's blocks, but {type(model).__name__} does not name any",
             hint="add an attribute `blocks`, a list of modules; or parallel.transformer_layer_cls_to_wrap with fsdp",
         )
     if loop.activation_checkpointing:

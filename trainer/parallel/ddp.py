@@ -57,7 +57,10 @@ class Ddp(Stepped):
             raise BrokenInput(
                 f"model: {len(unused)} parameters are not used in the loss of the first batch",
                 [", ".join(unused[:8]) + (", …" if len(unused) > 8 else "")],
-                hint="parallel.find_unused_parameters=true, or remove them from the model, or requires_grad_(False)",
+                hint=(
+                    "parallel.find_unused_parameters=true, or remove these parameters from the model, or "
+                    "set requires_grad_(False)"
+                ),
             )
         self.stepper.optimizer.zero_grad(set_to_none=True)
 

@@ -103,7 +103,9 @@ def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
             f"recipe: build_optimizer() must return a torch.optim.Optimizer, not {type(optimizer).__name__}"
         )
     if not all(isinstance(param_group.get("lr"), (int, float, torch.Tensor)) for param_group in optimizer.param_groups):
-        hint = "set lr=NUMBER, which the schedule changes; optimizers that find their own rate are not supported"
+        hint = (
+            "set lr=NUMBER, which the schedule changes; optimizers that find their own learning rate are not supported"
+        )
         raise BrokenInput("recipe: the optimizer from build_optimizer() has a parameter group without lr", hint=hint)
     refuse_scheduler(optimizer.param_groups)
     refuse_another_rate(optimizer, recipe, group)
@@ -155,7 +157,7 @@ def require_same_on_ranks(lines: Sequence[str], subject: str, group: Group) -> N
     if unlike := [rank for rank, row in enumerate(digests) if row != digests[0]]:
         raise BrokenInput(
             f"{subject} on rank {', '.join(map(str, unlike[:20]))} differs from rank 0",
-            hint="build it in the same order on all ranks; the order of a `set` differs between processes",
+            hint="use the same order on all ranks; the order of a `set` differs between processes",
         )
 
 

@@ -53,7 +53,7 @@ class Rates:
         if self._last and (changed := [group["lr"] for group in groups if group["lr"] not in self._last]):
             raise BrokenInput(
                 f"optim: something changed a learning rate to {float(changed[0]):g} between two steps",
-                ["the trainer sets it before each step"],
+                ["the trainer sets the learning rate before each step"],
                 hint=OWN_SCHEDULE,
             )
         for group, share in zip(groups, self._shares, strict=True):
@@ -145,7 +145,7 @@ def reorder_state(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
     """
     saved = state.get(NAMES, names)  # older checkpoints have no names
     if difference := sorted(set(saved) ^ set(names)):
-        raise ValueError("\n".join(["it has other parameters:", *difference]))
+        raise ValueError("\n".join(["the optimizer has other parameters:", *difference]))
     unnamed = {key: value for key, value in state.items() if key != NAMES}
     if list(saved) == list(names):
         return unnamed

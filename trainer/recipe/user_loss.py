@@ -9,7 +9,7 @@ from ..config.schema import kind_of
 from ..lifecycle.errors import BrokenInput
 from .recipe import Recipe
 
-INTO_THE_MODEL = "make it part of the model in build_model() of a recipe, and call it in loss()"
+INTO_THE_MODEL = "make the loss part of the model in a recipe's build_model(), and call it in the recipe's loss()"
 
 
 def place_loss(recipe: Recipe, device: torch.device) -> None:

@@ -38,7 +38,10 @@ def open_run(run: TrackedRun) -> MlflowRun:
 
     uri = os.environ.get("MLFLOW_TRACKING_URI")
     if not uri and os.environ.get("JOBC_STORE"):
-        warn("tracker mlflow: each attempt becomes a separate run; set MLFLOW_TRACKING_URI to a server to combine them")
+        warn(
+            "tracker mlflow: each attempt becomes a separate run; set MLFLOW_TRACKING_URI to a server to "
+            "combine these runs"
+        )
     uri = uri or (run.folder / "mlruns").as_uri()
     if uri.startswith("file:"):
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3.17 requires it

@@ -25,8 +25,8 @@ def check_fewer_hosts_than_nodes(name: str, plan: LaunchPlan, here: bool) -> Ite
     hosts, nodes = used_hosts(plan), plan.topology.nodes
     if 0 < len(hosts) < nodes:
         title = f"{len(hosts)} host{'s' * (len(hosts) > 1)} in queue.nodelist for {nodes} nodes"
-        because = f"{name} can only use these hosts, and each node needs its own"
-        yield Diagnostic("JC4403", title, because, f"nodes={len(hosts)}, or name more hosts", key="queue.nodelist")
+        because = f"{name} can only use these hosts, and each node needs its own host"
+        yield Diagnostic("JC4403", title, because, f"nodes={len(hosts)}, or list more hosts", key="queue.nodelist")
 
 
 def check_head_that_leads_to_itself(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
@@ -43,14 +43,14 @@ def check_copied_code_that_all_see(name: str, plan: LaunchPlan, here: bool) -> I
     """JC4415: code=rsync although all hosts share one copy of the code."""
     if plan.code.kind == "rsync" and plan.run.storage == "shared":
         title = "code=rsync has no effect with storage.run=shared"
-        because = "all hosts already share one copy of the code"
+        because = "with storage.run=shared, all hosts already share one copy of the code"
         yield Diagnostic("JC4415", title, because, "code=snapshot, or storage.run=node", key="code.kind")
 
 
 def check_old_runs_on_the_hosts(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
     """JC4416: keep_runs is set although each host keeps its own runs."""
     if plan.run.keep and plan.run.storage == "node":
-        because = "jobctl clean would remove old runs on the submit host, and leave them on all others"
+        because = "jobctl clean would remove old runs on the submit host, but leave them on all other hosts"
         title = "keep_runs does not remove runs on the hosts"
         yield Diagnostic("JC4416", title, because, "keep_runs=0", key="keep_runs")
 
@@ -60,5 +60,5 @@ def check_restart_in_own_run_folders(name: str, plan: LaunchPlan, here: bool) ->
     if plan.lifecycle.max_restarts and plan.topology.nodes > 1 and plan.run.storage == "node":
         because = "nodes coordinate a restart through a shared run folder"
         hint = "lifecycle.max_restarts=0, or storage.run=shared"
-        title = "lifecycle.max_restarts is not supported here"
+        title = "lifecycle.max_restarts is not supported with storage.run=node"
         yield Diagnostic("JC4417", title, because, hint, key="lifecycle.max_restarts")

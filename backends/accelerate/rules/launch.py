@@ -13,7 +13,7 @@ from ..options import AccelerateOptions
 def check_copies_without_hosts(plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
     """JC4601: storage.run=node is set, but there are no hosts to copy runs to."""
     if not hosts.used_hosts(plan) and plan.run.storage == "node":
-        because = "without hosts the only node is this machine, which already has the run folder"
+        because = "without hosts, the only node is this machine, which already has the run folder"
         title = "storage.run=node has no effect without hosts"
         yield Diagnostic("JC4601", title, because, "storage.run=shared", key="storage.run")
 
@@ -24,7 +24,7 @@ def check_other_launcher(plan: LaunchPlan, options: AccelerateOptions) -> Iterat
     `honours` cannot report this, because it is not checked for torchrun, which needs no support from a backend.
     """
     if plan.launcher != "accelerate":
-        because = "this backend is the same as ssh with `accelerate launch` as the launcher"
+        because = "backend accelerate is backend ssh with `accelerate launch` as the launcher"
         hint = f"backend=ssh launcher={plan.launcher}, or launcher=accelerate"
         title = f"backend accelerate does not support launcher={plan.launcher}"
         yield Diagnostic("JC4605", title, because, hint, key="launcher")

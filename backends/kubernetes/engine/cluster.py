@@ -232,7 +232,7 @@ class Cluster:
 def live_failure(found: Found, target: Target) -> Failure:
     """Return the failure of a submit that found the job's object, which has not ended."""
     owner = f"started by {found.owner or 'someone'}"
-    hint = "stop it with jobctl stop; a job with another name= or spec gets its own object"
+    hint = "stop that job with jobctl stop; a job with another name= or spec gets its own object"
     return Failure(f"{target.kind} {target.object} is live in {target}, {owner}", hint)
 
 
@@ -250,7 +250,7 @@ def target_of_artifact(settings: Mapping[str, Any], nodes: int, context: str, na
 def chosen_namespace(ask: Ask, settings: Mapping[str, Any]) -> tuple[str, str]:
     """Return the context and the namespace of an artifact: kubectl's own if the spec sets none. Raises Failure."""
     if shutil.which("kubectl") is None:
-        raise Failure("kubectl is not found", "put it on PATH; https://kubernetes.io/docs/tasks/tools")
+        raise Failure("kubectl was not found", "put kubectl on PATH; https://kubernetes.io/docs/tasks/tools")
     context, namespace = str(settings.get("context") or ""), str(settings.get("namespace") or "")
     if not context:
         context = ask(["kubectl", "config", "current-context"]).text.strip()

@@ -263,7 +263,7 @@ class Pod:
         if self.settings.nodes > 1:
             for other in range(self.settings.nodes):
                 if not self._sees(self.head.replace("-0.", f"-{other}.", 1), self.start_timeout_s):
-                    hint = "check that its pod is running: jobctl status prints what it is waiting for"
+                    hint = "check that the node's pod is running: jobctl status prints what the pod is waiting for"
                     raise StartFailure(RENDEZVOUS_FAILED, f"cannot resolve the host name of node {other}", hint)
             if self.settings.rendezvous_port == 0:  # node 0 cannot publish one, because they share no folder
                 os.environ["JOBC_HEAD_PORT"] = str(derived_port(self.uid))
@@ -283,11 +283,11 @@ class Pod:
             return
         sent = self.artifact.parent / "code/code.tar.gz"
         if not sent.exists():
-            hint = "use jobctl submit, which sends it; for kubectl alone, use code=git or code=image"
+            hint = "use jobctl submit, which sends the code; with kubectl alone, use code=git or code=image"
             raise StartFailure(DATA_BROKEN, "the code was not sent with this job", hint)
         attempt_to(f"create the folder {self.run_path}", self.run_path.mkdir, parents=True, exist_ok=True)
         attempt_to(f"unpack the code to {self.run_path}", _extract, sent, unfinished)
-        attempt_to(f"move it to {code}", unfinished.rename, code)
+        attempt_to(f"move the code to {code}", unfinished.rename, code)
 
     # ---- smoke and preflight
 
@@ -306,7 +306,7 @@ class Pod:
             attempt_to("write to the run folder", (self.run_path / f"state/.good_{self.rank}").touch)
             if self.rank == 0:
                 self._remove_when_good()
-        print(f"jobc: exit of the payload: {code}", flush=True)
+        print(f"jobc: payload exit code: {code}", flush=True)
         return DONE
 
     def _remove_when_good(self) -> None:

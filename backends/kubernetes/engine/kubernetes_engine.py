@@ -97,7 +97,7 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
 
     points_at_a_time = None
     default_console = "the log of node 0"
-    default_shell = "the live run; if none is live, a pod without GPUs is created"
+    default_shell = "the live run; if no run is live, a pod without GPUs is created"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         for name, text in HOW.items():
@@ -109,7 +109,7 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
         """Raise Failure if a run is to be continued that was deleted with its pods."""
         if self.job.settings.get("storage") == "node" and (options.resume or options.fork):
             title = "this job's runs are deleted with their pods, so there is nothing to resume"
-            hint = "to keep them, put storage.root on a mounted claim, or set storage.run=object"
+            hint = "to keep runs, put storage.root on a mounted claim, or set storage.run=object"
             raise Failure(title, hint, DATA_BROKEN)
         return None
 
@@ -153,7 +153,7 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
         except BaseException:
             if sender.may_be_there:
                 new.keep()
-                print(f"run {new.run.id} may be live: see jobctl status; jobctl stop ends it", file=sys.stderr)
+                print(f"run {new.run.id} may be live: see jobctl status; jobctl stop ends that run", file=sys.stderr)
             else:
                 os.unlink(new.run.path / f"state/job_{new.attempt}")
             raise
@@ -226,7 +226,7 @@ def _ended_object(cluster: Cluster, uid: str, may_replace: bool) -> Found:
     if found.uid and not found.has_ended:
         raise live_failure(found, target)
     if found.uid and not may_replace and found.uid != uid:
-        hint = "jobctl submit --replace deletes it and its pods' logs; logs on storage are kept"
+        hint = "jobctl submit --replace deletes the object and its pods' logs; logs on storage are kept"
         owner = f"started by {found.owner or 'someone'}"
         raise Failure(f"{target.kind} {target.object} has ended in {target}, {owner}", hint)
     return found

@@ -179,7 +179,7 @@ class ObservingEngine(RecordEngine):
         live_pods = [pod for pod in self.pods(record) if pod.phase != "Failed"]
         pending = sum(pod.phase not in ("Running", "Succeeded") for pod in live_pods)
         if len(live_pods) < target.nodes:
-            return State("live", f"live, {len(live_pods)} of {target.nodes} pods are there, in {target}")
+            return State("live", f"live, {len(live_pods)} of {target.nodes} pods exist, in {target}")
         if pending:
             return State("starting", f"starting, {pending} of {target.nodes} pods are pending, in {target}")
         return State("live", f"live, in {target}")
@@ -242,14 +242,14 @@ class ObservingEngine(RecordEngine):
             late = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - HAD_TO_BE_GONE_S))
             if pod.gone_at and pod.phase in ("Running", "Pending") and pod.gone_at < late:
                 yield (
-                    f"pod {pod.name} should have ended by {pod.gone_at}, but node {pod.host} has not confirmed it, so "
-                    f"no other pod can replace it. If that node is powered off:"
+                    f"pod {pod.name} should have ended by {pod.gone_at}, but node {pod.host} has not confirmed this, "
+                    f"so no other pod can replace the pod. If that node is powered off:"
                 )
                 yield (
                     f"kubectl delete node {pod.host}, or kubectl taint node {pod.host}"
                     " node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
                 )
-        if reading.state == LIVE and " pods are there, in " in state.text:
+        if reading.state == LIVE and " pods exist, in " in state.text:
             warning = _warning(self.cluster(reading.record))
             if warning:
                 yield warning

@@ -151,7 +151,9 @@ class Sender:
         answer = self.cluster.k("create", "--filename=-", UID, text=manifest)
         if "(AlreadyExists)" in answer.errors:
             title = f"TrainingRuntime {name} exists in {self.cluster.target}: another submit is starting this job"
-            raise Failure(title, "if none is, delete it: kubectl delete trainingruntime " + name)
+            raise Failure(
+                title, "if no other submit is running, delete the runtime: kubectl delete trainingruntime " + name
+            )
         if answer.code:
             raise Failure(f"the cluster rejected the job in {self.cluster.target}: {shortened(_reason(answer))}")
         return Identity(TRAINER_API, RUNTIME, name, answer.text.strip())

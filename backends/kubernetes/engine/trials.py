@@ -18,7 +18,7 @@ from .sending import Purpose, Sender
 
 LONGER_S = 300  # after backend.start_timeout, all pods must have ended
 _PREFIX = re.compile(r"\[pod/\S*-([0-9]+)-[^-\s]*/node\] (.*)")
-_EXIT = "jobc: exit of the payload: "
+_EXIT = "jobc: payload exit code: "
 
 
 class Trial(NamedTuple):

@@ -58,7 +58,7 @@ def check_unseen_network_devices(plan: LaunchPlan, options: KubernetesOptions) -
     """JC4510: network devices that the pods do not get, because no resource requests them."""
     resource, key = options.network_resource, "backend.network_resource"
     if resource is not None and not is_resource(resource):
-        because = "it must be the name of a device plugin's resource and a count per pod"
+        because = "the value must be the name of a device plugin's resource and a count per pod"
         yield Diagnostic("JC4510", f"{key}: {resource!r} is not NAME:COUNT", because, f"{key}=rdma/hca:1", key=key)
     fabric = plan.network.profile
     if network_resource(plan, options) is None and fabric in RDMA_PROFILES and not options.host_network:
@@ -77,7 +77,9 @@ def check_tcpx_without_its_nodes(plan: LaunchPlan, options: KubernetesOptions) -
         return
     if len(options.gke_networks) != tcpx.NETWORKS:
         title = f"network=tcpx needs {tcpx.NETWORKS} cluster networks, not {len(options.gke_networks)}"
-        because = "each GPU network card has its own network; `kubectl get networks.networking.gke.io` lists them"
+        because = (
+            "each GPU network card has its own network; `kubectl get networks.networking.gke.io` lists the networks"
+        )
         hint = "backend.gke_networks=[vpc1,vpc2,vpc3,vpc4]"
         yield Diagnostic("JC4518", title, because, hint, key="backend.gke_networks")
     if plan.topology.gpus != tcpx.GPUS:

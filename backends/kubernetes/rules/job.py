@@ -32,7 +32,7 @@ def check_no_image(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Dia
 def check_no_pytorchjob(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4509: a PyTorchJob is not supported, because its pods restart one at a time."""
     if options.flavor == "pytorchjob":
-        because = "it restarts pods one at a time, while the other pods hang in their old process group"
+        because = "PyTorchJob restarts pods one at a time, while the other pods hang in their old process group"
         hint = "backend.flavor=trainjob with Kubeflow Trainer 2, or backend.flavor=jobset"
         yield Diagnostic("JC4509", "backend.flavor=pytorchjob is not supported", because, hint, key="backend.flavor")
 
@@ -58,7 +58,7 @@ def check_early_deadline(plan: LaunchPlan, options: KubernetesOptions) -> Iterat
         yield Diagnostic("JC4511", title, because, hint, key="backend.deadline")
         return
     if options.deadline is not None and plan.lifecycle.time_limit_s and options.deadline < limit:
-        because = "it would end the pods while an attempt is still within its time limit"
+        because = "the deadline would end the pods while an attempt is still within its time limit"
         hint = f"backend.deadline=null, or at least backend.deadline={limit}s"
         title = "backend.deadline is shorter than the time limit"
         yield Diagnostic("JC4511", title, because, hint, key="backend.deadline")
@@ -70,7 +70,7 @@ def check_long_name(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Di
     longest = longest_pod(name, options.flavor, plan.topology.nodes)
     if len(longest) > LONGEST:
         most = len(plan.name) - (len(longest) - LONGEST)
-        because = f"it becomes {longest}, but Kubernetes allows only {LONGEST} characters"
+        because = f"the name becomes {longest}, but Kubernetes allows only {LONGEST} characters"
         hint = f"name={plan.name[:most].strip('._-')}"
         yield Diagnostic("JC4501", f"name is too long: at most {most} characters", because, hint, key="name")
 
@@ -94,7 +94,7 @@ def check_secret_without_key(plan: LaunchPlan, options: KubernetesOptions) -> It
         object_, _, key = secret.ref.partition("/")
         if secret.kind == "k8s" and not (is_name(object_) and re.fullmatch(r"[-\w.]+", key)):
             title = f"secrets.{name} does not name a key in a Secret"
-            because = "it must be k8s:SECRET/KEY; a Secret's name may contain only a-z, 0-9, '-' and '.'"
+            because = "a reference must be k8s:SECRET/KEY; a Secret's name may contain only a-z, 0-9, '-' and '.'"
             hint = (
                 f"secrets.{name}=k8s:my-secret/token, from `kubectl create secret generic my-secret --from-file=token`"
             )

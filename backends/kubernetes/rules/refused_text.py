@@ -27,7 +27,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     for name in ("affinity", "anti_affinity", "topology_spread", "gpu_label"):
         key = getattr(options, name)
         if key is not None and not re.fullmatch(LABEL_KEY, key):
-            because = "it must be a node label, such as topology.kubernetes.io/zone"
+            because = "the value must be a node label, such as topology.kubernetes.io/zone"
             yield _refused(f"backend.{name}", key, because, f"backend.{name}={_as_key(key)}")
     yield from _labels(plan)
     yield from _selected(plan, options)
@@ -37,17 +37,17 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         yield _refused(
             "backend.namespace",
             options.namespace,
-            "it may contain only a-z, 0-9 and dash",
+            "the name may contain only a-z, 0-9 and dash",
             f"backend.namespace={instead}",
         )
     workdir = plan.container.workdir
     if workdir is not None and not workdir.startswith("/"):
         yield _refused(
-            "container.workdir", workdir, "in a pod it must be an absolute path", f"container.workdir=/{workdir}"
+            "container.workdir", workdir, "in a pod, the path must be absolute", f"container.workdir=/{workdir}"
         )
     image = plan.container.image
     if image is not None and not re.fullmatch(IMAGE, image):
-        because = "it must be [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"
+        because = "an image must be [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"
         yield _refused("image", image, because, f"image={_as_image(image)}")
 
 
@@ -74,7 +74,10 @@ def _names(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]
             yield _refused(key, text, "a name may contain only a-z, 0-9, dash and dot", hint)
         elif key == "queue.name" and not _is_value(text):
             yield _refused(
-                key, text, "it becomes a label value, which can have at most 63 characters", f"{key}={_as_value(text)}"
+                key,
+                text,
+                "the text becomes a label value, which can have at most 63 characters",
+                f"{key}={_as_value(text)}",
             )
 
 
@@ -93,7 +96,7 @@ def _labels(plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 def _selected(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """Check node label values and selectors."""
-    of_label = f"it must be a value of the node label {gpu_types.label(options)}"
+    of_label = f"the type must be a value of the node label {gpu_types.label(options)}"
     for name, values in options.gpu_labels.items():
         hint = f"backend.gpu_labels.{name}=[{','.join(map(_as_value, values))}]"
         yield from (_refused(f"backend.gpu_labels.{name}", v, of_label, hint) for v in values if not _is_value(v))
@@ -104,7 +107,7 @@ def _selected(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnost
     hint = _listed("backend.node_selector", [f"{_as_key(key)}={_as_value(value)}" for key, _, value in pairs])
     for i, (key, equals, value) in enumerate(pairs):
         if not (equals and re.fullmatch(LABEL_KEY, key) and _is_value(value)):
-            because = "it must be a node label as KEY=VALUE"
+            because = "an entry must be a node label as KEY=VALUE"
             yield _refused(f"backend.node_selector.{i}", options.node_selector[i], because, hint)
     yield from _said_twice(plan, options)
 
@@ -136,7 +139,7 @@ def _taints(options: KubernetesOptions) -> Iterator[Diagnostic]:
             yield _refused(
                 f"backend.tolerations.{i}",
                 text,
-                f"it must be KEY[=VALUE][:EFFECT], where EFFECT is one of {', '.join(EFFECTS)}",
+                f"a toleration must be KEY[=VALUE][:EFFECT], where EFFECT is one of {', '.join(EFFECTS)}",
                 hint,
             )
 

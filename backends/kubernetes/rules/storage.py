@@ -32,7 +32,7 @@ def _mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagno
     elif mount.kind == "claim" and not is_name(mount.source):
         because = "a claim name must have at most 253 characters from a-z, 0-9, dash and dot"
         yield from refuse(
-            f"{mount.source!r} is not a claim name", because, "kubectl get persistentvolumeclaims lists them"
+            f"{mount.source!r} is not a claim name", because, "kubectl get persistentvolumeclaims lists the claims"
         )
     elif mount.kind == "nfs" and not re.fullmatch(r"[^/:\s]+:/.*", mount.source):
         yield from refuse(
@@ -48,7 +48,7 @@ def _mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagno
         because = "an empty folder's source is its size limit, in Kubernetes syntax"
         yield from refuse(f"{mount.source!r} is not a size", because, "source: 10Gi, or an empty string for no limit")
     if not mount.target.startswith("/") or ":" in mount.target or is_reserved(mount.target):
-        because = "it must be an absolute path without a colon that does not hide the image's or jobc's files"
+        because = "a target must be an absolute path without a colon, and must not hide the image's or jobc's files"
         yield from refuse(f"target {mount.target} is invalid", because, "target: /shared")
     elif normalize(mount.target) in [normalize(earlier.target) for earlier in mounts[:i]]:
         instead = f"target: {normalize(mount.target)}-{i}"
@@ -69,7 +69,7 @@ def check_runs_on_no_volume(plan: LaunchPlan, options: KubernetesOptions) -> Ite
         hint = f"{mount} storage.root=/shared/runs"
     if plan.run.storage == "node":
         because = (
-            "each pod has its own run folder: checkpoints cannot be resumed, a failed job is not"
+            "each pod has its own run folder: a run cannot be resumed, a failed job is not"
             " restarted, and only kubectl logs shows its output"
         )
         if is_kept:
@@ -78,7 +78,8 @@ def check_runs_on_no_volume(plan: LaunchPlan, options: KubernetesOptions) -> Ite
         yield Diagnostic("JC4502", title, because, hint, key="storage.root", severity=Severity.WARNING)
     elif not is_kept:
         because = (
-            f"storage.root={root} is in the pod's own file system and is deleted with it: no persistent mount covers it"
+            f"storage.root={root} is in the pod's own file system and is deleted with the pod: no "
+            "persistent mount covers it"
         )
         yield Diagnostic("JC4502", "storage.root is not on a volume", because, hint, key="storage.root")
 
@@ -110,5 +111,7 @@ def check_shm_beyond_memory(plan: LaunchPlan, options: KubernetesOptions) -> Ite
     """JC4508: shared memory that is not smaller than the pod's memory."""
     shm, memory = plan.resources.shm_bytes, plan.resources.mem_bytes
     if shm and memory and shm >= memory:
-        because = "/dev/shm counts toward the pod's memory, and the pod is killed when that is full (137)"
-        yield Diagnostic("JC4508", "shm is not less than mem", because, f"mem={show_bytes(2 * shm)}", key="shm")
+        because = (
+            "/dev/shm counts toward the pod's memory, and the pod is killed when that memory is full (exit code 137)"
+        )
+        yield Diagnostic("JC4508", "shm is not smaller than mem", because, f"mem={show_bytes(2 * shm)}", key="shm")

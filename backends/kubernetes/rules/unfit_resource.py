@@ -33,10 +33,10 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         for name, text in entries.items():
             at = f"backend.{key}.{name}"
             if not re.fullmatch(NAME, name):
-                because = "a resource is cpu, memory, ephemeral-storage, hugepages-SIZE or VENDOR/DEVICE"
+                because = "a resource must be cpu, memory, ephemeral-storage, hugepages-SIZE or VENDOR/DEVICE"
                 yield Diagnostic("JC4524", f"{name!r} is not a resource", because, f"remove {at}", key=at)
             elif size(text) is None:
-                because = "it must be a number with a Kubernetes unit: 500m, 16, 64Gi or 64G"
+                because = "a quantity must be a number with a Kubernetes unit: 500m, 16, 64Gi or 64G"
                 yield Diagnostic(
                     "JC4524",
                     f"{at}: {text!r} is not a quantity",
@@ -45,7 +45,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
                     key=at,
                 )
             elif name in taken:
-                because = f"{taken[name]} already sets it"
+                because = f"{taken[name]} already sets this resource"
                 yield Diagnostic("JC4524", f"{at} is set twice", because, f"remove {at}", key=at)
     yield from _above_limits(plan, options)
 

@@ -32,7 +32,7 @@ class SkypilotClient(RecordEngine):
     def require_client(self) -> None:
         if shutil.which("sky") is None:
             hint = "pip install 'skypilot[…]' with your infrastructure's name; https://docs.skypilot.co"
-            raise Failure("sky is not found", hint)
+            raise Failure("sky was not found", hint)
 
     def status_of(self, cluster: str) -> str:
         """Return UP, STOPPED or INIT; "" if the cluster does not exist. Refreshes the status first, because a cluster

@@ -41,7 +41,7 @@ def require_sent(settings: Mapping[str, Any]) -> None:
     for file in settings.get("local_files", ()):
         if not os.path.exists(os.path.expanduser(file)):
             title = f"backend.file_mounts: no {file} on {os.uname().nodename}"
-            raise Failure(title, "copy it here, or remove it from backend.file_mounts", DATA_BROKEN)
+            raise Failure(title, "copy the file here, or remove it from backend.file_mounts", DATA_BROKEN)
 
 
 def stage(launch: Launch) -> Path:

@@ -44,7 +44,7 @@ class SkypilotNode:
         self.is_in_bucket = self.storage == "object"
         addresses = environ.get("SKYPILOT_NODE_IPS", "").split("\n")
         if addresses == [""]:
-            hint = "SkyPilot sets it in `run`: call sky launch task.sky.yaml"
+            hint = "SkyPilot sets this variable in `run`: call sky launch task.sky.yaml"
             raise StartFailure(CRASHED, "SKYPILOT_NODE_IPS is not set", hint)
         _require_compiled_size(self.settings, len(addresses), environ.get("SKYPILOT_NUM_GPUS_PER_NODE") or "0")
         self.rank, self.task_id = int(environ["SKYPILOT_NODE_RANK"]), environ["SKYPILOT_TASK_ID"]
@@ -165,8 +165,8 @@ class SkypilotNode:
 def _require_compiled_size(settings: NodeSettings, nodes: int, gpus: str) -> None:
     """Raise StartFailure if the number of nodes or of GPUs per node is not the one that the job was compiled for."""
     if nodes != settings.nodes:
-        title = f"SkyPilot gave this job {nodes} nodes, but it was compiled for {settings.nodes}"
+        title = f"SkyPilot gave this job {nodes} nodes, but the job was compiled for {settings.nodes}"
         raise StartFailure(DATA_BROKEN, title, ANOTHER_JOB.format("nodes"))
     if gpus != str(settings.gpus):
-        title = f"SkyPilot gave this job {gpus} GPUs per node, but it was compiled for {settings.gpus}"
+        title = f"SkyPilot gave this job {gpus} GPUs per node, but the job was compiled for {settings.gpus}"
         raise StartFailure(DATA_BROKEN, title, ANOTHER_JOB.format("GPUs"))

@@ -108,14 +108,14 @@ class SkypilotEngine(StartingSkypilot):
         return State("gone", text)
 
     def live_reason(self, record: Record) -> str:
-        return "its job is still in SkyPilot"
+        return "the job is still in SkyPilot"
 
     def remove_stored(self, run: Run) -> bool:
         """Remove the run from the bucket. A run on the nodes is deleted with the nodes, or kept on their storage."""
         path = self.storage_of(run)
         if not self.is_in_bucket:
             if path.startswith("/") and not _is_same(path, run.path):
-                print(f"  {one_line(path)} on the storage of the nodes is kept", flush=True)
+                print(f"  {one_line(path)} on the nodes' storage is kept", flush=True)
         elif newest_record(run) is not None:
             command, environment = self.depot_words(run, "remove")
             if stream(command, environment=environment):
@@ -194,7 +194,7 @@ class SkypilotEngine(StartingSkypilot):
         self.require_client()
         if settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"
-            raise Failure(title, "jobctl logs without --rank shows the output of its nodes")
+            raise Failure(title, "jobctl logs without --rank prints the output of the job's nodes")
         if not self.status_of(cluster_of(record)):
             raise Failure(
                 f"no log for rank {rank}: {name_of(record)} no longer exists", str(settings.get("end_is", ""))
@@ -234,7 +234,8 @@ class SkypilotEngine(StartingSkypilot):
             return
         if is_managed(record):
             print(
-                "the machines of a managed job cannot be reached from here: it is cancelled, and work since its last"
+                "the machines of a managed job cannot be reached from here: the job is cancelled, "
+                "and work since its last"
                 " checkpoint is lost"
             )
             return

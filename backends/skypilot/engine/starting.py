@@ -162,7 +162,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         cluster = "" if record is None else cluster_of(record)
         if record is None or not cluster or self.status_of(cluster) != "UP":
             title = f"cluster {cluster or self.job.settings.get('cluster', '')} is not up"
-            raise Failure(title, "start it with jobctl submit, jobctl smoke or jobctl preflight")
+            raise Failure(title, "start the cluster with jobctl submit, jobctl smoke or jobctl preflight")
         require_sent(self.job.settings)
         secrets = self.job.settings.get("secrets", ())
         try:

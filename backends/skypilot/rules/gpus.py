@@ -25,7 +25,7 @@ from ..config import SITES, cloud
 from ..options import SkypilotOptions, cloud_of
 from ..task import open_types
 
-LATE = "and SkyPilot would find none at launch"
+LATE = "and SkyPilot would find no such machine at launch"
 
 
 class RequestedGpu(NamedTuple):
@@ -98,7 +98,7 @@ def check_unknown_gpu(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Di
         reported.add((request.key, request.type))
         near = nearest(request.type.upper(), GPUS)
         because = "SkyPilot accepts any name, but would not find this GPU at launch"
-        hint = f"gpu_type={near[0]}" if near else "gpu_type=H100; `sky gpus list` shows them"
+        hint = f"gpu_type={near[0]}" if near else "gpu_type=H100; see `sky gpus list` for all types"
         severity = Severity.WARNING if request.is_site else Severity.ERROR
         title = f"GPU type {request.type} is unknown"
         yield Diagnostic("JC4704", title, because, hint, key=request.key, severity=severity)
@@ -110,9 +110,9 @@ def check_too_many_gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
     for request in requested_plain_gpus(plan, options):
         if count > request.most:
             usual = min(request.most, GPUS.get(request.type, 8))
-            because = f"a machine has at most {request.most} of them, and gpus is per node"
+            because = f"a machine has at most {request.most} of these GPUs, and gpus is per node"
             hint = f"nodes={-(-count * plan.topology.nodes // usual)} gpus={usual}"
-            title = f"gpus={count} is too many {request.type} for one node"
+            title = f"gpus={count} is too many {request.type} GPUs for one node"
             yield Diagnostic("JC4705", title, because, hint, key="gpus")
 
 
@@ -121,10 +121,12 @@ def check_unusual_gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[D
     count = plan.topology.gpus
     for request in requested_plain_gpus(plan, options):
         if request.is_site and options.most_gpus is None and USUAL_GPUS < count <= request.most:
-            because = f"few machines have more than {USUAL_GPUS}, and SkyPilot only checks at launch; gpus is per node"
+            because = (
+                f"few machines have more than {USUAL_GPUS} GPUs, and SkyPilot only checks at launch; gpus is per node"
+            )
             fewer = spread_over_nodes(count, plan.topology.nodes, USUAL_GPUS)
             hint = f"{fewer}, or site.gpus={count} in the cluster profile if the machines have that many"
-            title = f"gpus={count} is too many {request.type} for one node"
+            title = f"gpus={count} is too many {request.type} GPUs for one node"
             yield Diagnostic("JC4705", title, because, hint, key="gpus", severity=Severity.WARNING)
 
 
@@ -146,11 +148,11 @@ def _not_sold(each: RequestedGpu, count: int) -> Iterator[Diagnostic]:
     if numbers is None or count in numbers:
         return
     if numbers:
-        because = f"machines are offered with {alternatives(map(str, numbers))} of them, {LATE}"
+        because = f"machines are offered with {alternatives(map(str, numbers))} of these GPUs, {LATE}"
         near = [*[n for n in numbers if n < count][-1:], *[n for n in numbers if n > count][:1]]
         hints = [f"gpus={number}" for number in near]
     else:
-        because = f"it offers other types, {LATE}"
+        because = f"{each.cloud} offers other GPU types, {LATE}"
         hints = [f"backend.infra={name}" for name in clouds_offering(each.type)] or ["gpu_type=H100"]
     title = f"no known {each.cloud} machine has {count} {each.type}"
     yield Diagnostic("JC4705", title, because, alternatives(hints), key="gpus", severity=Severity.WARNING)

@@ -19,10 +19,10 @@ def check_misnamed_image(plan: LaunchPlan, options: SkypilotOptions) -> Iterator
     if image is None:
         return
     if image.startswith("docker:"):
-        because = "jobc adds docker: itself, and a second one would be part of the image name"
+        because = "jobc adds docker: itself, and a second prefix would be part of the image name"
         yield Diagnostic("JC4717", "image must not start with docker:", because, f"image={image[7:]}", key="image")
     elif not re.fullmatch(IMAGE, image):
-        because = "it must be [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"
+        because = "an image must be [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"
         yield Diagnostic("JC4717", f"{image!r} is not a valid image", because, f"image={USUAL}", key="image")
 
 
@@ -32,12 +32,12 @@ def check_image_without_pyxis(plan: LaunchPlan, options: SkypilotOptions) -> Ite
         return
     without = "image=null container=none python=venv"
     if options.pyxis is None:
-        because = "SkyPilot rejects it at launch unless this Slurm has the Pyxis plugin"
+        because = "SkyPilot rejects images at launch unless this Slurm has the Pyxis plugin"
         hint = f"check with `srun --help | grep container-image`; then backend.pyxis=true, otherwise {without}"
-        yield Diagnostic("JC4711", "image needs Pyxis on slurm", because, hint, key="image", severity=Severity.NOTE)
+        yield Diagnostic("JC4711", "image needs Pyxis on Slurm", because, hint, key="image", severity=Severity.NOTE)
     else:
         because = "this Slurm does not have Pyxis (backend.pyxis=false), and SkyPilot rejects images without it"
-        yield Diagnostic("JC4711", "image is not supported on this slurm", because, without, key="image")
+        yield Diagnostic("JC4711", "image is not supported on this Slurm", because, without, key="image")
 
 
 def check_machine_image_beside_container(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
@@ -50,15 +50,15 @@ def check_machine_image_beside_container(plan: LaunchPlan, options: SkypilotOpti
             continue
         if image_id.startswith("docker:"):
             title = f"{key}: {image_id} is a container image"
-            because = "it is a machine image; the container image is `image`"
+            because = "this key selects a machine image; `image` selects the container image"
             hint = f"remove {key}; image={image_id[7:]} container=pod"
         elif plan.container.image is not None:
             title = f"{key} is set together with image"
-            because = "SkyPilot has only one image_id: the machine's or the container's"
-            hint = f"remove {key}; or image=null container=none for the machine's"
+            because = "a SkyPilot task has only one image_id, for the machine or for the container"
+            hint = f"remove {key}; or image=null container=none to use the machine image"
         elif machine_cloud in SITES:
-            title = f"{key} has no machine to boot on {machine_cloud}"
-            because = "only cloud machines have their own image"
+            title = f"{key} is not supported on {machine_cloud}"
+            because = "only cloud machines boot from a machine image"
             hint = f"remove {key}"
         else:
             continue

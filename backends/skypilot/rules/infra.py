@@ -47,7 +47,9 @@ def check_unknown_infra(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
     """JC4701: an infra that SkyPilot cannot parse."""
     for key, text in infras(options):
         if not can_parse(text):
-            because = "it must be cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]] or ssh[/pool]"
+            because = (
+                "the value must be cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]] or ssh[/pool]"
+            )
             clouds = schema.schemas()["resources"]["properties"]["cloud"]["case_insensitive_enum"]
             near = nearest(text.partition("/")[0].lower(), ["k8s", *clouds])
             title = f"{text!r} is not a valid infra"
@@ -64,14 +66,20 @@ def check_unknown_cluster(plan: LaunchPlan, options: SkypilotOptions) -> Iterato
         if can_parse(text):
             near = nearest(name, options.clusters) or [*options.clusters]
             hint = f"{key}={cloud}/{near[0]}" if near else f"{key}={cloud}"
-            because = f"backend.clusters has {', '.join(options.clusters) or 'none'}; SkyPilot only checks at launch"
+            because = (
+                f"backend.clusters lists {', '.join(options.clusters) or 'none'}; SkyPilot checks these "
+                "values only at launch"
+            )
             yield Diagnostic("JC4702", f"cluster {name} does not exist at this site", because, hint, key=key)
 
 
 def check_misnamed_cluster(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4717: an invalid cluster name for `sky launch`."""
     if options.cluster is not None and not re.fullmatch(_NAME, options.cluster):
-        because = "it must start with a letter, contain only letters, digits and -_. and end with a letter or digit"
+        because = (
+            "a cluster name must start with a letter, contain only letters, digits and -_. and end with "
+            "a letter or digit"
+        )
         hint = f"backend.cluster={task.cluster_name(options.cluster)}"
         yield Diagnostic("JC4717", f"{options.cluster!r} is not a cluster name", because, hint, key="backend.cluster")
 
@@ -106,7 +114,7 @@ def check_unheard_wish(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[D
     for key, value in wishes.items():
         if value and (not is_slurm or key == "queue.name"):
             infra = options.infra or cloud(plan, options) or "any"
-            because = f"infra {infra} does not support it; the job computes the same results without it"
+            because = f"infra {infra} does not support this key; the job computes the same results without it"
             hint = f"remove {key}, or backend.infra=slurm/CLUSTER"
             yield Diagnostic("JC4712", f"{key} is ignored", because, hint, key=key, severity=Severity.NOTE)
 
@@ -115,7 +123,7 @@ def check_taken_unseen(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[D
     """JC4721: site resources that are not checked, because no profile lists them. This is a note."""
     if facts := _facts(plan, options):
         title = f"not checked: {_in_words([*facts.values()])}"
-        because = "SkyPilot only checks at launch"
+        because = "SkyPilot checks these values only at launch"
         if "backend.qos" in facts:
             because += ", and a job with an unknown QOS stays queued forever"
         hint = (

@@ -32,13 +32,13 @@ def _unfit(mount: Mount, options: SkypilotOptions) -> tuple[str, str, str] | Non
         elsewhere = [text for _, text in infras(options) if not has_pods(text)]
         if not elsewhere:
             return None
-        because = f"only pods on k8s and ssh can mount folders of their nodes, not machines on {elsewhere[0]}"
+        because = f"only pods on k8s and ssh can mount their nodes' folders, not machines on {elsewhere[0]}"
         return "no host", because, "kind: volume, from `sky volumes apply`; or backend.infra=k8s"
     if mount.kind not in ("volume", "bucket"):
         because = "SkyPilot supports volumes, buckets and, on Kubernetes, host folders"
         return f"no {mount.kind}", because, "kind: volume, from `sky volumes apply`"
     if mount.read_only:
-        return "read_only", "SkyPilot always mounts it writable", "read_only: false"
+        return "read_only", "SkyPilot always mounts volumes and buckets writable", "read_only: false"
     return None
 
 

@@ -41,7 +41,7 @@ def check_unshared_runs(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
         because = f"storage.root={root} is relative to the home folder, which is deleted with the cluster"
         hint = "storage.root=/shared/runs, on storage that all nodes share"
     else:
-        because = f"storage.root={root} is not on a volume, so each machine would have its own"
+        because = f"storage.root={root} is not on a volume, so each machine would have its own run folder"
         hint = "'mounts=[{kind: volume, source: NAME, target: /shared, read_only: false}]' storage.root=/shared/runs"
         hint += "" if options.managed else ", or storage.run=node"
     yield Diagnostic("JC4706", "storage.root is not on shared storage", because, hint, key="storage.root")
@@ -55,7 +55,8 @@ def check_runs_in_folder_of_nodes(plan: LaunchPlan, options: SkypilotOptions) ->
     if lasting and all(mount.kind == "host" for mount in lasting):
         target, source = lasting[0].target, lasting[0].source
         because = (
-            f"it is under {target}, which is {source} on each pod's node, but all nodes must share one file system"
+            f"storage.root is under {target}, which is {source} on each pod's node, but all nodes must "
+            "share one file system"
         )
         hint = f"mount a shared file system at {source} on every node; or kind: volume, from `sky volumes apply`"
         title = f"storage.root={plan.run.root} is on each node's own disk"
@@ -90,8 +91,8 @@ def check_runs_deleted_with_machines(plan: LaunchPlan, options: SkypilotOptions)
     if plan.run.storage == "object" or options.managed or lasting_mounts(plan):
         return
     because = (
-        f"the runs are on the machines' own disks, and {options.autostop // 60} min after the job the machines and"
-        " their disks are deleted (backend.autostop, backend.down)"
+        f"the runs are on the machines' own disks, and {options.autostop // 60} min after the job ends, the machines"
+        " and their disks are deleted (backend.autostop, backend.down)"
     )
     keep = "backend.autostop=null" if options.cloud == "kubernetes" else "backend.down=false"  # pods do not stop
     hint = f"{keep}; or storage.run=object storage.root=s3://my-bucket/runs"

@@ -33,7 +33,7 @@ def container_options(settings: Mapping[str, Any], artifact: Path, run: Path, pr
         if not os.path.exists(path):
             continue
         if re.search(r"[\s,:\\]", path):
-            hint = "its option does not accept paths with spaces, commas, colons or backslashes"
+            hint = "--container-mounts does not accept paths with spaces, commas, colons or backslashes"
             raise Failure(f"Pyxis cannot mount {path}", hint, DATA_BROKEN)
         mounts.append(f"{path}:{path}")
     return [

@@ -48,25 +48,25 @@ _PENDING = (  # reason in squeue -> why a job is waiting
     ("JobArrayTaskLimit", "waiting for other points of the sweep (backend.array_limit)"),
     ("Resources", "next in line, waiting for free nodes"),
     ("Priority", "jobs with a higher priority are ahead"),
-    ("Dependency", "the jobs in its dependency (queue.after) have not ended"),
+    ("Dependency", "the jobs that it depends on (queue.after) have not ended"),
     (
         "DependencyNeverSatisfied",
         "its dependency (queue.after) can no longer be satisfied, so it will never start: jobctl stop removes it",
     ),
-    ("BeginTime", "Slurm requeued it and will start it again soon"),
+    ("BeginTime", "Slurm requeued the job and will start it again soon"),
     ("JobHeldUser", "held: scontrol release"),
     ("JobHeldAdmin", "held by an administrator"),
-    ("ReqNodeNotAvail.*", "it requests nodes that are down, drained or reserved: see sinfo -R"),
-    ("NodeDown", "a node it needs is down: see sinfo -R"),
-    ("PartitionNodeLimit", "it requests more nodes than the partition has or allows, so it will never start"),
-    ("PartitionTimeLimit", "it requests more time than the partition allows, so it will never start"),
-    ("PartitionConfig", "the nodes it could run on are down, drained or too small: see sinfo -R"),
+    ("ReqNodeNotAvail.*", "the job requests nodes that are down, drained or reserved: see sinfo -R"),
+    ("NodeDown", "a node that the job needs is down: see sinfo -R"),
+    ("PartitionNodeLimit", "the job requests more nodes than the partition has or allows, so it will never start"),
+    ("PartitionTimeLimit", "the job requests more time than the partition allows, so it will never start"),
+    ("PartitionConfig", "the nodes that could run the job are down, drained or too small: see sinfo -R"),
     ("PartitionDown|PartitionInactive", "the partition accepts no jobs now"),
-    ("BadConstraints", "no node satisfies the request, so it will never start"),
+    ("BadConstraints", "no node satisfies the request, so the job will never start"),
     ("Assoc.*|QOS.*|MaxJobs.*", "a limit of the account or its quality of service ({})"),
-    ("Reservation", "its reservation has not started"),
+    ("Reservation", "the job's reservation has not started"),
     ("Licenses", "waiting for licenses"),
-    ("None|", "the scheduler has not considered it yet"),
+    ("None|", "the scheduler has not considered the job yet"),
 )
 
 
@@ -162,7 +162,7 @@ class SlurmEngine(CheckingEngine):
         if self._silent:
             return f"Slurm does not respond: {self._silent}"
         job_id = _asked_id(path)
-        return "" if _OVER.match(self._known.get(job_id, "COMPLETED")) else f"its job {job_id} is still in Slurm"
+        return "" if _OVER.match(self._known.get(job_id, "COMPLETED")) else f"job {job_id} is still in Slurm"
 
     # ---- stopping
 
@@ -192,7 +192,7 @@ class SlurmEngine(CheckingEngine):
 
     # ---- starting
 
-    default_shell = "the live run; without one, Slurm allocates a node"
+    default_shell = "the live run; without a live run, Slurm allocates a node"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         for how, text in HOW.items():

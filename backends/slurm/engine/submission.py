@@ -34,9 +34,9 @@ _HINTS = (  # part of sbatch's output, in lower case -> what to check
     ("feature", "backend.constraint; sinfo --format='%N %f' lists the features"),
     ("node name", "hosts, queue.nodelist or queue.exclude; sinfo --Node lists the nodes"),
     ("job array", "the site allows fewer array elements: scontrol show config | grep MaxArraySize"),
-    ("reservation", "queue.reservation; scontrol show reservation lists them"),
-    ("account", "queue.account; sacctmgr show associations lists them"),
-    ("qos", "queue.qos; sacctmgr show qos lists them"),
+    ("reservation", "queue.reservation; scontrol show reservation lists all reservations"),
+    ("account", "queue.account; sacctmgr show associations lists your accounts"),
+    ("qos", "queue.qos; sacctmgr show qos lists all QOS"),
     ("time limit", "time, or another queue.name; sinfo lists the limits"),
     (", and partition ", "nodes, cpus or time, or another queue.name; sinfo lists the partitions"),
     ("", "jobctl preflight checks the job against the site"),
@@ -46,7 +46,7 @@ _HINTS = (  # part of sbatch's output, in lower case -> what to check
 def require_client(name: str = "sbatch") -> None:
     """Raise Failure if this machine does not have this Slurm client."""
     if shutil.which(name) is None:
-        hint = "run it where you run sbatch: on a login node of the cluster"
+        hint = "run jobctl where you run sbatch: on a login node of the cluster"
         raise Failure(f"{name} not found on {os.uname().nodename}", hint)
 
 
@@ -54,7 +54,7 @@ def parse_after(text: str) -> str:
     """Return a value of --after in sbatch's syntax. A plain ID means that job must succeed. Raises Failure."""
     value = f"afterok:{text.replace(',', ':')}" if re.match("[0-9]", text) else text
     if not _DEPENDENCY.fullmatch(value):
-        hint = "kinds are afterok, afterany, afternotok and aftercorr"
+        hint = "valid kinds are afterok, afterany, afternotok and aftercorr"
         raise Failure(f"--after takes ID, KIND:ID or singleton, not {text}", hint, 2)
     return value
 

@@ -74,7 +74,11 @@ def _check(program: Program, extra: Mapping[str, Any], site: str) -> Iterator[Di
         if name not in program.known:
             yield _unknown(program, name, title)
         elif not since <= site < gone:
-            verb = f"has it since Slurm {since}" if site < since else f"had it before Slurm {gone}"
+            verb = (
+                f"has this option only from Slurm {since} on"
+                if site < since
+                else (f"has not had this option since Slurm {gone}")
+            )
             hint = f"remove {key}" + (
                 f", or backend.version={since} if the site has that version" if site < since else ""
             )
@@ -83,12 +87,12 @@ def _check(program: Program, extra: Mapping[str, Any], site: str) -> Iterator[Di
 
 def _unknown(program: Program, name: str, title: str) -> Diagnostic:
     """Report an unknown option: an error if a known one is similar, otherwise a warning, as a plugin may provide it."""
-    key, because = f"{program.section}.{name}", f"no {program.name} from 22.05 to 25.11 has it, nor does Pyxis"
+    key, because = f"{program.section}.{name}", f"no {program.name} from 22.05 to 25.11 has this option, nor does Pyxis"
     other = STEP if program is SBATCH else SBATCH
     if name in other.known:
         right_key = other.owners.get(name, f"{other.section}.{name}")
         hint = f"remove {key}, and set {right_key}"
-        return Diagnostic("JC4340", title, f"it is an option of {other.name}", hint, key=key)
+        return Diagnostic("JC4340", title, f"--{name} is an option of {other.name}", hint, key=key)
     begun = sbatch_options.options_with_prefix(name, program.known)
     meant = begun or sbatch_options.similar_options(name, program.known)
     if not meant:
@@ -96,6 +100,6 @@ def _unknown(program: Program, name: str, title: str) -> Diagnostic:
         return Diagnostic("JC4340", title, because, hint, key=key, severity=Severity.WARNING)
     if owner := program.owners.get(meant[0]):
         because = f"{because}; --{meant[0]} is similar"
-        return Diagnostic("JC4340", title, because, f"remove it, and set {owner}", key=key, judgment=not begun)
+        return Diagnostic("JC4340", title, because, f"remove {key}, and set {owner}", key=key, judgment=not begun)
     hint = f"did you mean {alternatives(f'{program.section}.{name}' for name in meant)}?"
     return Diagnostic("JC4340", title, because, hint, key=key, judgment=not begun)

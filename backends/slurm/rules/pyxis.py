@@ -13,8 +13,10 @@ from ..options import SlurmOptions
 def check_modules_with_pyxis(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     """JC4332: environment modules, which would never be loaded with Pyxis."""
     if plan.container.kind == "pyxis" and plan.setup.modules:
-        because = "Slurm starts the container before the job's setup, and modules are not available inside"
-        hint = "python.modules=[]; or container=apptainer, which loads them first"
+        because = (
+            "Slurm starts the container before the job's setup, and modules are not available inside the container"
+        )
+        hint = "python.modules=[]; or container=apptainer, which loads modules first"
         yield Diagnostic("JC4332", "Pyxis cannot load modules", because, hint, key="python.modules")
 
 

@@ -28,8 +28,8 @@ def check_unequal_shares(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Di
     """JC4304: cores that the tasks cannot share evenly; --cpus-per-task is one number, so some would stay unused."""
     cpus, tasks = plan.resources.cpus, tasks_per_node(plan)
     if cpus is not None and cpus % tasks:
-        title = f"cpus={cpus} cannot be divided among {tasks} tasks per node"
-        because = "launcher=srun starts one task per rank, and Slurm gives each the same number of cores"
+        title = f"cpus={cpus} cannot be divided evenly among {tasks} tasks per node"
+        because = "launcher=srun starts one task per rank, and Slurm gives each task the same number of cores"
         hint = f"cpus={max(cpus - cpus % tasks, tasks)}, or launcher=torchrun"
         yield Diagnostic("JC4304", title, because, hint, key="cpus")
 
@@ -61,4 +61,4 @@ def check_unknown_dependency(plan: LaunchPlan, options: SlurmOptions) -> Iterato
         if colon and kind not in AFTER:
             because = f"a dependency is an ID, singleton, or KIND:ID with one of {', '.join(AFTER)}"
             hint = f"queue.after=[{next(iter(nearest(kind, AFTER[1:], 1)), 'afterany')}:{ids}]"
-            yield Diagnostic("JC4310", f"queue.after: Slurm has no {kind}", because, hint, key="queue.after")
+            yield Diagnostic("JC4310", f"queue.after: Slurm has no dependency {kind}", because, hint, key="queue.after")

@@ -34,5 +34,5 @@ def check_tasks_elsewhere(plan: LaunchPlan, options: SlurmOptions) -> Iterator[D
         because = f"with launcher={plan.launcher}, one srun task starts all ranks of a node, which need all its GPUs"
         yield Diagnostic("JC4309", title, because, hint, key="backend.gpu_bind")
     elif plan.uses_trainer and plan.topology.procs > 1:
-        because = "the trainer uses the GPU with the number LOCAL_RANK, and each rank would see its own as number 0"
+        because = "the trainer uses the GPU with the number LOCAL_RANK, and each rank would see its own GPU as number 0"
         yield Diagnostic("JC4309", title, because, hint, key="backend.gpu_bind")

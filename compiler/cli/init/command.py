@@ -73,7 +73,7 @@ def _wanted(words: Sequence[str]) -> InitArguments:
         if (word.startswith("-") and word not in OPTIONS) or word in names[1:]:
             close = nearest(word, OPTIONS)
             hint = f"jobc init {close[0]}" if close else "jobc init lab --yes queue.account=abc"
-            because = "it accepts one name, any number of KEY=VALUE words, --yes, --force and --project"
+            because = "jobc init accepts one name, any number of KEY=VALUE words, --yes, --force and --project"
             raise CompileError([Diagnostic("JC1110", f"jobc init does not accept {word}", because, hint)])
     facts = [_given(word) for word in words if "=" in word and word[0] != "-"]
     return InitArguments(names[0] if names else "", tuple(facts), frozenset(words) & frozenset(OPTIONS))
@@ -187,7 +187,9 @@ def _target(name: str, arguments: Arguments, options: frozenset[str]) -> Path:
     target = folder / "cluster" / f"{name}.yaml"
     if target.exists() and "--force" not in options:
         hint = f"jobc init {name} --force, or another name"
-        raise CompileError([Diagnostic("JC1135", f"{target} already exists", "it may contain your edits", hint)])
+        raise CompileError(
+            [Diagnostic("JC1135", f"{target} already exists", "the profile may contain your edits", hint)]
+        )
     return target
 
 

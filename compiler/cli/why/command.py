@@ -45,7 +45,9 @@ def why_command(arguments: Arguments) -> int:
             f"jobc why {_a_line_of(Path(remaining[0]))}" if remaining and _is_path(remaining[0]) else EXAMPLE,
         )
     if rank is not None and not any(_is_variable(word) for word in remaining):
-        because = "it prints where a rank runs and a variable's value there; keys and lines are the same for all ranks"
+        because = (
+            "--rank prints where a rank runs and a variable's value there; keys and lines are the same for all ranks"
+        )
         raise CompileError([Diagnostic("JC1110", "--rank has no effect here", because, "remove --rank")])
     jobs: dict[Path, Job] = {}
     for location in places:
@@ -100,7 +102,7 @@ def _refuse_options(words: Sequence[str]) -> None:
             [Diagnostic("JC1110", "jobc why explains one job", because, shlex.join(["jobc", "why", *of_one]))]
         )
     if option is not None:
-        raise no_option("why", option, "its options are --rank N and --config-dir FOLDER")
+        raise no_option("why", option, "the options of jobc why are --rank N and --config-dir FOLDER")
 
 
 def _rank(words: list[str]) -> tuple[list[str], int | None]:
@@ -206,7 +208,7 @@ def _dependent(job: Job, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()
     ]
     yield from column_lines("files", files)
     if not rows and not files:
-        yield "  lines    none: no file of this job depends on it"
+        yield "  lines    none: no file of this job depends on this name"
 
 
 # ---- a variable

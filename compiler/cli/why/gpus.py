@@ -20,9 +20,9 @@ def explain_visible_gpus(plan: Mapping[str, Any], path: str, is_shared: bool = F
     if path:
         return f"{path} sets it"
     if not plan["topology.gpus"]:
-        return "this job does not set it, and does not request GPUs from an engine"
+        return "this job does not set the variable, and does not request GPUs from an engine"
     if is_shared:
-        return "jobctl sets it to the node's share of the GPUs that jobctl submit may use"
+        return "jobctl sets this variable to the node's share of the GPUs that jobctl submit may use"
     if _has_engine(plan["backend.name"]):
         return "the engine allocates `gpus` GPUs on each node: it sets this variable or hides the other GPUs"
     return "not set by jobc: the ranks inherit the value from their node's environment, or see all GPUs"

@@ -37,7 +37,8 @@ def launcher_setting(plan: Mapping[str, Any], name: str) -> LauncherSetting | No
     launcher = plan.get("launcher", "")
     if name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and plan.get("topology.nodes", 1) > 1:
         return LauncherSetting(
-            "jobctl sets it, unless it is set already, to network.interface or to the interface that leads to node 0",
+            "jobctl sets this variable, unless it is already set, to network.interface or to the "
+            "interface that leads to node 0",
             keys=("network.interface",),
         )
     if launcher in ("spawn", "srun", "mpirun"):
@@ -131,7 +132,7 @@ def _accelerate(plan: Mapping[str, Any], name: str) -> LauncherSetting | None:
     if name not in _ACCELERATE:
         return None
     if plan["topology.world_size"] == 1:
-        how = "jobctl sets it, because accelerate sets none for a single process"
+        how = "jobctl sets this variable, because accelerate does not set it for a single process"
         return LauncherSetting(how, files=("ranks/launchers.py",))
     how, words = _ACCELERATE[name]
     return LauncherSetting(f"torchrun, which accelerate runs, sets it from {how}", words)

@@ -30,12 +30,14 @@ def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
     lines = job.files[path]
     if path == PROGRAM:
         yield place
-        yield "  packed   the program of jobc; unzip -l lists it"
+        yield "  packed   jobc's program; unzip -l lists its modules"
         return
     if not 1 <= number <= len(lines):
         name = place.rpartition(":")[0]
         hint = f"{name}:{max(len(lines), 1)}"
-        raise CompileError([Diagnostic("JC5006", f"{name} has no line {number}", f"it has {len(lines)} lines", hint)])
+        raise CompileError(
+            [Diagnostic("JC5006", f"{name} has no line {number}", f"the file has {len(lines)} lines", hint)]
+        )
     yield place
     yield f"  | {lines[number - 1]}"
     for change in job.changes:
@@ -45,21 +47,21 @@ def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
         yield "  edited   this line was changed after the compile; jobc verify lists the edits"
         if was is None:
             return
-        yield f"  instead  of line {was} of jobc: {job.written[path][was - 1].strip()}"
+        yield f"  replaces line {was} of jobc's file: {job.written[path][was - 1].strip()}"
     elif was != number:
-        yield f"  moved    jobc wrote it as line {was}; jobc verify lists the edits"
+        yield f"  moved    jobc wrote this line as line {was}; jobc verify lists the edits"
     assert was is not None
     source_map = job.source_map
     keys, template = source_map.files[path][was - 1]
     if template in (SEAL, PACKED):
-        yield "  made     from the whole job" if template == SEAL else "  packed   the program of jobc, for the nodes"
+        yield "  made     from the whole job" if template == SEAL else "  packed   jobc's program for the nodes"
         return
     yield f"  from     {template}"
     keys = keys_of(keys, template)
     chosen = source_map.chosen.get(path, ())
     if chosen:
         yield f"  file     this version of {path} is chosen by {', '.join(chosen)}"
-    yield f"  plan     {', '.join(keys)}" if keys else "  constant depends on no key"
+    yield f"  plan     {', '.join(keys)}" if keys else "  constant does not depend on any key"
     for key in keys:
         if key in source_map.rules:
             yield f"  rule     {key}: {source_map.rules[key]}"

@@ -27,5 +27,5 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
         if notice_s:
             reason += f", each attempt is asked to save up to {show_duration(notice_s)} before its limit"
         again = f"the job is requeued at most {attempts - 1} times" if attempts > 1 else ""
-        because = f"{reason}, and {again or 'the engine does not requeue it'}"
+        because = f"{reason}, and {again or 'the engine does not requeue the job'}"
         yield warning("JC2123", title, because, hint, "time", takes_s / limit)

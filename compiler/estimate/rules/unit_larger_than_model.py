@@ -19,5 +19,5 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     because = "the largest unit is a part of the model (estimate.parameters)"
     key = "estimate.largest_unit"
     yield Finding(
-        Diagnostic("JC2129", title, because, f"{key}={n}, if all of it is gathered at once", key=key), unit / n
+        Diagnostic("JC2129", title, because, f"{key}={n}, if the whole model is gathered at once", key=key), unit / n
     )

@@ -20,5 +20,5 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     if lacking and not plan.uses_trainer:
         title = f"jobc plan does not know {' and '.join(lacking)} of your program"
         because = "the defaults describe jobc's own trainer, not your program"
-        hint = f"{' '.join(lacking.values())}, with the values of your program"
+        hint = f"{' '.join(lacking.values())}, with your program's values"
         yield Finding(Diagnostic("JC2130", title, because, hint, key="command", severity=Severity.NOTE), 1)

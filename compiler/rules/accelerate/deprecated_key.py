@@ -34,7 +34,7 @@ def _value(tree: Tree, path: Path) -> Any:
 
 def _deprecated(file: str, path: Path, new: str, value: Any) -> Diagnostic:
     key, above = ".".join(path), ".".join(path[:-1])
-    because = f"{engine(file)} still reads it, with a warning; it was renamed to {new}"
+    because = f"{engine(file)} still reads the key, with a warning; the key was renamed to {new}"
     hint = f"rename it to {above}.{new}"
     if " " in new:  # several sections replace it
         hint = f"remove {key}; set it in {new} of {above}"

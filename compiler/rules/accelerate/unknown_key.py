@@ -20,8 +20,10 @@ def _unknown(entry: UserEntry) -> Diagnostic:
     key, engine_name = entry.key, engine(entry.file)
     removed = tables()["deepspeed_removed"].get(".".join(entry.inside)) if entry.file == "deepspeed" else None
     if removed:
-        because = f"{engine_name} no longer accepts it: {removed}"
+        because = f"{engine_name} no longer accepts this key: {removed}"
         return Diagnostic("JC4602", f"{key} was removed", because, f"remove {key}", key=key)
     close = nearest(entry.path[-1], entry.known)
-    hint = f"did you mean {close[0]}?" if close else f"remove it; known here: {', '.join(sorted(entry.known))}"
+    hint = (
+        f"did you mean {close[0]}?" if close else f"remove the key; known keys here: {', '.join(sorted(entry.known))}"
+    )
     return Diagnostic("JC4602", f"unknown key {key}", f"{engine_name} has no such key", hint, key=key)

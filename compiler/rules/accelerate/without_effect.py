@@ -20,13 +20,13 @@ from ._user_entries import Tree, is_of_fsdp_1
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
     parent = (section, "extra")
     if extra and plan.launcher != "accelerate":
-        because = f"launcher={plan.launcher} does not read accelerate.yaml, into which it is merged"
+        because = f"launcher={plan.launcher} does not read accelerate.yaml, into which this key is merged"
         yield _without_effect((*parent, *next(leaves(extra))), because, "launcher=accelerate")
     yield from _misplaced(plan, extra, parent)
     yield from _mesh(plan, extra.get("parallelism_config"), parent)
     yield from _gpus(plan, extra.get("gpu_ids"), parent)
     if deepspeed_extra and plan.parallel != "deepspeed":
-        because = f"parallel={plan.parallel} does not use deepspeed.json, into which it is merged"
+        because = f"parallel={plan.parallel} does not use deepspeed.json, into which this key is merged"
         path = (section, "deepspeed_extra", *next(leaves(deepspeed_extra)))
         yield _without_effect(path, because, "parallel=deepspeed")
 
@@ -44,17 +44,19 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
             because = "jobc's own trainer shards its model itself"
             yield _without_effect((*at, section), because, f"remove {'.'.join((*at, section))}")
     if "megatron_lm_config" in extra:
-        because = "accelerate reads it only with distributed_type MEGATRON_LM, which no `parallel` option selects"
+        because = (
+            "accelerate reads this section only with distributed_type MEGATRON_LM, which no `parallel` option selects"
+        )
         yield _without_effect((*at, "megatron_lm_config"), because, f"remove {'.'.join((*at, 'megatron_lm_config'))}")
     fsdp = extra.get("fsdp_config")
     for name in fsdp if isinstance(fsdp, Mapping) else ():
         if is_of_fsdp_1(name):
             key = ".".join((*at, "fsdp_config", name))
-            because = "parallel=fsdp is FSDP version 2, which ignores or rejects it (accelerate#3394)"
+            because = "parallel=fsdp is FSDP version 2, which ignores or rejects this key (accelerate#3394)"
             hint = f"remove {key}; parallel.reshard_after_forward replaces sharding_strategy"
             yield Diagnostic("JC4604", f"{key} is a key of FSDP version 1", because, hint, key=key)
     if plan.parallel == "deepspeed" and extra.get("mixed_precision") is not None and not plan.uses_trainer:
-        because = "accelerate rejects it when deepspeed.json sets it too"
+        because = "accelerate rejects this key when deepspeed.json sets it too"
         key = ".".join((*at, "mixed_precision"))
         hint = f"loop.precision=bf16; or {at[0]}.deepspeed_extra.fp16.enabled=true"
         yield Diagnostic("JC4604", f"{key} is set twice", because, hint, key=key)

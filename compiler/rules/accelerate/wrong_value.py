@@ -34,7 +34,7 @@ def _is_dropped(entry: UserEntry) -> bool:
 
 
 def _wrong(entry: UserEntry, must_be: str, hint: str) -> Diagnostic:
-    because = f"{engine(entry.file)} rejects it on every rank, or misreads it"
+    because = f"{engine(entry.file)} rejects this value on every rank, or misreads it"
     return Diagnostic(
         "JC4603", f"{entry.key}: {_shown(entry.value)} is invalid: must be {must_be}", because, hint, key=entry.key
     )

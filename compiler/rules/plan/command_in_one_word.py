@@ -15,7 +15,7 @@ from ._shell import in_one_word, on_a_line, open_quote, unquoted
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     if spec.command and in_one_word(spec.command):
-        because = "no shell splits it, so the whole text would be taken as the program's name"
+        because = "no shell splits this argument, so the whole text would be taken as the program's name"
         text = " ".join(spec.command)
         in_shell = " ".join(derive.command(replace(spec, command=tuple(text.split(" ")))))
         hint = f"-- {on_a_line(['bash', '-c', in_shell])}"

@@ -43,10 +43,14 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     if not name or (procs < 2 and (nodes < 2 or _may_know_others(spec, name, words))):
         return
     title = f"{name} would run in each of the {procs} ranks of a node"
-    because = f"launcher={spec.launcher} already starts {procs} processes, and each of them would start as many again"
+    because = (
+        f"launcher={spec.launcher} already starts {procs} processes, and each of them would start the same number again"
+    )
     if procs < 2:
         title = f"{name} would run separately on each of {nodes} nodes"
-        because = f"its options do not name other nodes, so {nodes} independent single-node trainings would run"
+        because = (
+            f"the launcher's options do not name other nodes, so {nodes} independent single-node trainings would run"
+        )
     hint = _without(name, command, procs, plan.topology.gpus)
     if nodes < 2:
         alone = f"procs=1, so that {name} starts the ranks of the node"

@@ -23,12 +23,12 @@ _READ = {  # prefix -> what an empty value means to its reader
     "TORCH_NCCL_": "torch fails on an empty number or flag",
     "TORCH_GLOO_": "torch fails on an empty number or flag",
     "TORCH_LOGS": "torch 2.13 fails on an empty value",
-    "NCCL_": "NCCL uses its default for a number, and looks for an unnamed network for NCCL_NET",
-    "RCCL_": "RCCL uses its default for a number",
-    "GLOO_": "Gloo fails on an empty GLOO_DEVICE_TRANSPORT, and uses its default for an interface",
+    "NCCL_": "NCCL uses its default for an empty number, and looks for an unnamed network if NCCL_NET is empty",
+    "RCCL_": "RCCL uses its default for an empty number",
+    "GLOO_": "Gloo fails on an empty GLOO_DEVICE_TRANSPORT, and uses its default for an empty interface",
     "UCX_": "UCX fails on a number or flag that it cannot parse",
     "FI_": "libfabric reads an empty number as 0",
-    "OMP_": "OpenMP reports it as invalid and uses its default",
+    "OMP_": "OpenMP reports an empty value as invalid and uses its default",
 }
 
 

@@ -52,7 +52,7 @@ def _nccl_takes_lo(value: str) -> bool:
 def _lonely(variable: Variable, nodes: int) -> Diagnostic:
     because = "lo is the loopback interface, so ranks on other nodes cannot connect"
     if variable.value.startswith("^"):
-        because = f"it selects all interfaces except these, including lo, and {because}"
+        because = f"the value selects all interfaces except these, including lo, and {because}"
     elif "," in variable.value:
         because = f"the list contains lo, and {because}"
     return _error(f"{variable.name}={variable.value} with {nodes} nodes", because, variable, judgment=True)

@@ -45,7 +45,7 @@ def _of_mpirun(plan: LaunchPlan, command: list[str]) -> Iterator[Diagnostic]:
     """Yield JC2019 for the command, which jobctl passes quoted in one variable, and for the nodes, one argument."""
     quoted = sum(_size(word.replace("'", "'\\''")) + 2 for word in command) + _PATHS
     if quoted > MOST_OF_ONE:
-        because = f"launcher=mpirun passes it in one variable, which Linux limits to {MOST_OF_ONE:,} bytes"
+        because = f"launcher=mpirun passes the command in one variable, which Linux limits to {MOST_OF_ONE:,} bytes"
         yield _diagnostic(f"the quoted command is {quoted - _PATHS:,} bytes long", because, "command")
     nodes = plan.topology.nodes
     hosts = nodes * _size(f"jobc-{nodes}:{plan.topology.procs}")

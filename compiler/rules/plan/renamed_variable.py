@@ -32,7 +32,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     for variable in variables(spec):
         if variable.name in renamed:
             new, since = renamed[variable.name]
-            title, because = f"{variable.title} was renamed", f"since {since}, it has been named {new}"
+            title, because = f"{variable.title} was renamed", f"since {since}, the variable has been named {new}"
             yield _warning(title, because, variable.without(f"env.{new}={variable.value}"), variable.key)
         elif variable.name == "PYTORCH_ALLOC_CONF" and _torch(spec) < (2, 10):
             title = f"torch {spec.site.torch} does not read PYTORCH_ALLOC_CONF for CUDA"

@@ -27,7 +27,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         if text := next(filter(None, match.groups()), "") if match else "":
             text += "/" * text.startswith("~")
             title = f"{key} contains {text}, which is not expanded"
-            because = f"the scripts quote it, so the path would contain {text} literally"
+            because = f"the scripts quote the path, so it would contain {text} literally"
             hint = "an absolute path"
             if key == "storage.root" and spec.storage.run != "object":
                 hint += "; or set JOBC_RUN_ROOT in the shell that calls jobctl submit, which expands it"

@@ -28,7 +28,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     first, *others = sorted(masks.values(), key=lambda variable: _MASKS.index(variable.name))
     if others:
         title = f"{' and '.join(variable.name for variable in (first, *others))} together"
-        because = "each filters the GPUs that the other leaves visible, so ranks may find no GPU"
+        because = "each variable filters the GPUs that the other leaves visible, so ranks may find no GPU"
         yield _error(title, because, others[0].without(), others[0].key)
         return
     visible, hidden = _left(first.value)

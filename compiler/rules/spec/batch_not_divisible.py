@@ -18,7 +18,7 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "JC2003",
             f"batch.global={total} cannot be split over {world} rank{'s' * (world > 1)}",
-            f"it must be a multiple of micro {micro} x {world} ranks = {unit}",
+            f"batch.global must be a multiple of micro {micro} x {world} ranks = {unit}",
             nearest,
             key="batch.global",
         )

@@ -27,4 +27,4 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         elif error:
             because = f"bash reports {error}"
             hint = "close the quote, the block or the here-document that the message names"
-            yield Diagnostic("JC2024", f"{key}: bash cannot parse it", because, hint, key=key, judgment=True)
+            yield Diagnostic("JC2024", f"{key}: bash cannot parse these lines", because, hint, key=key, judgment=True)

@@ -28,7 +28,7 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         ):
             title, because = (
                 f"{variable.title} is derived and cannot be set",
-                "a value set here would contradict the launcher's",
+                "a value that you set would contradict the launcher's value",
             )
             hint = variable.without() if variable.is_of_command else _instead(variable.name, variable.value)
             yield Diagnostic("JC2006", title, because, hint, key=variable.key, judgment=variable.is_of_command)

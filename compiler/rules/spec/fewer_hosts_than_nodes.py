@@ -22,6 +22,6 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         "JC2005",
         f"{len(usable)} host{'s' * (len(usable) != 1)} for {spec.nodes} nodes",
         f"each node needs its own host{exclusion_note}",
-        f"nodes={len(usable)}, or name more hosts" if usable else "name other hosts, or queue.exclude=null",
+        f"nodes={len(usable)}, or list more hosts" if usable else "list other hosts, or queue.exclude=null",
         key="hosts",
     )

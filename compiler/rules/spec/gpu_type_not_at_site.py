@@ -14,6 +14,6 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if spec.gpu_type is None or None in gpu_types or any(spec.gpu_type in types for types in gpu_types):
         return
     names = sorted({name for types in gpu_types for name in types})
-    because = f"it has {', '.join(names)}" if names else "its machines have no GPUs"
+    because = f"the site has {', '.join(names)}" if names else "the site's machines have no GPUs"
     hint = f"gpu_type={(nearest(spec.gpu_type, names) or names)[0]}" if names else "gpu_type=null gpus=0"
     yield Diagnostic("JC2061", f"GPU {spec.gpu_type} is not available at this site", because, hint, key="gpu_type")

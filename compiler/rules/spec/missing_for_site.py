@@ -17,9 +17,8 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if missing:
         lines = [f"{key}={example(options_of(type_at(JobSpec, key)))}" for key in missing]
         title = f"this site needs {' and '.join(missing)}"
-        because = "its cluster profile requires it (site.requires), and nothing sets " + (
-            "it" if len(missing) == 1 else "them"
-        )
+        these, them = ("this key", "it") if len(missing) == 1 else ("these keys", "them")
+        because = f"the cluster profile requires {these} (site.requires), and nothing sets {them}"
         hint = f"{' '.join(lines)}, here or in the profile"
         yield Diagnostic("JC2067", title, because, hint, key=missing[0])
 

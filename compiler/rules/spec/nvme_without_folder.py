@@ -18,7 +18,7 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         return
     used = "nvme" in (zero.offload_optimizer_device, zero.offload_param_device)
     if used and zero.nvme_path is None:
-        because = "DeepSpeed needs a folder on a local disk of each node, and has no default"
+        because = "DeepSpeed needs a folder on each node's local disk, and has no default for it"
         hint = "parallel.nvme_path=/local_nvme"
         yield Diagnostic("JC2072", "NVMe offload needs parallel.nvme_path", because, hint, key="parallel.nvme_path")
     if zero.nvme_path is not None and not used:

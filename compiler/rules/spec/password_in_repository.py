@@ -15,7 +15,7 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     match = re.match(r"(\w+://)([^/@]*):[^/@]*@(.*)|(https?://)[^/@:]+@(.*)", spec.code.repository)
     if match:
         plain = f"{match[1]}{match[3]}" if match[1] else f"{match[4]}{match[5]}"
-        because = "the artifact would contain it in plain text"
+        because = "the artifact would contain the password in plain text"
         hint = f"code.repository={plain} secrets.GIT_TOKEN=env:GIT_TOKEN (or k8s:SECRET/KEY)"
         title = "code.repository contains a password"
         yield Diagnostic("JC4516", title, because, hint, key="code.repository", private=True)

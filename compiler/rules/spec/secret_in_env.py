@@ -12,7 +12,7 @@ from ...spec.secret_scan import gives_secret, looks_like_token
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     for name, value in spec.env.items():
         if name not in spec.secrets and (gives_secret(name, value) or looks_like_token(value)):
-            because = "launch.sh and spec.yaml would show it in plain text to everyone who can read the run"
+            because = "launch.sh and spec.yaml would show the value in plain text to everyone who can read the run"
             hint = f"secrets.{name}=env:{name}, and export {name} where you submit; or file:PATH, or k8s:SECRET/KEY"
             title = f"env.{name} looks like a secret"
             yield Diagnostic("JC4515", title, because, hint, key=f"env.{name}", private=True, judgment=True)

@@ -21,8 +21,8 @@ def _check(
     """Yield an error unless exactly one is set. in_steps, in_epochs: the keys"""
     title = f"set exactly one of {in_steps} and {in_epochs}"
     if steps is None and epochs is None:
-        yield Diagnostic("JC2004", title, f"neither is set, so {if_neither}", f"{in_steps}=400", key=in_epochs)
+        yield Diagnostic("JC2004", title, f"neither key is set, so {if_neither}", f"{in_steps}=400", key=in_epochs)
     elif steps is not None and epochs is not None:
         hint = f"{in_steps}=null, for {epochs} epochs, or {in_epochs}=null"
-        because = "both are set, and each defines a different number of steps"
+        because = "both keys are set, and each defines a different number of steps"
         yield Diagnostic("JC2004", title, because, hint, key=in_epochs)

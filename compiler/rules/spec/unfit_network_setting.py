@@ -19,5 +19,5 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
                 "JC2050", f"network.settings sets {setting.name} to an empty value", because, hint, key=key
             )
         elif is_derived(setting.name):
-            because = "a value set here would contradict the launcher's"
+            because = "a value that you set would contradict the launcher's value"
             yield Diagnostic("JC2050", f"{setting.name} is derived and cannot be set", because, "remove it", key=key)

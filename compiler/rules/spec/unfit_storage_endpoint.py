@@ -16,7 +16,7 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         hint = "storage.endpoint=null, or storage.run=object"
         yield Diagnostic("JC2081", "storage.endpoint has no effect", because, hint, key="storage.endpoint")
     elif endpoint is not None and not re.fullmatch(r"https?://[\w.-]+(:\d{1,5})?(/\S*)?", endpoint):
-        because = "it must be http:// or https://, a host, and optionally a port"
+        because = "an endpoint must be http:// or https://, a host, and optionally a port"
         hint = "storage.endpoint=https://minio.example.org:9000"
         yield Diagnostic(
             "JC2081", f"storage.endpoint: {endpoint!r} is not a valid URL", because, hint, key="storage.endpoint"

@@ -16,6 +16,6 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         hint = "storage.root=s3://my-bucket/runs"
         yield Diagnostic("JC2080", f"storage.root={root} is not a valid s3:// URL", because, hint, key="storage.root")
     elif not is_object and re.match(r"[a-z0-9]+://", root):
-        because = f"with storage.run={spec.storage.run}, it must be a folder"
+        because = f"with storage.run={spec.storage.run}, storage.root must be a folder"
         hint = "storage.run=object" if root.startswith("s3://") else "storage.root=runs"
         yield Diagnostic("JC2080", f"storage.root={root} is not a folder", because, hint, key="storage.root")

@@ -20,10 +20,12 @@ def check(values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
         if key.startswith(_OWN_RULE):
             continue
         if name := next(filter(None, map(secret_in, _texts(leaf.value))), ""):
-            because = "spec.yaml and the emitted files would show it in plain text to everyone who can read the run"
+            because = (
+                "spec.yaml and the emitted files would show the secret in plain text to everyone who can read the run"
+            )
             name = name.upper()
             hint = f"secrets.{name}=env:{name} (for pods k8s:SECRET/KEY), and ${name} where a shell expands the text"
-            title = f"{key} contains what looks like a secret"
+            title = f"{key} contains text that looks like a secret"
             yield Diagnostic("JC4515", title, because, hint, key=key, private=True, judgment=True)
 
 

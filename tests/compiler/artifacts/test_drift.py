@@ -111,7 +111,7 @@ def test_an_artifact_of_an_earlier_jobc_is_one_message(call: Call) -> None:
     for words in (("verify", JOB), ("diff", JOB), ("why", JOB, "nodes"), ("name=job",), ("name=job", "--force")):
         status, _, said = call(*words)
         assert status != 0 and f"[JC5004 no-artifact-directory]: {JOB} was compiled by an earlier jobc\n" in said
-        assert "hint: move it elsewhere and compile the job again\n" in said
+        assert "hint: move the folder elsewhere and compile the job again\n" in said
 
 
 def test_for_machines_it_is_one_document(call: Call) -> None:
@@ -310,7 +310,7 @@ def test_a_sum_that_somebody_fitted_to_a_file_is_found(call: Call) -> None:
     tree["checksums"]["launch.sh"]["sha256"] = hashlib.sha256(script.read_bytes()).hexdigest()
     file.write_text(job_json.to_text(tree))
     status, printed, said = call("verify", JOB)
-    assert status == 1 and ".jobc/job.json (its digest does not match its checksums)" in said
+    assert status == 1 and ".jobc/job.json (the digest does not match the checksums)" in said
     assert "[JC5032 " in said and "because: the checksums in job.json were changed after the compile" in said
     assert printed.endswith("\nfiles\n  launch.sh\n")
     assert call("name=job")[0] == 1, "not overwritten without --force"

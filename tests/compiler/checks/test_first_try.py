@@ -116,4 +116,4 @@ def test_runs_are_shared_where_all_nodes_see_their_folder(words: tuple[str, ...]
 
 def test_runs_that_end_with_their_pods_are_a_warning_that_says_what_is_lost() -> None:
     (found,) = [d for d in compiled("kubernetes", "image=x").diagnostics if d.code == "JC4502"]
-    assert found.severity.name == "WARNING" and "checkpoints cannot be resumed" in found.because
+    assert found.severity.name == "WARNING" and "a run cannot be resumed" in found.because

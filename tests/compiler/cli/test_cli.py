@@ -167,7 +167,7 @@ def test_why_finds_a_line_that_a_hand_edit_has_moved(shell: Shell) -> None:
     at = lines.index("export OMP_NUM_THREADS=4") + 1
     script.write_text("\n".join([*lines[:3], "echo mine", *lines[3:]]))
     said = shell.jobc("why", f"artifacts/x/local/launch.sh:{at + 1}").stdout
-    assert f"moved    jobc wrote it as line {at};" in said and "spec     threads = 4" in said
+    assert f"moved    jobc wrote this line as line {at};" in said and "spec     threads = 4" in said
     assert (
         "edited   this line was changed after the compile" in shell.jobc("why", "artifacts/x/local/launch.sh:4").stdout
     )

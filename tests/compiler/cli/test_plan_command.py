@@ -94,7 +94,7 @@ def test_lines_that_say_no_time_are_passed_over(plan: Plan, tmp_path: Path) -> N
     (size,) = figures(plan, word, "loop.steps=10")
     assert size["total_s"] == 20.0
     status, _, said = plan(former_run(tmp_path, lines[:-3]))
-    assert status == 1 and "its metrics contain no step" in said
+    assert status == 1 and "the run's metrics contain no step" in said
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_hosts_that_a_comma_makes_points_of_are_told_how_to_stay_together(
     assert "= hint: 'hosts=[a,b]', " in capsys.readouterr().err
     for command in (["plan"], ["check"], ["check", "-m"]):
         assert main([*command, *words, "hosts=[a,b]"]) == 0, command
-    assert "= hint: nodes=1, or name more hosts" in plan(*words, "hosts=[a]")[2]
+    assert "= hint: nodes=1, or list more hosts" in plan(*words, "hosts=[a]")[2]
 
 
 @pytest.mark.parametrize("command", [["plan"], ["check"], ["check", "-m"]], ids=" ".join)

@@ -146,13 +146,13 @@ def test_a_secret_leads_to_the_lines_that_fetch_it(ask: Ask, words: tuple[str, .
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("nodes=2", "gpus=2"), "jobctl sets it to the node's share of the GPUs that jobctl submit may use"),
+        (("nodes=2", "gpus=2"), "jobctl sets this variable to the node's share of the GPUs that jobctl submit may use"),
         (("nodes=1", "gpus=2"), "not set by jobc: the ranks inherit"),
-        (("nodes=2", "gpus=0"), "this job does not set it, and does not request GPUs from an engine"),
+        (("nodes=2", "gpus=0"), "this job does not set the variable, and does not request GPUs from an engine"),
         (("backend=ssh", "hosts=a,b", "gpus=2"), "not set by jobc: the ranks inherit"),
         (("backend=pdsh", "hosts=a,b", "gpus=2"), "not set by jobc: the ranks inherit"),
         (("backend=slurm", "gpus=2"), "the engine allocates `gpus` GPUs on each node"),
-        (("backend=slurm", "gpus=0"), "this job does not set it, and does not request GPUs from an engine"),
+        (("backend=slurm", "gpus=0"), "this job does not set the variable, and does not request GPUs from an engine"),
         (("backend=skypilot", "gpus=2", "gpu_type=H100"), "the engine allocates `gpus` GPUs on each node"),
         ((*PODS, "gpus=2"), "the engine allocates `gpus` GPUs on each node"),
     ],
@@ -291,7 +291,7 @@ def test_an_edited_line_has_the_chain_of_the_line_it_stands_for(ask: Ask, projec
     file.write_text("# mine\n" + before.replace("\n  --nnodes=2\n", "\n  --nnodes=3\n"))
     try:
         said = ask(f"{FOLDER}/launch.sh:{number + 1}")
-        assert "  edited   " in said and f"  instead  of line {number} of jobc: " in said
+        assert "  edited   " in said and f"  replaces line {number} of jobc's file: " in said
         assert "spec     nodes = 2\n           command line: nodes=2\n" in said
         assert "  from  " not in ask(f"{FOLDER}/launch.sh:1"), "jobc wrote no such line"
         assert "edited" not in ask(FOLDER, "MINE"), "a line that moved is as jobc wrote it"
@@ -339,7 +339,7 @@ def test_a_line_of_the_job_file_leads_to_its_key(ask: Ask, project: Path, line: 
 def test_every_line_of_the_job_file_has_an_answer(ask: Ask, project: Path) -> None:
     count = (project / FOLDER / ".jobc/job.json").read_text().count("\n")
     answers = ask(f"{FOLDER}/.jobc/job.json:1-{count}").split(f"{FOLDER}/.jobc/job.json:")[1:]
-    ends = ("  made     from the whole job", "  constant depends on no key", "  plan     ")
+    ends = ("  made     from the whole job", "  constant does not depend on any key", "  plan     ")
     assert len(answers) == count and all(any(end in answer for end in ends) for answer in answers)
 
 

@@ -124,8 +124,10 @@ def test_a_folder_without_its_job_file_is_said_to_have_lost_it(jobc: Jobc) -> No
     for words in (["verify"], ["diff"], ["status"]):
         status, printed = jobc(*words, str(TARGET))
         assert status != 0 and codes(printed) == ["JC5004"], printed
-        assert "its .jobc/job.json" in printed and "is missing" in printed
-        assert "hint: move it elsewhere and compile the job again; its spec.yaml shows what the job was" in printed
+        assert "the folder's .jobc/job.json" in printed and "is missing" in printed
+        assert (
+            "hint: move the folder elsewhere and compile the job again; its spec.yaml shows what the job was" in printed
+        )
     TARGET.rename("aside")
     assert jobc()[0] == 0 and whole()
 
@@ -141,7 +143,7 @@ def folder(place: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "make", "because"),
     [
-        ("launch.sh", folder, "it is a folder, and jobc writes a file with this name"),
+        ("launch.sh", folder, "the path is a folder, but jobc writes a file with this name"),
         ("mine", pipe, "only regular files and symlinks can be kept"),
     ],
 )
@@ -312,7 +314,7 @@ def test_a_compile_that_another_one_blocks_says_so(jobc: Jobc, monkeypatch: pyte
     with Path(TARGET.parent, f".{TARGET.name}_lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         status, printed = jobc("seed=1")
-    assert (status, codes(printed)) == (1, ["JC5003"]) and "another jobc process is writing it" in printed
+    assert (status, codes(printed)) == (1, ["JC5003"]) and "another jobc process is writing the directory" in printed
     assert jobc("seed=1")[0] == 0 and whole()
 
 
@@ -356,7 +358,7 @@ def test_two_plugins_of_one_name_are_both_named(jobc: Jobc) -> None:
     path = make_plugin("other", "acme", "BACKEND = None")
     used = in_process_of_its_own("backend=acme", path=path)
     assert (used.returncode, codes(used.stderr)) == (1, ["JC4002"])
-    assert "package acme and package other both provide it" in used.stderr
+    assert "package acme and package other both provide this backend" in used.stderr
 
 
 def test_compiling_needs_no_torch(jobc: Jobc) -> None:

@@ -130,7 +130,7 @@ def test_an_option_that_jobc_sets_names_the_key_for_it(key: str, value: str, ins
     [
         ("extra.cpu-bind", "remove backend.extra.cpu-bind, and set backend.cpu_bind"),  # of srun
         ("extra.unbuffered", "remove backend.extra.unbuffered, and set backend.srun_extra.unbuffered"),
-        ("extra.nodel", "remove it, and set queue.nodelist"),  # which getopt_long takes for --nodelist
+        ("extra.nodel", "remove backend.extra.nodel, and set queue.nodelist"),  # which getopt_long takes for --nodelist
         ("srun_extra.unbuf", "did you mean backend.srun_extra.unbuffered?"),
         ("srun_extra.treewidth", "remove backend.srun_extra.treewidth, or backend.version=23.11 if the site has"),
         ("srun_extra.batch", "remove backend.srun_extra.batch, and set backend.extra.batch"),  # of sbatch

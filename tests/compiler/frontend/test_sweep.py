@@ -68,7 +68,7 @@ def test_the_two_words_are_named_without_a_secret(jobc: Jobc) -> None:
     ("words", "hint"),
     [
         (("name=a,b", "seed=1,1"), "give each value once"),
-        (("env.PAIR=a/b,a:b",), "compile them without -m, each with its own name=…"),
+        (("env.PAIR=a/b,a:b",), "compile the points without -m, each with its own name=…"),
     ],
 )
 def test_two_points_of_one_folder_are_refused_by_their_cause(

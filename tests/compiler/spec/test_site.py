@@ -82,7 +82,7 @@ def test_the_command_line_wins_over_the_profile(compiled: Compile) -> None:
 
 def test_options_of_another_backend_say_how_to_go_on(compiled: Compile) -> None:
     (said,) = refused(compiled, "backend=local")
-    assert said.startswith("JC1201 backend.version: that file sets it for a backend other than local")
+    assert said.startswith("JC1201 backend.version: that file sets the option for a backend other than local")
     assert compiled("backend=local", "~backend.version").backend.name == "local"
 
 
@@ -106,9 +106,9 @@ REFUSED = [
         "JC2060 gpus: partition debug has 2 GPUs on each node | gpus=2 or queue",
     ),
     (["queue.name=cpu", "gpus=1"], "JC2060 gpus: partition cpu has 0 GPUs on each node | gpus=0, queue.name=debug or"),
-    (["gpus=1", "gpu_type=V100"], "JC2061 gpu_type: it has A100, H100 | gpu_type="),
-    (["queue.name=debug", "gpu_type=H100"], "JC2061 gpu_type: it has A100 |"),
-    (["queue.name=cpu", "gpu_type=H100"], "JC2061 gpu_type: its machines have no GPUs | gpu_type=null gpus=0"),
+    (["gpus=1", "gpu_type=V100"], "JC2061 gpu_type: the site has A100, H100 | gpu_type="),
+    (["queue.name=debug", "gpu_type=H100"], "JC2061 gpu_type: the site has A100 |"),
+    (["queue.name=cpu", "gpu_type=H100"], "JC2061 gpu_type: the site's machines have no GPUs | gpu_type=null gpus=0"),
     (["cpus=128"], "JC2062 cpus: partition main has 96 cores on each node | cpus=96"),
     (["queue.name=cpu", "mem=512GiB"], "JC2062 mem: partition cpu has 256GiB | mem=256GiB, queue.name=debug or"),
     (["time=3d"], "JC2063 time: partition main has 2d as its maximum time | time=2d"),
@@ -118,7 +118,7 @@ REFUSED = [
     (["site.torch=2.3.1"], "JC2066 site.torch: jobc's own trainer needs torch 2.4 or newer |"),
     (
         ["site.requires=[queue.account,time]"],
-        "JC2067 queue.account: its cluster profile requires it (site.requires), and",
+        "JC2067 queue.account: the cluster profile requires these keys (site.requires), and",
     ),
     (["site.requires=[queue.acount]"], "JC2068 site.requires: the key does not exist | site.requires=[queue.account]"),
 ]

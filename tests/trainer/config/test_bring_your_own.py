@@ -475,7 +475,7 @@ def test_data_that_have_changed_end_a_resume(digits: Tree, tmp_path: Path) -> No
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Waves, "__len__", lambda self: whole(self) + (self.first == 0))
         with pytest.raises(
-            BrokenInput, match="data: the data set differs from the one this run started with"
+            BrokenInput, match="data: the data set differs from the one that this run started with"
         ) as caught:
             train(tmp_path, tree)
     assert "500 + 101 held-out samples" in caught.value.details[0] and "step_0000000" in caught.value.details[0]

@@ -354,7 +354,7 @@ def test_a_run_that_gets_nowhere_is_ended_and_may_be_tried_again_by_hand(tmp_pat
     metrics.write_text('{"step": 59, "loss": 1}\n')
     attempt_counter.note_start(tmp_path, 2)  # came further than anything before
     attempt_counter.note_start(tmp_path, 2)  # 1 without a new step
-    with pytest.raises(BrokenInput, match="crash loop: 2 starts in a row completed no new step beyond step 59") as e:
+    with pytest.raises(BrokenInput, match="crash loop: 2 consecutive starts completed no step beyond step 59") as e:
         attempt_counter.note_start(tmp_path, 2)
     assert e.value.code == DATA_BROKEN
     attempt_counter.note_start(tmp_path, 2)
@@ -375,7 +375,7 @@ def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) ->
         try:
             attempt_counter.note_start(tmp_path, 3)
         except BrokenInput as error:
-            assert "completed no new step beyond step 150" in str(error)
+            assert "completed no step beyond step 150" in str(error)
             ended.append(step)
     assert ended == [120, 111], "after three that came no further, and three more, which somebody began by hand"
 

@@ -149,7 +149,7 @@ def test_a_state_of_other_parameters_is_refused_and_one_of_before_there_were_nam
     assert reorder_state(state, ["a", "b"]) == state
     named = {**state, NAMES: ["a", "b"]}
     assert reorder_state(named, ["b", "a"]) == {**state, "state": {1: "of a", 0: "of b"}}
-    with pytest.raises(ValueError, match="it has other parameters:\nb\nc"):
+    with pytest.raises(ValueError, match="the optimizer has other parameters:\nb\nc"):
         reorder_state(named, ["a", "c"])
 
 

@@ -55,7 +55,7 @@ def test_mlflow_warns_where_each_attempt_has_a_folder_of_its_own(
     told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("warning: tracker mlflow")]
     line = (
         "warning: tracker mlflow: each attempt becomes a separate run; set MLFLOW_TRACKING_URI to a server to combine "
-        "them"
+        "these runs"
     )
     assert told == ([] if uri else [line])
 

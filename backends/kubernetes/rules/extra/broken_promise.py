@@ -68,12 +68,13 @@ PROMISES = (
     ),
     Promise(
         (("Pod", "spec", "nodeName"),),
-        "every pod would go to that node, bypassing the scheduler, which knows whether its GPUs are free",
+        "every pod would go to that node, bypassing the scheduler, which knows whether the node's GPUs are free",
         "hosts=node1, with one host per node",
     ),
     Promise(
         (("Pod", "spec", "activeDeadlineSeconds"),),
-        "it kills a pod without letting the ranks save, and starts counting when the pod starts, not the ranks",
+        "the deadline kills a pod without letting the ranks save, and counts from the start of the "
+        "pod, not of the ranks",
         "time=2h for each attempt; backend.deadline=1d for the whole job",
     ),
     Promise(
@@ -90,13 +91,13 @@ PROMISES = (
     Promise(
         child_paths(_STARTED, "managedBy"),
         "another controller would start the pods, and the scripts would not find them",
-        f"remove it, or {OWN_CONTROLLERS[0]}",
+        f"remove the field, or {OWN_CONTROLLERS[0]}",
         lambda value: value not in OWN_CONTROLLERS,
     ),
     Promise(
         child_paths(JOBS, "manualSelector"),
-        "it requires your own selector, but this Job uses the generated one",
-        "remove it: the generated selector is unique to this Job",
+        "manualSelector requires your own selector, but this Job uses the generated one",
+        "remove manualSelector: the generated selector is unique to this Job",
     ),
     Promise(
         child_paths((_NODE,), "livenessProbe", "startupProbe"),
@@ -107,31 +108,32 @@ PROMISES = (
     ),
     Promise(
         (*child_paths((_NODE,), "lifecycle"),),
-        "preStop uses up the grace period in which the ranks save, because SIGTERM is only sent after it",
+        "preStop uses up the grace period in which the ranks save, because SIGTERM is only sent "
+        "after preStop has ended",
         "lifecycle.grace=2m, if the ranks need longer; lifecycle: {postStart: …} is supported",
         lambda value: isinstance(value, Mapping) and bool({"preStop", "stopSignal"} & {*value}),
     ),
     Promise(
         (("Pod", "spec", "os"),),
         "the scripts need bash",
-        "remove it, or backend.extra.Pod.spec.os.name=linux",
+        "remove the field, or backend.extra.Pod.spec.os.name=linux",
         lambda value: isinstance(value, Mapping) and value.get("name") not in (None, "linux"),
     ),
     Promise(
         (("Pod", "spec", "ephemeralContainers"),),
-        "Kubernetes only allows them in running pods, not in a template",
+        "Kubernetes allows ephemeral containers only in running pods, not in a template",
         "`kubectl debug POD -it --target=node --image=IMAGE`",
         _is_given,
     ),
     Promise(
         (("Pod", "spec", "priority"),),
-        "Kubernetes sets the number from the class, and rejects pods with a different number",
+        "Kubernetes derives the priority from the priority class, and rejects pods with a different number",
         "queue.priority=high, a PriorityClass",
         lambda value: value is not None,
     ),
     Promise(
         child_paths(((kind, "metadata") for kind in _KINDS), "finalizers"),
-        "its controller would have to remove it, and jobctl stop and jobctl clean would wait until then",
+        "a controller would have to remove the finalizer, and jobctl stop and jobctl clean would wait until then",
         "remove it",
         _is_given,
     ),
@@ -160,7 +162,8 @@ PROMISES = (
     ),
     Promise(
         ((*_NODE, "securityContext", "privileged"), (*_POD, "initContainers", "*", "securityContext", "privileged")),
-        "it would see every device on its node, including other pods' GPUs; and a namespace with a Pod Security"
+        "the container would see every device on its node, including other pods' GPUs; and a "
+        "namespace with a Pod Security"
         " Standard rejects such pods",
         "network=infiniband, which adds IPC_LOCK; backend.network_resource=NAME:COUNT for its devices",
         severity=Severity.WARNING,
@@ -168,7 +171,7 @@ PROMISES = (
     ),
     Promise(
         ((*_NODE, "terminationMessagePolicy"),),
-        "if a pod's log is gone, jobctl status prints its last lines, which this would discard",
+        "if a pod's log is gone, jobctl status prints its last lines, which this setting would discard",
         "remove it: FallbackToLogsOnError",
         lambda value: value == "File",
         Severity.WARNING,
@@ -177,7 +180,7 @@ PROMISES = (
     Promise(
         ((*_POD, "containers", "*"),),
         "a pod ends when its last container ends: a container that keeps running blocks the GPUs after the ranks have "
-        "exited, and one that fails counts as a failed node",
+        "exited, and a container that fails counts as a failed node",
         "backend.extra.Pod.spec.initContainers.NAME.restartPolicy=Always: a sidecar, which ends when the ranks end",
         lambda value: isinstance(value, Mapping),
         Severity.WARNING,

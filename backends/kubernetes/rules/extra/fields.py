@@ -41,7 +41,7 @@ def check_no_document(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[
             hint = f"{KEY}.{close[0]}.metadata.annotations.NAME=VALUE"
             yield Diagnostic("JC4513", f"{KEY}.{kind} is not an emitted document", because, hint, key=f"{KEY}.{kind}")
         elif not isinstance(tree, Mapping):
-            title, because = f"{KEY}.{kind} is a document", "it must be a mapping, not a single value"
+            title, because = f"{KEY}.{kind} is a document", "a document must be a mapping, not a single value"
             hint = f"{KEY}.{kind}.metadata.annotations.NAME=VALUE"
             yield Diagnostic("JC4513", title, because, hint, key=f"{KEY}.{kind}")
 
@@ -54,7 +54,7 @@ def check_unfit_pod(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Di
     for path, why in forms.unmatched(extra_pod_spec(options), ("node",), volumes):
         key = ".".join((KEY, POD, "spec", *path))
         because = "the API server would reject the job"
-        yield Diagnostic("JC4550", f"{key}: {why}", because, f"complete it, or remove {key}", key=key)
+        yield Diagnostic("JC4550", f"{key}: {why}", because, f"complete the value, or remove {key}", key=key)
 
 
 def check_derived_variable(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -64,7 +64,7 @@ def check_derived_variable(plan: LaunchPlan, options: KubernetesOptions) -> Iter
     for name in names:
         if name not in VARIABLES and is_derived(name):
             key = f"{KEY}.{POD}.spec.containers.node.env.{name}"
-            because = "a value set here would contradict the launcher's"
+            because = "a value that you set would contradict the launcher's value"
             yield Diagnostic("JC2006", f"{key} is derived and cannot be set", because, f"remove {key}", key=key)
 
 
@@ -77,7 +77,9 @@ def check_secret_in_a_variable(plan: LaunchPlan, options: KubernetesOptions) -> 
                 name, value = entry.get("name", ""), entry.get("value")
                 if isinstance(value, str) and value and names_secret(name):
                     title = f"{KEY} has a variable {name} that looks like a secret"
-                    because = "job.yaml and spec.yaml would show it in plain text to everyone who can read the run"
+                    because = (
+                        "job.yaml and spec.yaml would show the secret in plain text to everyone who can read the run"
+                    )
                     hint = f"secrets.{name}=k8s:SECRET/KEY, or valueFrom: {{secretKeyRef: …}} in place of value"
                     yield Diagnostic("JC4515", title, because, hint, key=f"{KEY}.{POD}", private=True)
 
@@ -97,11 +99,11 @@ def check_head_without_a_name(plan: LaunchPlan, options: KubernetesOptions) -> I
     if policy == "Default":
         because = "the pods find node 0 through the cluster's DNS, which the node's own resolver does not use"
     elif policy == "ClusterFirst" and options.host_network:
-        because = "on the host network, this selects the node's own resolver, which cannot resolve node 0's name"
+        because = "on the host network, this policy selects the node's own resolver, which cannot resolve node 0's name"
         hint = f"{key}=ClusterFirstWithHostNet, the default"
     elif policy == "None" and not (dns_config.get("nameservers") and dns_config.get("searches")):
-        because = "in that case, dnsConfig must set the nameservers and searches that resolve node 0"
-        hint = f"remove it, or also set dnsConfig.{EXAMPLE}"
+        because = "with this policy, dnsConfig must set the nameservers and searches that resolve node 0"
+        hint = f"remove the policy, or also set dnsConfig.{EXAMPLE}"
     else:
         return
     yield Diagnostic("JC4522", f"{key} would break the job", because, hint, key=key)

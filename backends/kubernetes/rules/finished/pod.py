@@ -45,7 +45,7 @@ def check_beyond_pod_security(pod: Mapping[str, Any], options: KubernetesOptions
     if found:
         changes = dict.fromkeys(change for word, change in CAUSES.items() if any(word in text for text in found))
         because = "a namespace with that Pod Security level rejects the pods, so the job would never start"
-        hint = " and ".join(changes) or "remove them from backend.extra"
+        hint = " and ".join(changes) or "remove these settings from backend.extra"
         title = f"{KEY}=restricted forbids {', '.join(found)}"
         yield Diagnostic("JC4525", title, because, f"{hint}; or {KEY}=null", key=KEY)
 
@@ -60,7 +60,7 @@ def check_root_where_nobody_is(pod: Tree, options: KubernetesOptions) -> Iterato
         of_pod, of_container = (tree.get("securityContext") or {} for tree in (pod, container))
         context = {**of_pod, **{name: value for name, value in of_container.items() if value is not None}}
         if context.get("runAsNonRoot") and context.get("runAsUser") == 0 and not is_restricted(options):  # JC4525
-            because = "the kubelet would not start it, and the pod would stay in CreateContainerConfigError"
+            because = "the kubelet would not start the container, and the pod would stay in CreateContainerConfigError"
             if "runAsUser" in of_container:
                 field = f"{key}.securityContext.runAsUser"
             else:

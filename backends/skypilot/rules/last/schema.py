@@ -26,4 +26,4 @@ def check_unknown_tier(task: FinishedTask) -> Iterator[Diagnostic]:
         if tier not in (None, *words):
             title, key = f"SkyPilot would reject resources.{name}", task.key(("resources", name))
             hint = undo(key, f"backend.{name}={words[0]}")
-            yield Diagnostic("JC4718", title, f"it must be one of {', '.join(words)}", hint, key=key)
+            yield Diagnostic("JC4718", title, f"the value must be one of {', '.join(words)}", hint, key=key)

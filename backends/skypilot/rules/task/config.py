@@ -46,7 +46,7 @@ def check_relative_source(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4709: a relative source, which SkyPilot resolves in its working directory. submit checks that sources exist."""
     for target, mount in task.section("file_mounts").items():
         if not isinstance(mount, (str, Mapping)):
-            because = "it must be a path, a bucket URL, or a mapping with a source"
+            because = "a file mount must be a path, a bucket URL, or a mapping with a source"
             key = task.key(("file_mounts", target))
             yield Diagnostic("JC4709", f"{mount!r} is not an absolute path", because, f"remove {key}", key=key)
     for key, source in task.local_files().items():
@@ -60,4 +60,7 @@ def _reason_and_hint(source: str) -> tuple[str, str]:
         return "SkyPilot reads each item of a list as a local path", "a list without URLs, or one URL without a list"
     path = normpath(source)
     below = "a path that begins with / or ~/" if path == "." or path.startswith("..") else f"~/{path}"
-    return "SkyPilot resolves it in its working directory, which is the run folder", f"{below}, or a bucket URL"
+    return (
+        "SkyPilot resolves a relative path against its working directory, which is the run folder",
+        f"{below}, or a bucket URL",
+    )

@@ -27,7 +27,7 @@ class Lack:
     undo: str
 
 
-LATE = "SkyPilot rejects it at launch"
+LATE = "SkyPilot rejects this setting at launch"
 LACKS = (
     Lack(("slurm", "ssh"), "use_spot", bool, "has no spot machines", LATE, "backend.use_spot=false"),
     Lack(
@@ -38,7 +38,7 @@ LACKS = (
         "SkyPilot cannot open ports on Slurm nodes",
         "backend.ports=[]",
     ),
-    Lack(("slurm", *PODS), "local_disk", bool, "has no local_disk", "only cloud machines have one", ""),
+    Lack(("slurm", *PODS), "local_disk", bool, "has no local_disk", "only cloud machines have a local disk", ""),
     Lack(
         PODS, "disk_tier", lambda tier: tier not in (None, "best"), "has no disk_tier", LATE, "backend.disk_tier=null"
     ),
@@ -47,7 +47,7 @@ LACKS = (
         "autostop",
         lambda said: isinstance(said, Mapping) and not said.get("down"),
         "cannot stop machines",
-        "SkyPilot can delete them when they are idle, but not stop them",
+        "SkyPilot can delete idle machines there, but not stop them",
         "backend.down=true, or backend.autostop=null",
     ),
 )
@@ -88,7 +88,7 @@ def _disk(task: FinishedTask, machine: Machine) -> Iterator[Diagnostic]:
     if key == "backend.disk_size" and typed is not None:
         size = typed / 1024**3
     if size is not None and size < least:
-        because = "SkyPilot counts whole GB" if least == 1 else "the machine image would not fit on it"
+        because = "SkyPilot counts whole GB" if least == 1 else "the machine image would not fit on the disk"
         title = f"disk too small: {f'{size:.0f} GB' if size >= 1 else 'less than 1 GB'}"
         value = f"{least}GiB" if key == "backend.disk_size" else least
         yield Diagnostic("JC4720", title, because, f"{key}={value} or more", key=key)
@@ -105,7 +105,7 @@ def check_priority_out_of_range(task: FinishedTask) -> Iterator[Diagnostic]:
     priority = task.section("resources").get("priority")
     if type(priority) is int and not -1000 <= priority <= 1000:
         key = task.key(("resources", "priority"))
-        because = "numbers must be from -1000 to 1000; other text names a priority class"
+        because = "a number must be from -1000 to 1000; other text names a priority class"
         yield Diagnostic(
             "JC4714",
             f"priority {priority} is out of range",
@@ -125,7 +125,9 @@ def check_priority_class(task: FinishedTask) -> Iterator[Diagnostic]:
         hint = f"{key}={max(-1000, min(1000, round(float(name))))}"
         yield Diagnostic("JC4714", f"priority {name} is not valid", because, hint, key=key)
     elif not re.fullmatch(DNS_NAME, name):
-        because = "it must be a number from -1000 to 1000, or a class name that contains only a-z, 0-9, dash and dot"
+        because = (
+            "a priority must be a number from -1000 to 1000, or a class name that contains only a-z, 0-9, dash and dot"
+        )
         yield Diagnostic("JC4714", f"{name!r} is not a priority class", because, f"{key}=high", key=key)
 
 
@@ -137,7 +139,10 @@ def check_label_of_pods(task: FinishedTask) -> Iterator[Diagnostic]:
         value = str(label)
         if not re.fullmatch(LABEL_KEY, name) or not re.fullmatch(LABEL_VALUE, value):
             key = task.key(("resources", "labels", name))
-            because = "it must be at most 63 of A-Za-z0-9-_. and start and end with a letter or digit"
+            because = (
+                "a label value must have at most 63 of the characters A-Za-z0-9-_. and start and end "
+                "with a letter or digit"
+            )
             hint = f"{key}={re.sub(r'[^A-Za-z0-9]+', '-', value)[:63].strip('-')}"
             yield Diagnostic("JC4717", f"{key}={value!r} is not a valid label", because, hint, key=key)
 
@@ -150,7 +155,7 @@ def check_unread_port(task: FinishedTask) -> Iterator[Diagnostic]:
         numbers = [int(part) for part in (first, last if dash else first) if re.fullmatch(r"[0-9]{1,5}", part)]
         if len(numbers) < 2 or not 0 < numbers[0] <= numbers[1] < 2**16:
             key = task.key(("resources", "ports"))
-            because = "it must be PORT or FIRST-LAST, from 1 to 65535"
+            because = "an entry must be PORT or FIRST-LAST, from 1 to 65535"
             yield Diagnostic("JC4717", f"{port!r} is not a port", because, f"{key}=[6006,8000-8010]", key=key)
 
 
@@ -158,7 +163,7 @@ def check_two_lists(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4718: both any_of and ordered are set, but SkyPilot accepts only one."""
     resources = task.section("resources")
     if resources.get("any_of") and resources.get("ordered"):
-        because = "it picks the cheapest of any_of, or the first of ordered"
+        because = "SkyPilot picks the cheapest of any_of, or the first of ordered"
         hint = "backend.any_of=[], or backend.ordered=[]"
         title = "SkyPilot would reject any_of together with ordered"
         yield Diagnostic("JC4718", title, because, hint, key="backend.ordered")

@@ -28,13 +28,13 @@ def _option(task: FinishedTask, key: str, option: str, value: Any) -> Iterator[D
         yield Diagnostic("JC4716", title, because, hint, key=key)
 
     if option in OWNED:
-        because = f"SkyPilot sets it from {OWNED[option]}, and ignores this value with a warning"
-        yield from refuse(f"{key} has no effect", because, f"remove it, and set {OWNED[option]}")
+        because = f"SkyPilot sets this option from {OWNED[option]}, and ignores your value with a warning"
+        yield from refuse(f"{key} has no effect", because, f"remove {key}, and set {OWNED[option]}")
     elif option in BREAKS and value not in (None, False):
-        because = "SkyPilot passes it to sbatch, which would then start something other than the compiled job"
-        yield from refuse(f"{key} would contradict the plan", because, f"remove it, and set {BREAKS[option]}")
+        because = "SkyPilot passes the option to sbatch, which would then start something other than the compiled job"
+        yield from refuse(f"{key} would contradict the plan", because, f"remove {key}, and set {BREAKS[option]}")
     elif option in task.queued and key.startswith("backend.config."):  # in backend.extra it is JC4600
-        because = f"{QUEUED[option]} already sets --{option}, and this would override it"
+        because = f"{QUEUED[option]} already sets --{option}, and this value would override it"
         yield from refuse(f"{key} is set twice", because, f"remove {key}, or {QUEUED[option]}")
     elif not sbatch_options.is_known(option):
         because = f"SkyPilot passes on --{option}, and sbatch fails on unknown options"
@@ -45,7 +45,7 @@ def _option(task: FinishedTask, key: str, option: str, value: Any) -> Iterator[D
         because = "sbatch expects minutes, HH:MM:SS or D-HH:MM:SS, and SkyPilot passes the value on unchanged"
         yield from refuse(f"{key}: {value!r} is not a time", because, f'{key}="12:00:00"')
     elif option == "exclusive" and not _is_exclusive(value):
-        because = f"sbatch accepts it without a value, or with one of {', '.join(sbatch_options.EXCLUSIVE)}"
+        because = f"sbatch accepts the option without a value, or with one of {', '.join(sbatch_options.EXCLUSIVE)}"
         yield from refuse(f"{key}: {value!r} is not valid", because, f"{key}=true")
 
 
@@ -54,7 +54,7 @@ def _instead(key: str, meant: list[str]) -> str:
     if not meant:
         return f"remove {key}"
     if owner := OWNED.get(meant[0]) or BREAKS.get(meant[0]):
-        return f"remove it, and set {owner}"
+        return f"remove {key}, and set {owner}"
     above = key.rpartition(".")[0]
     return f"did you mean {alternatives(f'{above}.{name}' for name in meant)}?"
 

@@ -36,7 +36,7 @@ class TestAcme(BackendSuite):
         with pytest.raises(CompileError) as refused:
             self.compile(word)
         (diagnostic,) = refused.value.diagnostics
-        assert diagnostic.because.startswith("it supports ")
+        assert diagnostic.because.startswith("the backend supports ")
         self.compile(diagnostic.hint.rpartition(", or ")[2])
 
     @pytest.mark.parametrize("queue", ["closed", "slow"], ids=["queued", "running"])
