@@ -253,7 +253,7 @@ def test_a_kill_loses_work_only_if_a_rank_of_the_node_is_running(tmp_path: Path,
     node.wait((node.run / ("state/rank_00" if lost else "exit/0/rank_00")).exists)
     process.send_signal(signal.SIGQUIT)
     process.wait(20)
-    assert f"SIGQUIT: killing all processes of this node{lost}\n" in node.output.read_text()
+    assert f"SIGQUIT: killing all processes on this node{lost}\n" in node.output.read_text()
 
 
 # ---- a full disk
