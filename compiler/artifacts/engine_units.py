@@ -25,7 +25,7 @@ def slurm_bytes(text: str) -> int:
 
 
 def slurm_seconds(text: str) -> int:
-    """Return a `--time` value in seconds: D-HH:MM:SS, HH:MM:SS, MM:SS, or minutes without a colon."""
+    """Return a `--time` value in seconds: D-HH:MM:SS, HH:MM:SS, MM:SS, or a number of minutes."""
     days, _, clock = text.rpartition("-")
     numbers = [int(part) for part in clock.split(":")]
     if days:

@@ -88,7 +88,7 @@ class Policy:
 
 
 def _image_of(pattern: str) -> str:
-    """Return an allowed example image for the pattern, in the lower case of registry names."""
+    """Return an example of an image that the pattern allows, in lower case, as registries require."""
     *parts, last = pattern.split("/")
     name, colon, tag = last.partition(":")
     if "*" in name and not colon:

@@ -14,7 +14,7 @@ from ..emit.source_map import SpecValue
 from ..plan.derive import inventory
 from ..spec.job_spec import JobSpec
 
-CONFIG = "conf/config.yaml"  # its default is one node: the user asked for the first host
+CONFIG = "conf/config.yaml"  # the default is one node, so the user asked for the first host
 
 
 def check(spec: JobSpec, values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:

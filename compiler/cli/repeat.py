@@ -1,10 +1,10 @@
 """Recognize a compile that would change nothing, without composing it.
 
-After a compile, a file in the user's cache records its output and everything it depended on: the file system's answers
-(frontend/observed_files.py), the state of jobc's own files, and the installed packages. When the same words are typed
-again in the same directory, and all of this is unchanged, including the artifact's files, the recorded output is
-printed again and nothing else happens. That takes a fifth of the time, because neither Hydra nor most of the compiler
-is imported.
+After a compile, a file in the user's cache records its output and everything it depended on: what the file system
+returned (frontend/observed_files.py), the state of jobc's own files, and the installed packages. When the same words
+are typed again in the same directory, and all of this is unchanged, including the artifact's files, the recorded output
+is printed again and nothing else happens. That takes a fifth of the time, because neither Hydra nor most of the
+compiler is imported.
 
 Not recorded: failed compiles, sweeps, and compiles in an environment where another package provides a backend or a
 policy, whose code could read anything.
@@ -29,18 +29,18 @@ from ..untrusted_files import MIB, Unreadable, open_regular, parsed
 if TYPE_CHECKING:
     from ..emit.artifact import Artifact
 
-FORMAT = 1  # of the record
+FORMAT = 1  # version of the record's format
 MOST_RECORDS = 500
-SETTLED_S = 2  # age from which a file's time stamp tells a later change, on file systems that count seconds
+SETTLED_S = 2  # a file this old gets a new time stamp when it changes, even on file systems that count in seconds
 _LARGEST = 4 * MIB
 _HYDRA_PLUGINS = "hydra_plugins"  # package in which Hydra 1.3 looks for plugins, which may add config folders
 _PACKAGE = Path(__file__).parents[2]
 _OWN_FOLDERS = ("backends", "compiler", "conf", "runtime", "trainer")
-_VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "NO_COLOR", "GITHUB_WORKSPACE")  # all that a compile reads
+_VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "NO_COLOR", "GITHUB_WORKSPACE")  # the only ones that a compile reads
 
 
 def repeated(words: Sequence[str]) -> bool:
-    """Print again what the same compile printed, if it would change nothing. Returns whether that was so.
+    """If a compile would change nothing, print again what it printed before. Returns whether that was done.
 
     Raises OSError if the output cannot be written.
     """
@@ -103,7 +103,7 @@ class _Copy:
 
 
 def code_state() -> list[Any]:
-    """Return what identifies the code of a compile: the state of jobc's files, and of this Python's packages."""
+    """Return what identifies the code that a compile runs: the state of jobc's files and of the installed packages."""
     own = [_PACKAGE / name for name in _OWN_FOLDERS]
     files = [*_states_of(_PACKAGE, False), *(state for folder in own for state in _states_of(folder, True))]
     digest, newest = hashlib.sha256(), 0
@@ -131,17 +131,17 @@ def _states_of(folder: Path | str, below: bool) -> Iterator[tuple[str, int, int,
             else:
                 try:
                     state = entry.stat()
-                except FileNotFoundError:  # a broken symlink, such as the lock of an editor, or deleted just now
+                except FileNotFoundError:  # a broken symlink, such as an editor's lock, or a file deleted just now
                     yield entry.path, 0, 0, 0, 0
                     continue
                 yield entry.path, state.st_size, state.st_ctime_ns, state.st_mtime_ns, state.st_ino
 
 
 def _packages_in(folder: str) -> Iterator[tuple[str, int]]:
-    """Yield the distributions in a folder of sys.path; each with the time of its entry points, 0 for none."""
+    """Yield the distributions in a folder of sys.path, each with the time at which its entry points changed (0: none)."""
     try:
         names = sorted(name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info")))
-    except OSError:  # a zip file, or nothing
+    except OSError:  # a zip file, or missing
         names = [""] if os.path.isfile(folder) else []
     for name in names:
         file = os.path.join(folder, name, "entry_points.txt") if name else folder
@@ -152,7 +152,7 @@ def _packages_in(folder: str) -> Iterator[tuple[str, int]]:
 
 
 def _has_foreign_plugins() -> bool:
-    """Return whether code that may read anything takes part in a compile: a backend, a policy or a plugin of Hydra."""
+    """Return whether a compile runs third-party code, which may read anything: a backend, a policy or a Hydra plugin."""
     from ..plugins.registry import find_plugins, find_policies
 
     if any(os.path.isdir(os.path.join(folder, _HYDRA_PLUGINS)) for folder in sys.path):
@@ -161,7 +161,7 @@ def _has_foreign_plugins() -> bool:
 
 
 def _record_of(words: Sequence[str]) -> Path | None:
-    """Return the file for the record of a command line typed here, None if there cannot be one."""
+    """Return the path of the record for a command line typed in this directory, None if there cannot be one."""
     try:
         here = os.getcwd()
     except OSError:
@@ -188,7 +188,7 @@ def _read(file: Path) -> dict[str, Any] | None:
 
 
 def _write(file: Path, tree: dict[str, Any]) -> None:
-    """Write a record, or nothing if the cache cannot be written."""
+    """Write a record if the cache is writable."""
     new = file.with_suffix(f".{os.getpid()}")
     with suppress(OSError):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

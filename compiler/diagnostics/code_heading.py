@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-NAME = r"[a-z0-9]+(?:-[a-z0-9]+)+"  # at least two words, so that no single word in an allow comment is a name
-LONGEST = 25  # characters in a name
+NAME = r"[a-z0-9]+(?:-[a-z0-9]+)+"  # at least two words, so that no single word in an allow comment can be a name
+LONGEST = 25  # most characters in a name
 _HEADING = re.compile(rf"# [A-Z]+\d+(?: ({NAME}))?: (.+)")
 
 

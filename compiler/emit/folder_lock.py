@@ -38,7 +38,7 @@ def locked(target: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # another user's file in a sticky folder
+        with suppress(OSError):  # another user's file in a folder with the sticky bit
             file.unlink()
         os.close(lock)
 
@@ -64,7 +64,7 @@ def _is_taken(lock: int) -> bool:
 
 
 def _is_at(lock: int, file: Path) -> bool:
-    """Return whether the open file still has that name: its last holder may have removed it."""
+    """Return whether the open lock file still has that name: the previous holder may have removed it."""
     try:
         return os.path.samestat(os.fstat(lock), file.lstat())
     except FileNotFoundError:

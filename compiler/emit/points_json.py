@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from .line_diff import opcodes
 
-POINTS = "points.json"  # as in runtime/run_folder/points.py, whose imports no compile needs
-MOST_REPLACED = 50  # lines: beyond these, inserted and removed lines are searched for
+POINTS = "points.json"  # copied from runtime/run_folder/points.py, whose imports no compile needs
+MOST_REPLACED = 50  # with more differing lines, inserted and removed ones are searched for
 
 Changes = dict[str, dict[str, list[str]]]
 

@@ -24,7 +24,7 @@ from .yaml_json import json_lines, yaml_lines
 
 
 class TemplateFailed(Exception):
-    """Raised for a template that cannot be rendered. Its text names the template, the line and the reason."""
+    """Raised for a template that cannot be rendered. The message names the template, the line and the reason."""
 
 
 Omit = object()  # returned by a leaf function to omit the entry
@@ -54,7 +54,9 @@ of = KeyPath()
 
 @dataclass(frozen=True)
 class Given:
-    """Leaf that is omitted if its value is None. A mapping of only such leaves can become `{}`, with all their keys."""
+    """Leaf that is omitted if its value is None. A mapping that contains only such leaves can become `{}`, which
+    depends on all their keys.
+    """
 
     leaf: Leaf
 
@@ -213,7 +215,7 @@ class Render:
             return node
         if callable(node):
             trace, views = self._traced
-            trace.take()  # what a leaf that failed has read
+            trace.take()  # discard the keys that a failed leaf read
             value = node(views)
             keys[data_path] = tuple(dict.fromkeys(trace.take()))
             return value if value is Omit else self._evaluate(value, data_path, keys)
@@ -227,7 +229,7 @@ class Render:
             items: list[Any] = []
             for inner in node:
                 item_path = (*data_path, len(items))
-                keys.pop(item_path, None)  # of an omitted item
+                keys.pop(item_path, None)  # recorded for an omitted item
                 value = self._evaluate(inner, item_path, keys)
                 items += [] if value is Omit else [value]
             return items

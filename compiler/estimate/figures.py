@@ -30,10 +30,10 @@ class Figures:
     label: what differs from the other sizes
     epoch_s, total_s: training only; wall_s: with failures and saves, if their figures are given
     checkpoints: maximum on disk at once; mem, shm: bytes requested per node
-    batches: maximum bytes in /dev/shm for batches on a node; resuming: bytes of CPU memory that a node needs to resume
-    a sharded model
-    attempts: maximum number of times the engine starts the job; notice_s: an attempt is asked to save at most this many
-    seconds before its limit
+    batches: maximum bytes of batches in a node's /dev/shm; resuming: bytes of CPU memory that a node needs to resume a
+    sharded model
+    attempts: maximum number of times the engine starts the job; notice_s: how many seconds before its time limit, at
+    most, an attempt is asked to save
     gpu_hours, cost: for wall_s, else for total_s; write_s: seconds to write one checkpoint to storage
     """
 
@@ -69,7 +69,7 @@ def figures(
     notice_s: int = 0,
     unsaid: Set[str] = frozenset(),
 ) -> Figures:
-    """Return the figures. unsaid: keys whose values do not apply, because the program is the user's own"""
+    """Return the figures. unsaid: keys whose values do not apply to the user's own program"""
     estimate, topology = spec.estimate, plan.topology
     size = size_of(spec, plan)
     steps = schedule(plan.train, topology.world_size, estimate, size, unsaid)

@@ -20,7 +20,7 @@ MORE_NODES = "more nodes with {}, or a GPU with more memory: it does not fit eve
 LARGER_GPU = "a GPU with more memory, or CPU offload: each GPU holds one part in full, however many share the model"
 NOT_ALL = "; set estimate.largest_unit=N, the number of parameters in the largest layer, to check that it fits as well"
 MANY_RANKS = 2**20
-# Gathering settings from conf/parallel/fsdp.yaml, for a job with another parallelism.
+# Settings for gathering parameters, from conf/parallel/fsdp.yaml, for a job with a different parallelism.
 FSDP: Mapping[str, Any] = {
     "reshard_after_forward": True, "auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": [],
 }  # fmt: skip

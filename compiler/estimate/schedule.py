@@ -47,7 +47,7 @@ def schedule(
     size: ModelSize | None,
     unsaid: Set[str] = frozenset(),
 ) -> Schedule:
-    """Return the counts. train: train.json; unsaid: spec keys whose values in it do not apply"""
+    """Return the counts. train: train.json; unsaid: spec keys whose values in train.json do not apply"""
     loop = train["loop"]
     batch = {} if unsaid >= BATCH else train["batch"]
     of_batch = batch.get("global")

@@ -13,7 +13,7 @@ from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec
 from .parameters import PIXELS
 
-TOKEN, NUMBER = 8, 4  # bytes of an int64 and a float32
+TOKEN, NUMBER = 8, 4  # bytes per int64 and float32
 
 
 def most_shared(spec: JobSpec, plan: LaunchPlan) -> int | None:

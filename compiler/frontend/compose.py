@@ -35,7 +35,7 @@ from .plain_values import Base, NeedsHydra, Trees, split
 from .yaml_positions import key_above
 from .yaml_source import EmptyHydraJobSource, JobcSource, config_folders, read_files
 
-_MOST_REFUSED = 30  # rejected overrides that are reported; each costs another compose
+_MOST_REFUSED = 30  # most rejected overrides that are reported; each requires another compose
 KnownKeys = Callable[[], Sequence[str]]
 
 
@@ -59,7 +59,7 @@ class Composed:
     overrides: tuple[Override, ...]
 
     def origin_of(self, key: str) -> Origin | None:
-        """Return the position of the value at a dotted key, or of the key for a mapping; None if unknown."""
+        """Return the position of the value at a dotted key, or of the key itself if it has a mapping; None if unknown."""
         node = _at(self.written, key)
         if isinstance(node, Text):
             return node.origin
@@ -102,7 +102,7 @@ class Composed:
 @dataclass
 class _Session:
     """State between hydra_ready() and its end. folders: the search path; has_points: many configs will be composed;
-    bases: configs without their plain values, by the overrides that are left
+    bases: remaining overrides -> config without its plain values
     """
 
     folders: tuple[Folder, ...] = ()
@@ -180,7 +180,7 @@ def compose(loader: Any, config_name: str, overrides: Sequence[Override], known:
 
 
 def _from_base(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> Composed | None:
-    """Return the config from one that differs only in plain values; None if Hydra must compose it, or reject it."""
+    """Return the config, derived from one that differs only in plain values; None if Hydra must compose or reject it."""
     bases, (others, plain) = _sessions[-1].bases, split(_folders(), overrides)
     key = (config_name, *(o.canonical for o in others))
     try:
@@ -204,7 +204,7 @@ def compose_config(
     """Return Hydra's composed config, with unresolved interpolations and its section `hydra`, and the overrides as
     Hydra accepted them (see fix_group_prefix). Raises as compose() does.
 
-    again: from the cached merge of the files, whose section `hydra` does not list the other overrides
+    again: use the cached merge of the files, whose section `hydra` does not list the other overrides
     """
     config, refused = None, []
     accepted = [o for o in overrides if not o.is_of_hydra]
@@ -250,7 +250,7 @@ def _follows(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bool:
 
 
 def _keys(spec_keys: KnownKeys, config_name: str, overrides: Sequence[Override], loader: Any) -> list[str]:
-    """Return the spec's keys and the keys in the files that the command line chooses, such as a backend's options."""
+    """Return the spec's keys, and the keys in the files that the command line selects, such as a backend's options."""
     choices = [o for o in overrides if loader.get_group_options(o.key)]
     try:
         tree: Any = OmegaConf.to_container(recompose(_folders(), config_name, choices))

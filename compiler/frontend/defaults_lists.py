@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 _LINE = "- override /model: mlp"
-MOST_ENTRIES = 500  # counting each option in a group; Hydra takes 0.5 ms for each, and again per override
+MOST_ENTRIES = 500  # counts each option in a group; Hydra takes 0.5 ms for each, and again per override
 
 
 def faults(entries: Any, node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:

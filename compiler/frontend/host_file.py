@@ -35,7 +35,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%-]*", re.ASCII)
 _SLOTS = re.compile(r"(?:max[-_])?slots=([0-9]{1,9})")  # Open MPI 4 hostfile(7), DeepSpeed hostfiles
 
 _FOREIGN = re.compile(r"[^\w.:%@,\[\]\s-]", re.ASCII)
-_MOST_FAULTS = 10  # more faulty lines: the file is not a host list
+_MOST_FAULTS = 10  # with more faulty lines, the file is not a host list
 MOST_BYTES = 4 * MIB  # 100,000 names of 40 characters
 
 
@@ -119,7 +119,7 @@ def _read(
 ) -> list[Host]:
     """Return the hosts in one file; adds errors to files.diagnostics.
 
-    by: position of `@FILE`; allowed: folders that must contain the file, None for any file
+    by: position of `@FILE`; allowed: folders, one of which must contain the file, None for any file
     """
     path, file_origin = _place(typed, by, folders)
     try:
@@ -170,7 +170,7 @@ def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origi
 
 
 def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) -> Iterator[Host]:
-    """Yield the hosts in the file. Messages do not quote its lines, because a user may name the wrong file by mistake.
+    """Yield the hosts in the file. Messages do not quote the file's lines, because a user may name the wrong file.
 
     refused: receives JC1131 for each invalid line, or one for the whole file if too many lines, or all, are invalid
     """
@@ -198,7 +198,7 @@ def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) 
 
 def _entry(entry: str) -> list[tuple[str, int | None]]:
     """Return (name, slots) of each host on one line. Raises Refused with a reason that does not quote the line."""
-    if _NAME.fullmatch(entry):  # the usual case, and some files have ten thousand lines
+    if _NAME.fullmatch(entry):  # the usual case, which must be fast, because some files have ten thousand lines
         return [(entry, None)]
     words = entry.split()
     counts = [match for word in words if (match := _SLOTS.fullmatch(word))]

@@ -23,7 +23,7 @@ from .yaml_source import USER_ROOTS, read_files
 
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
 
-TYPO = 0.85  # minimum likeness for a key to count as a typo even if its value does not fit: pocs=two
+TYPO = 0.85  # minimum similarity at which a key counts as a typo even if its value does not fit: pocs=two
 MOST_KEYS = 8  # maximum number of keys that a hint lists
 _BELOW_LIST = re.compile(
     r"invalid literal for int\(\) with base 10: '(.*)'|Index '(.*)' \(str\) is not an int", re.DOTALL
@@ -38,10 +38,10 @@ def hydra_setting(override: Override) -> Diagnostic:
 
 
 def fix_group_prefix(error: Exception, overrides: Sequence[Override], loader: Any) -> tuple[str, list[Override]] | None:
-    """Return the group, and the overrides with Hydra's other spelling for that group; None for any other error.
+    """If Hydra rejects a group's spelling, return the group, and the overrides with the other spelling; otherwise None.
 
-    Hydra requires `+group=option` for a group without a default and `group=option` for a group with a default. Users
-    need not know which kind a group is.
+    Hydra requires `+group=option` for a group without a default and `group=option` for a group with a default. Users do
+    not need to know which kind of group they set.
     """
     alone = re.search(r"Could not override '([^']+)'\.\s*No match in the defaults list", str(error))
     twice = _TWICE.search(str(error))
@@ -61,7 +61,7 @@ def fix_group_prefix(error: Exception, overrides: Sequence[Override], loader: An
 def explain(
     error: Exception, overrides: Sequence[Override], loader: Any, config_name: str, known: Callable[[], list[str]]
 ) -> tuple[Diagnostic, Override | None]:
-    """Return the diagnostic for Hydra's exception, and the override to blame (None if a file is).
+    """Return the diagnostic for Hydra's exception, and the override to blame (None if a file is to blame).
 
     known: returns all keys
     """
@@ -139,7 +139,7 @@ def _machine_read(
 
 
 def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[str]) -> Diagnostic:
-    """Return JC1102. message: Hydra's, which names the key below a mapping, or the package that a group has."""
+    """Return JC1102. message: Hydra's message, which names the key below a mapping, or the group's package."""
     below = re.search(r"full_key: (\S+)", message)
     key = below[1] if below and not culprit.key.startswith(f"{below[1]}.") else culprit.key
     position = culprit.origin.of_key(key)
@@ -180,7 +180,9 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
 
 
 def _below_mapping(key: str, known_keys: Sequence[str]) -> str:
-    """Return `labels.team` for lables.team: a misspelled mapping with user-defined names; "" if none is similar."""
+    """Return `labels.team` for lables.team, where the name of a mapping with user-defined keys is misspelled; "" if
+    none is similar.
+    """
     parts = key.split(".")
     for count in range(1, len(parts)):
         above = ".".join(parts[:count])
@@ -217,7 +219,7 @@ def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
         return bool(value.lower() in words or aliases.value_from_alias(key, value) or nearest(value, words))
     scalar = value_type(key_type)
     if scalar is None or value.lower() in ("true", "false"):
-        return False  # a section or a boolean, which the typed value does not fit
+        return False  # a section or a boolean, to which the typed value does not apply
     try:
         scalar.read(value)
     except Refused:
@@ -235,7 +237,7 @@ def _likeness(key: str, typed: str) -> float:
 
 def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
     """Return `key=value` for the intended key: in brackets for a list, with a name for a mapping, and with a valid
-    value in place of one that the key's type rejects. Without a typed value, return only the key.
+    value if the key's type rejects the typed one. Without a typed value, return only the key.
 
     named: what was typed below the key, such as an item's name
     """
@@ -407,7 +409,7 @@ def _missing_config(
 
 
 def _wanted(error: MissingConfigException, overrides: Sequence[Override], loader: Any) -> tuple[str, str]:
-    """Return the missing group and option: parallel and deepspeed/zero2, because parallel has no subgroup."""
+    """Return the missing group and option, such as parallel and deepspeed/zero2: `parallel` has no subgroup."""
     missing_path = (error.missing_cfg_file or "").removesuffix(".yaml")
     parts = missing_path.split("/")
     for count in range(len(parts) - 1, 0, -1):

@@ -25,10 +25,10 @@ from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..spec.secret_scan import redacted
 from .hydra_parser import parse
 
-MOST_POINTS = 2_000  # points in a sweep; Slurm's MaxArraySize is 1,001 unless a site raises it
-MOST_WORDS = 2_000  # words in one command line; each takes about a millisecond
-MOST_MARKS = 4_000  # `,`, `[`, `{`, … outside quotes in all words; Hydra's parser takes a minute for 50,000
-MOST_KEY = 500  # characters in a key
+MOST_POINTS = 2_000  # most points in a sweep; Slurm's MaxArraySize is 1,001 unless a site raises it
+MOST_WORDS = 2_000  # most words in one command line; each takes about a millisecond
+MOST_MARKS = 4_000  # most `,`, `[`, `{`, … outside quotes in all words; Hydra's parser takes a minute for 50,000
+MOST_KEY = 500  # most characters in a key
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Override:
 
     @property
     def shown(self) -> str:
-        """Return the override as messages quote it, with secrets redacted."""
+        """Return the override in the form that messages quote, with secrets redacted."""
         return redacted(self.typed)
 
     @property
@@ -59,12 +59,12 @@ class Override:
 
     @property
     def is_of_hydra(self) -> bool:
-        """Return whether it sets one of Hydra's own keys or chooses one of its options."""
+        """Return whether the override sets one of Hydra's own keys or chooses one of Hydra's own options."""
         return re.match(r"hydra([./@]|$)", self.key) is not None
 
     @property
     def keys(self) -> set[str]:
-        """Return the keys that the override sets or removes; for a mapping, the keys inside."""
+        """Return the keys that the override sets or removes; if the value is a mapping, the keys inside it."""
         head, _, value = self.canonical.partition("=")
         mapping = parse(self.canonical, sweep=False)._value if value.startswith("{") else None
         return set(_leaf_keys(head.lstrip("+~"), mapping))
@@ -96,7 +96,7 @@ def set_key(key: str, value: str) -> Override:
 
 
 def spell(value: Any) -> str:
-    """Return a value in Hydra's grammar, with text in single quotes so that it is parsed back unchanged."""
+    """Return a value in Hydra's grammar, with text in single quotes, so that Hydra parses it back unchanged."""
     if value is None:
         return "null"
     if isinstance(value, list):
@@ -233,7 +233,7 @@ def _outside_quotes(right: str) -> str:
 
 
 def _quoted_items(key: str, right: str) -> list[str]:
-    """Return the word with each of a list's items in quotes; [] if it is not a plain list."""
+    """Return the word with each of its list's items in quotes; [] if the value is not a plain list."""
     if not re.fullmatch(r"""\[[^\[\]{}"']+\]""", right):
         return []
     items = (item.strip(" \t") for item in right[1:-1].split(","))
@@ -241,7 +241,7 @@ def _quoted_items(key: str, right: str) -> list[str]:
 
 
 def _each_quoted(key: str, right: str) -> list[str]:
-    """Return the word with each of the sweep's values in quotes; [] if its commas separate no values (`node[1,3]`)."""
+    """Return the word with each of the sweep's values in quotes; [] if the commas do not separate values (`node[1,3]`)."""
     right = re.sub(r"choice\((.*)\)", r"\1", right.strip(" \t"))
     values, start, depth = [], 0, 0
     bare = _outside_quotes(right)
@@ -276,7 +276,7 @@ def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
 
 
 def _check_range(swept: Any, key: str) -> None:
-    """Raise _Unreadable for a range that is empty, infinite, or larger than any sweep. swept: a RangeSweep."""
+    """Raise _Unreadable for a range that is empty, infinite, or larger than a sweep may be. swept: a RangeSweep."""
     start, stop, step = numbers = (swept.start, swept.stop, swept.step)
     if not all(isinstance(number, int) or math.isfinite(number) for number in numbers):
         raise _Unreadable("a range must go from one number to another", f"{key}=range(0,1,0.25)")
@@ -298,7 +298,7 @@ def _too_many(count: int, hint: str = "split it over several calls") -> tuple[st
     return because, hint, "JC1113", f"a sweep of {shown} points"
 
 
-# Text that Hydra's grammar parses as itself: most overrides, and parsing one costs milliseconds.
+# Text that Hydra's grammar parses to the same text, as in most overrides: skipping the parser saves milliseconds.
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*((\.[A-Za-z_]\w*)*|(/[A-Za-z_]\w*)*)", re.ASCII)
 _PLAIN_VALUE = re.compile(r"(?!(?i:null)$)[\w.:/-]+", re.ASCII)
 _MARK = re.compile(r"[,:\[\]{}()]")

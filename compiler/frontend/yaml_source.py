@@ -26,12 +26,12 @@ from .project_files import OutsideProject, require_inside, working_folder
 from .yaml_reader import MOST_BYTES, read_tree
 
 USER_ROOTS = ("input", "project", "user")
-FOREIGN_ROOTS = ("input", "project")  # roots whose symlinks somebody else may have created
+FOREIGN_ROOTS = ("input", "project")  # roots whose symlinks someone else may have created
 _OURS = "jobc_config"  # name of jobc's conf/config.yaml that a user's config.yaml does not hide
 
 # Hydra instantiates the sources, so they can report only through globals.
 read_files: dict[str, str] = {}  # `root:path` -> text
-config_folders: list[str] = []  # for the current compose, absolute paths
+config_folders: list[str] = []  # for the current compose; absolute paths
 
 
 class JobcSource(ConfigSource):
@@ -126,10 +126,10 @@ def _words(line: str) -> list[str]:
 
 
 class EmptyHydraJobSource(ConfigSource):
-    """Source of empty options for the Hydra groups that configure a Hydra job, because jobc never starts one.
+    """Source of empty options for the Hydra groups that configure a Hydra job, because jobc never starts a Hydra job.
 
-    It avoids reading eight of Hydra's own files (10% of a compile). Hydra asks this source first, so it rejects paths
-    that lead out of a folder for all sources, including Hydra's own packages.
+    This saves reading eight of Hydra's own files (10% of a compile). Hydra asks this source first, so this source
+    rejects paths that lead out of a folder on behalf of all sources, including Hydra's own packages.
     """
 
     _EMPTY = frozenset(

@@ -82,7 +82,7 @@ def _spec_yaml(render: Render) -> Artifact:
     return Artifact("spec.yaml", "".join([_SPEC_HEADER, *(e.text for e in entries)]), False, tuple(lines))
 
 
-_rendered_fields: MemoOfObject[Artifact] = MemoOfObject(2_000)  # lines of spec.yaml
+_rendered_fields: MemoOfObject[Artifact] = MemoOfObject(2_000)  # lines of spec.yaml, by field
 
 
 def _spec_entries(render: Render, spec: JobSpec) -> Iterator[Artifact]:

@@ -26,7 +26,7 @@ from .plugin_calls import plugin_step, render_for
 from .seal import recorded_request, seal
 from .types import Compiled, Planned, Request, SweepFolder
 
-ASIDE = ("backend", "name")  # keys that a point's label omits, because its directory's path contains them
+ASIDE = ("backend", "name")  # keys that a point's label omits, because the path of its directory contains them
 T = TypeVar("T", Compiled, Planned)
 
 Tell = Callable[[int, int], None]

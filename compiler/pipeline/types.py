@@ -65,8 +65,8 @@ class Compiled:
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """Directory that contains several points. points: their number; artifacts, place, source_map: as in Compiled; the
-    lines of the source map are those of the first point.
+    """Directory that contains several points. points: how many; artifacts, place, source_map: as in Compiled, but the
+    source map has the lines of the first point.
     """
 
     artifacts: tuple[Artifact, ...]

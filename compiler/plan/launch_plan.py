@@ -1,10 +1,10 @@
-"""LaunchPlan: which processes run where. Independent of backends; every derived number is here, once.
+"""LaunchPlan: which processes run where, independent of backends. It contains every derived number once.
 
-The fields come from four hand-written artifacts (docs/decisions/0001-four-targets). A *must* changes what the job is:
-a backend that does not support it fails the compile. A *wish* concerns queueing and convenience: if ignored, it is
-listed on screen and in `jobctl help`, and is an error with --strict. Neutral values need no support from a backend.
-New fields may be added freely: if a job uses one, the generic check in capabilities.py rejects backends that do not
-list it in `honours`.
+The fields were derived from four handwritten artifacts (docs/decisions/0001-four-targets). A *must* changes what the
+job is: a backend that does not support it fails the compile. A *wish* concerns queueing and convenience: a wish that
+the backend ignores is listed on screen and in `jobctl help`, and is an error with --strict. A field at its neutral
+value needs no support from a backend. New fields may be added freely: if a job uses one, the generic check in
+capabilities.py rejects backends that do not list it in `honours`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class Topology:
-    """The nodes, in node rank order. Every backend supports this.
+    """The nodes, in node rank order. Every backend supports this section.
 
     There is only one group, because all nodes are alike for now.
     """
@@ -92,7 +92,7 @@ class Rendezvous:
     timeout_s: int = _given()
 
 
-# variables of `env` that are prepended to what modules and environments set
+# variables of `env` that are prepended to the values that modules and environments set
 PATH_VARIABLES = (
     "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "PYTHONPATH", "MANPATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH",
 )  # fmt: skip
@@ -100,8 +100,8 @@ PATH_VARIABLES = (
 
 @dataclass(frozen=True)
 class Secret:
-    """Source of a secret. kind: env (variable `ref` where the job is submitted, or on the node), file (path `ref`), k8s
-    (`NAME/KEY`).
+    """Source of a secret. kind: env (the variable `ref`, on the submitting machine or on the node), file (the path
+    `ref`), k8s (`NAME/KEY`).
     """
 
     kind: Literal["env", "file", "k8s"]
@@ -114,7 +114,7 @@ class Setup:
 
     modules:    bash lines that load environment modules on the node, before the container starts
     lines:      bash lines that activate the environment where the ranks start: in the container, if there is one
-    user_lines: the user's own lines, which run after those
+    user_lines: the user's own lines, which run after `lines`
     before, per_node, after: the user's own lines that jobctl runs: once per attempt, once per node, and at the end
     python:     the interpreter
     """
@@ -142,7 +142,7 @@ class Container:
 
     @property
     def is_entered(self) -> bool:
-        """Return whether launch.sh starts on the node and enters the container; otherwise it starts inside."""
+        """Return whether launch.sh starts on the node and enters the container; otherwise launch.sh starts inside it."""
         return self.kind in ("docker", "apptainer")
 
 
@@ -213,7 +213,9 @@ class Lifecycle:
 
     @property
     def kill_after_s(self) -> int:
-        """Return how long an engine must wait before it kills: the grace period and time for the supervisor to exit."""
+        """Return how long an engine must wait before it kills the job: the grace period plus time for the supervisor to
+        exit.
+        """
         return self.grace_s + 10
 
 

@@ -1,4 +1,4 @@
-"""Convert text to typed values. No other file does this.
+"""Convert text to typed values. No other file does so.
 
 In:  a composed tree whose leaves are text, and the dataclass to fill
 Out: the filled dataclass, each leaf's canonical text, and a diagnostic for each invalid leaf
@@ -70,7 +70,7 @@ class _TooMany(Exception): ...
 
 class _Conversion:
     def __init__(self, origin_of: OriginOf, diagnostics: list[Diagnostic] | None = None) -> None:
-        """diagnostics: list that new diagnostics are added to"""
+        """diagnostics: list to which new diagnostics are added"""
         self.origin_of = origin_of
         self.leaves: dict[str, tuple[Any, Shown]] = {}
         self.diagnostics: list[Diagnostic] = [] if diagnostics is None else diagnostics
@@ -110,7 +110,7 @@ class _Conversion:
         return into(**values) if len(values) == len(field_types) else None
 
     def shared(self, raw: Any, into: type, key: str) -> Any:
-        """Return value() of a field of the whole tree, converted once for all points of a sweep that share it."""
+        """Return value() of a top-level field, converted once for all points of a sweep that share it."""
         hint = hints(into)[key]
         found = _sections.get(raw, (into, key), lambda: self._section(raw, hint, key))
         if found is None:  # the diagnostics need the positions in this point
@@ -259,7 +259,7 @@ class _Conversion:
         return value
 
     def sequence(self, raw: Any, hint: Any, key: str) -> Any:
-        if isinstance(raw, str) and get_args(hint)[0] in _SHELL_LINES:  # a block of text, as in other tools' files
+        if isinstance(raw, str) and get_args(hint)[0] in _SHELL_LINES:  # a block of text, as in files of other tools
             raw = [line for line in raw.split("\n") if line.strip()]
         if not isinstance(raw, list):
             as_list = example((hint,), raw if isinstance(raw, str) else "")

@@ -158,7 +158,7 @@ class ContainerSpec:
 class MountSpec:
     """One folder mounted into the job. target: absolute path in the job; read_only: whether writing is prevented.
 
-    kind: type of the source: host (a path), claim, nfs (SERVER:/PATH), empty (a size, or ""), volume, bucket
+    kind: type of source: host (a path), claim, nfs (SERVER:/PATH), empty (a size, or ""), volume, bucket
     """
 
     kind: Literal["host", "claim", "nfs", "empty", "volume", "bucket"]
@@ -240,7 +240,7 @@ class QueueSpec:
     reservation: reservation to use
     nodelist, exclude: hosts to prefer, hosts to avoid
     exclusive:   no other job on the nodes
-    after:       jobs that must end first: ID = successfully; Slurm's KIND:ID and singleton
+    after: jobs that must end first: ID (must succeed), or Slurm's KIND:ID and singleton
     """
 
     name: str | None
@@ -262,7 +262,7 @@ class StorageSpec:
           | auto (shared if the backend's nodes share storage.root, else node; resolved before the spec is checked)
     root: folder of all runs; a relative path starts next to the folder `artifacts/`; s3://BUCKET/PREFIX for a bucket
     data: folder for data sets on the nodes, passed to the ranks as JOBC_DATA_DIR
-    endpoint, region: for the object store; scratch: folder on each node for its runs. All three with run=object
+    endpoint, region: of the object store; scratch: folder for runs on each node. All three apply to run=object only
     """
 
     run: Literal["auto", "shared", "node", "object"]
@@ -292,7 +292,9 @@ class CachesSpec:
 
 @dataclass(frozen=True)
 class AccelerateSpec:
-    """More entries for the files of launcher=accelerate and DeepSpeed, on any backend. extra: for accelerate.yaml."""
+    """Additional entries for the files of launcher=accelerate and DeepSpeed, on any backend. extra: for
+    accelerate.yaml.
+    """
 
     extra: Mapping[str, Any]
     deepspeed_extra: Mapping[str, Any]
@@ -300,7 +302,7 @@ class AccelerateSpec:
 
 @dataclass(frozen=True)
 class JobSpec:
-    """Spec of one job. Everyday keys first; conf/config.yaml documents each key and its unit."""
+    """Spec of one job, with the everyday keys first; conf/config.yaml documents each key and its unit."""
 
     name: Name
     nodes: NodeCount

@@ -211,7 +211,7 @@ def _that_compiles(name: str, facts: Sequence[Fact], given: Sequence[Fact], fold
 
 
 def _of_init(diagnostic: Diagnostic, given: Sequence[Fact]) -> Diagnostic:
-    """Return a finding about the unwritten profile; if the user typed the value, its source is that word."""
+    """Return a finding about the unwritten profile. If the user typed the value, its position is that word."""
     word = next((f"{fact.key}={fact.value}" for fact in given if fact.key == diagnostic.key), "")
     return replace(diagnostic, origin=None, title=diagnostic.title + (f" (from {word})" if word else ""))
 
@@ -221,7 +221,7 @@ def _try(name: str, text: str, folders: Sequence[tuple[str, Path]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "cluster").mkdir()
         (Path(folder) / "cluster" / f"{name}.yaml").write_text(text, encoding="utf-8")
-        words = (f"cluster={name}", "site.requires=[]", "command=[true]")  # the profile lacks values that jobs must set
+        words = (f"cluster={name}", "site.requires=[]", "command=[true]")  # jobs must set some values
         compile_job(Request(words, None, (("input", Path(folder)), *folders)))
 
 

@@ -18,7 +18,7 @@ _OF_TORCH = {  # old name -> new name, since when
     f"NCCL_{name}": (f"TORCH_NCCL_{name}", "torch 2.2")
     for name in ("ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "DESYNC_DEBUG", "ENABLE_TIMING")
 }
-_OF_OTHERS = {  # packages whose version is not in the spec and does not follow from torch's
+_OF_OTHERS = {  # packages whose version the spec does not contain and torch's version does not imply
     "TRANSFORMERS_CACHE": (
         "HF_HUB_CACHE",
         "transformers 5",
