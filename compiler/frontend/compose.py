@@ -59,7 +59,9 @@ class Composed:
     overrides: tuple[Override, ...]
 
     def origin_of(self, key: str) -> Origin | None:
-        """Return the position of the value at a dotted key, or of the key itself if it has a mapping; None if unknown."""
+        """Return the position of the value at a dotted key, or of the key itself if it has a mapping; None if
+        unknown.
+        """
         node = _at(self.written, key)
         if isinstance(node, Text):
             return node.origin
@@ -180,7 +182,9 @@ def compose(loader: Any, config_name: str, overrides: Sequence[Override], known:
 
 
 def _from_base(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> Composed | None:
-    """Return the config, derived from one that differs only in plain values; None if Hydra must compose or reject it."""
+    """Return the config, derived from one that differs only in plain values; None if Hydra must compose or
+    reject it.
+    """
     bases, (others, plain) = _sessions[-1].bases, split(_folders(), overrides)
     key = (config_name, *(o.canonical for o in others))
     try:

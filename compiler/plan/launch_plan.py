@@ -142,7 +142,9 @@ class Container:
 
     @property
     def is_entered(self) -> bool:
-        """Return whether launch.sh starts on the node and enters the container; otherwise launch.sh starts inside it."""
+        """Return whether launch.sh starts on the node and enters the container; otherwise launch.sh starts
+        inside it.
+        """
         return self.kind in ("docker", "apptainer")
 
 

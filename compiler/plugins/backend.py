@@ -121,7 +121,9 @@ class NotifyingBackend(Backend, Protocol):
 
 @runtime_checkable
 class RecoveringBackend(Backend, Protocol):
-    """A backend that honours `lifecycle.max_requeues`, but has options that prevent its engine from restarting the job."""
+    """A backend that honours `lifecycle.max_requeues`, but has options that prevent its engine from restarting
+    the job.
+    """
 
     def starts_again(self, plan: LaunchPlan, options: Any) -> bool:
         """Return whether the engine requeues this job after its time limit."""

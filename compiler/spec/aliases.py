@@ -203,7 +203,9 @@ RENAMED_GROUPS: Mapping[str, str] = {"env": "python"}  # config groups in earlie
 
 
 def key_of(typed: str) -> str:
-    """Return jobc's key for a name in another tool, with or without a section, followed by any subkey; "" if unknown."""
+    """Return jobc's key for a name in another tool, with or without a section, followed by any subkey; "" if
+    unknown.
+    """
     keys = _same(KEYS)
     word, dot, subkey = typed.removeprefix("backend.").partition(".")
     if key := keys.get(_plain(word), ""):

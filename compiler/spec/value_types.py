@@ -362,7 +362,9 @@ def _label(text: str) -> str:
 
 
 def _interface(text: str) -> str:
-    """Return names of network interfaces; NCCL_SOCKET_IFNAME patterns are rejected, because Gloo does not support them."""
+    """Return names of network interfaces; NCCL_SOCKET_IFNAME patterns are rejected, because Gloo does not
+    support them.
+    """
     names = text.split(",")
     if all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", name) for name in names):
         return text

@@ -94,7 +94,9 @@ def _library() -> dict[str, list[str]]:
 
 
 def _shares_machine(job: Job) -> bool:
-    """Return whether submit starts several nodes on one machine: hosts.txt lists their addresses, and no client is set."""
+    """Return whether submit starts several nodes on one machine: hosts.txt lists their addresses, and no client
+    is set.
+    """
     text = "\n".join(job.written.get(JOB, ()))
     settings = json.loads(text) if text else {}
     return "hosts.txt" in job.files and settings.get("nodes", 1) > 1 and "hosts" not in settings

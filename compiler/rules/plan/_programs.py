@@ -98,7 +98,9 @@ _STARTERS: Mapping[str, _Starter] = {
 
 
 def program(command: Sequence[str]) -> str:
-    """Return the program's name without its folder, even if it is written as `$(which NAME)`; "" if there are no words."""
+    """Return the program's name without its folder, even if it is written as `$(which NAME)`; "" if there are
+    no words.
+    """
     first = command[0] if command else ""
     match = _BY_NAME.fullmatch(first)
     return (match[2] if match else first).rpartition("/")[2]
