@@ -34,7 +34,7 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
     "run.storage": ("shared", "node"),
     "secret_kinds": ("env", "file"),
     "resources.hosts": ANY,
-    "resources.gpu_type": ANY,  # checked before the ranks start
+    "resources.gpu_type": ANY,  # jobctl checks the interface before the ranks start
     "network.*": ANY,
     "queue.nodelist": ANY,  # the hosts, if `hosts` is empty
     "queue.exclude": ANY,  # excluded from both
@@ -43,7 +43,7 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
 
 
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
-    """Check the host rules (rules/) and the mounts.
+    """Yield the findings of the rules on hosts (rules/) and of the check on mounts.
 
     here: whether a single node without hosts means this machine
     """

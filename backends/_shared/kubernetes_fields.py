@@ -52,7 +52,7 @@ def check(extra: Mapping[str, Any]) -> Iterator[Diagnostic]:
 
 
 def check_pod(tree: Any, at: At) -> Iterator[Diagnostic]:
-    """Check the fields of a pod that another program passes to Kubernetes. at: path of its key"""
+    """Check the fields of a pod that another program passes to Kubernetes. at: path of the key that contains the pod"""
     yield from _check(tree, "PodTemplateSpec", at)
 
 

@@ -118,7 +118,7 @@ Unmatched = Iterator[tuple[tuple[str, ...], str]]  # path and reason
 
 
 def unmatched(spec: Mapping[str, Any], containers: Sequence[str], volumes: Sequence[str]) -> Unmatched:
-    """Yield inconsistencies in a pod spec whose lists are plain lists. containers, volumes: names that already exist"""
+    """Yield inconsistencies in a pod spec in the API's form. containers, volumes: names that already exist"""
     added = [volume for volume in spec.get("volumes") or () if volume["name"] not in volumes]
     for volume in added:
         if len(volume) < 2:

@@ -78,7 +78,7 @@ def _entry(file: Artifact) -> Artifact:
 
 
 def _whole(file: Artifact, line: int) -> LineRange:
-    """Return the origin of a one-line file."""
+    """Return the origin of a file that consists of one line."""
     return LineRange(line, line, tuple(dict.fromkeys(key for r in file.lines for key in r.keys)), file.path)
 
 

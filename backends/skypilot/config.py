@@ -1,4 +1,4 @@
-"""The `config:` section of a task: infrastructure settings for which SkyPilot tasks have no key.
+"""Build a task's `config:` section: infrastructure settings for which SkyPilot tasks have no key.
 
 Out    ~/.sky/config.yaml keys for this task: sbatch options, the Kueue queue, host folders, and the size of /dev/shm in
        pods and containers; `backend.config` is merged last
@@ -17,7 +17,7 @@ from .._shared.sbatch_options import dependency_value
 from .options import SkypilotOptions
 
 PODS = ("kubernetes", "ssh")  # infrastructures whose machines are pods; each has a `pod_config`
-SITES = ("slurm", *PODS)  # infrastructures on a site's own machines, not a cloud's
+SITES = ("slurm", *PODS)  # infrastructures on a site's own machines, not in a cloud
 MIB = 1024**2
 
 

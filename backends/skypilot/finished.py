@@ -1,4 +1,4 @@
-"""The task as it will be written, so that the checks cover both job keys and `backend.extra`.
+"""Build the finished task, as it will be written, so that checks cover both job keys and `backend.extra`.
 
 In   plan, options
 Out  FinishedTask: the task as plain data, its acceptable machines, and the key that set each value
@@ -41,7 +41,7 @@ SAID_BY: Mapping[schema.At, str] = {
     (*SBATCH, "qos"): "queue.qos",
     (*SBATCH, "reservation"): "queue.reservation",
 }
-NAMED = (("resources", "labels"), ("file_mounts",))  # places whose items' names are appended to the key
+NAMED = (("resources", "labels"), ("file_mounts",))  # places at which the item's name is appended to the key
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class FinishedTask:
             source, key = text(mapping(mount).get("source", mount)), self.key(("file_mounts", target))
             is_typed = target in self.options.file_mounts or key.startswith(
                 "backend.extra."
-            )  # else of `mounts`, or ours
+            )  # otherwise, it comes from `mounts` or from jobc
             if is_typed and source and "://" not in source:
                 files[key] = source
         return files

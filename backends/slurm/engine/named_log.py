@@ -1,6 +1,6 @@
-"""Link a job's log under the name that `backend.output` asks for. Packed into jobctl; Python 3.8.
+"""Link a job's log under the name that `backend.output` requests. Packed into jobctl; Python 3.8.
 
-In   a file name pattern of sbatch; the job's environment
+In   a file name pattern in sbatch's syntax; the job's environment
 Out  a symlink to RUN/logs/slurm-JOB.log, where jobctl reads the log
 Source sbatch manual, filename pattern, 25.11
 """
@@ -41,8 +41,8 @@ def expanded(pattern: str, environ: Mapping[str, str]) -> str:
 def link_log(log: Path, pattern: str, project: Path, environ: Mapping[str, str]) -> str:
     """Create a symlink with this name to the log. Returns "", or why that failed.
 
-    An existing file is left alone, and a missing log is not linked: a job that `sbatch job.sbatch` submitted writes its
-    log to this name.
+    An existing file is left alone, and a missing log is not linked: a job submitted with `sbatch job.sbatch` writes its
+    log directly to this name.
     """
     link = project / expanded(pattern, environ)
     if not log.exists() or (link.exists() and not link.is_symlink()):

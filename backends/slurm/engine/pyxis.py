@@ -1,4 +1,4 @@
-"""The srun options for a container that Pyxis creates on each node. Packed into jobctl; Python 3.8.
+"""Build the srun options for a container that Pyxis creates on each node. Packed into jobctl; Python 3.8.
 
 In   the job's container, mounts and secrets (job.json); the folders of the run and of the project
 Out  srun options; or Failure if Pyxis cannot mount a folder

@@ -1,4 +1,4 @@
-"""Options of sbatch and srun, and the version that has them: JC4301, JC4303, JC4340."""
+"""Options of sbatch and srun, and the versions that support them: JC4301, JC4303, JC4340."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ STEP = Program(
 
 
 def check_option_of_another_version(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-    """JC4340: an option that the site's sbatch or srun does not have, so that sbatch or the job fails."""
+    """JC4340: an option that the site's sbatch or srun does not support, so that sbatch or the job fails."""
     for program, extra in ((SBATCH, options.extra), (STEP, options.srun_extra)):
         yield from _check(program, extra, options.version)
 
@@ -82,7 +82,9 @@ def _check(program: Program, extra: Mapping[str, Any], site: str) -> Iterator[Di
 
 
 def _unknown(program: Program, name: str, title: str) -> Diagnostic:
-    """Report an unknown option: an error if a known one is similar, otherwise a warning, as a plugin may provide it."""
+    """Report an unknown option: an error if it is similar to a known one, otherwise a warning, because a plugin may
+    provide it.
+    """
     key, because = f"{program.section}.{name}", f"no {program.name} from 22.05 to 25.11 has it, nor does Pyxis"
     other = STEP if program is SBATCH else SBATCH
     if name in other.known:

@@ -20,7 +20,9 @@ _SPEC = f"{KEY}.{POD}.spec"
 
 
 def valid_extra(options: KubernetesOptions) -> Mapping[str, Any]:
-    """Return all additions; empty if a field is unknown to Kubernetes, which JC4540 reports."""
+    """Return everything that `backend.extra` adds; empty if Kubernetes does not know one of the fields, which JC4540
+    reports.
+    """
     return {} if [*fields.check(options.extra)] else options.extra
 
 

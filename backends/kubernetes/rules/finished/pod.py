@@ -20,7 +20,7 @@ SPEC = f"{KEY}.{POD}.spec"
 
 
 KEY = "backend.pod_security"
-CAUSES = {  # word of a violation -> the key to change
+CAUSES = {  # word in a violation -> the key to change
     "hostNetwork": "backend.host_network=false",
     "type hostPath": "mounts of kind claim, not host",
     "type nfs": "mounts of kind claim, not nfs",
