@@ -146,8 +146,8 @@ def quantity(size: int) -> str:
 
 
 def requests(v: Any) -> dict[str, Any] | None:
-    """Return the requests: the limits, plus `cpus` (which is no limit, because that would throttle the pod), overridden
-    by `backend.requests`.
+    """Return the requests: the limits, plus `cpus` (never a limit, which would throttle the pod), overridden by
+    `backend.requests`.
     """
     cpus = v.plan.resources.cpus
     of_job = {**(limits(v) or {}), **({"cpu": str(cpus)} if cpus else {})}

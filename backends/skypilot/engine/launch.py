@@ -17,7 +17,9 @@ from ....runtime.system.failure import Failure
 
 
 class Launch(NamedTuple):
-    """What the nodes run: a payload (train, smoke or preflight), and its attempt. fork_of: ID of another run, or "" """
+    """The payload that the nodes run (train, smoke or preflight), and its attempt. fork_of: ID of another run, or
+    ""
+    """
 
     payload: str
     run: Run
