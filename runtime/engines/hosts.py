@@ -67,7 +67,7 @@ class Client:
     ) -> int:
         """Run a command on every host, print its output, and return the worst exit code.
 
-        words: HOST stands for the host's name; say: prints to stdout by default
+        words: HOST is replaced by the host's name; say: prints to stdout by default
         """
 
         def on_host(host: Host, say_of: Say) -> int:
@@ -184,7 +184,9 @@ class Here(Client):
 
 
 class _Processes:
-    """The programs that a client is running, so that all can be ended. attempt: increases each time they are ended"""
+    """The programs that a client is running, so that all of them can be ended. attempt: increases each time they are
+    ended
+    """
 
     def __init__(self) -> None:
         self.attempt = 0
@@ -241,7 +243,7 @@ class _Processes:
 
 @contextlib.contextmanager
 def _fed(process: subprocess.Popen[bytes], feed: Feed | None) -> Iterator[None]:
-    """Write to a program's input while its output is being read."""
+    """Write to a program's stdin while its output is being read."""
     if feed is None:
         yield
         return
@@ -252,7 +254,9 @@ def _fed(process: subprocess.Popen[bytes], feed: Feed | None) -> Iterator[None]:
 
 
 def _kill_after(process: subprocess.Popen[bytes], timeout_s: float | None) -> Callable[[], bool]:
-    """Kill a program that runs too long. Return a function that stops the clock and returns whether time ran out."""
+    """Kill a program that exceeds the timeout. Return a function that stops the clock and returns whether time ran
+    out.
+    """
     timer = threading.Timer(timeout_s or 0, process.kill)
     timer.daemon = True
     if timeout_s is not None:

@@ -1,4 +1,4 @@
-"""Query the kernel about this node's network interfaces: their addresses, and which one leads to a host.
+"""Query the kernel about this node's network interfaces: their addresses, and which interface leads to a host.
 
 Needs neither `ip` nor `ifconfig`, which containers often lack, and sends no packets.
 Source rtnetlink(7), route(8)

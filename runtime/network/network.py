@@ -1,7 +1,7 @@
 """Configure NCCL and Gloo for this node's network: choose the interface and check the fabric.
 
 In     JOBC_NODE_RANK; variables that are already set stay unchanged
-Out    variables for the ranks; or Lacking, with exit code 65 or 71
+Out    variables for the ranks; or the exception Lacking, with exit code 65 or 71
 Source NCCL 2.28 user guide, environment variables; RCCL 7 reads the same; torch 2.13 for Gloo; aws-ofi-nccl 1.16
 """
 
@@ -56,7 +56,9 @@ def variables(asked: argparse.Namespace, head: str, timeout_s: float) -> dict[st
 
 
 def wait_for_name(head: str, timeout_s: float) -> None:
-    """Wait until the name resolves or time runs out: if nodes are created for the job, the name appears with node 0."""
+    """Wait until the name resolves or time runs out. If nodes are created for the job, the name does not exist before
+    node 0.
+    """
     start, next_line_s = time.monotonic(), SILENT_S
     while (waited_s := time.monotonic() - start) < timeout_s:
         try:

@@ -12,7 +12,7 @@ from ..run_folder.run_secrets import secrets_of
 from ..system.untrusted_files import Unreadable, read_bytes
 from .node_failure import NodeFailure
 
-LARGEST = 1 << 20  # bytes in a secret
+LARGEST = 1 << 20  # most bytes in a secret
 
 
 def secrets(references: Mapping[str, Mapping[str, str]], environ: Mapping[str, str], payload: str) -> dict[str, str]:

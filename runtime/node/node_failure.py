@@ -30,7 +30,9 @@ class NodeFailure(Exception):
 
 
 class LiveNode(NodeFailure):
-    """Raised if this node is already running. This is not recorded, because the records belong to the running node."""
+    """Raised if this node is already running. The failure is not recorded, because the records belong to the running
+    node.
+    """
 
 
 def main(argv: list[str]) -> int:
@@ -101,7 +103,7 @@ def record_failure(environ: Mapping[str, str], payload: str, failure: NodeFailur
         run.node_exit(node).parent.mkdir(parents=True, exist_ok=True)
         if environ.get("JOBC_NODES", "1") != "1" or task != "0":
             _record_first(run, node, task, failure)
-        if task == "0":  # launcher=srun: the node's files belong to task 0
+        if task == "0":  # with launcher=srun, the node's files belong to task 0
             now = int(time.time())
             write_small(run.node_exit(node), code, {"reason": title})
             times = {"attempt": attempt, "started": now, "ended": now}

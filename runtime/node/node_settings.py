@@ -17,7 +17,7 @@ TORCH_LAUNCHERS = ("torchrun", "torch_distributed_launch", "accelerate")
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """Settings of one node. They are those of the plan: compiler/plan/launch_plan.py describes them.
+    """One node's settings, which are copied from the plan: compiler/plan/launch_plan.py describes them.
 
     container: image, runtime, options and mounts; None if there is none; tree: the whole job.json
     """
@@ -84,11 +84,11 @@ class NodeSettings:
             raise NodeFailure(DATA_BROKEN, title, "compile the job again") from None
 
     def of_payload(self, payload: str) -> NodeSettings:
-        """Return the settings; for payload smoke, with those of the smoke test: few processes, without a launcher."""
+        """Return the settings, adapted to the smoke test for payload smoke: few processes, without a launcher."""
         if payload != "smoke":
             return self
-        procs = 1 if self.nodes > 1 and self.gpus == 1 else 2  # two of them meet; two ranks cannot share a GPU
-        gpus = self.gpus if procs <= self.gpus else 0  # the collective is then one of CPUs
+        procs = 1 if self.nodes > 1 and self.gpus == 1 else 2  # two ranks can communicate, but cannot share a GPU
+        gpus = self.gpus if procs <= self.gpus else 0  # the collective then runs on CPUs
         return dataclasses.replace(self, procs=procs, gpus=gpus, launcher="spawn", uses_trainer=True)
 
     @property

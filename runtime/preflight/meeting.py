@@ -2,8 +2,8 @@
 
 In   a folder in the run, on storage that all nodes share; JOBC_NODES, JOBC_HEAD_ADDR
 Out  Seen, on each node except node 0
-They find each other through small files: `head` (node 0's port), node_NN (an address and a port), seen_NN (node 0's
-result), done_NN. Node 0 serves until all nodes are done, because the nodes may not all start at the same time.
+The nodes find each other through small files: `head` (node 0's port), node_NN (an address and a port), seen_NN (node
+0's result), done_NN. Node 0 serves until all nodes are done, because the nodes may not all start at the same time.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _wait_for(file: Path) -> dict[str, str] | None:
     deadline = time.monotonic() + MEET_S
     while time.monotonic() < deadline:
         if file.parent.is_dir():
-            os.listdir(file.parent)  # makes a network file system refresh its view
+            os.listdir(file.parent)  # makes a network file system refresh its cache
         content = read_small(file)
         if content is not None:
             return content[1]

@@ -2,8 +2,8 @@
 
 mpirun starts a daemon (orted) on each other node by calling a program such as ssh. Here, that program writes the
 daemon's command to the run folder. The launcher on each other node, which is waiting for this command, then becomes the
-daemon. So one MPI world spans the job without ssh between the nodes, and each daemon and its ranks have their own
-launch.sh's environment: no secret or activated environment is on a command line.
+daemon. So one MPI world spans the job without ssh between the nodes, and each daemon and its ranks inherit the
+environment of their node's launch.sh: no secret or activated environment is on a command line.
 
 Usage  jobctl mpi --head SECONDS -- mpirun…   on node 0: run mpirun; SECONDS: timeout for all daemons to start
        jobctl mpi --agent HOST WORDS…         called by mpirun: write the command for the daemon on HOST (NAME-N)
@@ -104,7 +104,7 @@ def become_orted(timeout_s: float) -> int:
     run, deadline = RunFolder.from_environment(), time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if run.mpi_daemon.parent.is_dir():
-            os.listdir(run.mpi_daemon.parent)  # makes a network file system refresh its view
+            os.listdir(run.mpi_daemon.parent)  # makes a network file system refresh its cache
         if content := read_small(run.mpi_daemon):
             words = json.loads(content[1]["words"])
             words[words.index(VPID) + 1] = os.environ["JOBC_NODE_RANK"]

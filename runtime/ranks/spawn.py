@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from .tasks import OtherTasks
 
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # sent to all processes on a machine or in a job
-MOST_GRACE_S = 30  # for ranks to exit after another rank has failed, as in torchrun
+MOST_GRACE_S = 30  # time for ranks to exit after another rank has failed, as in torchrun
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code. A rank that exits with 75 ends no other rank: all save together, and each may finish."""
+    """Return the exit code. A rank that exits with 75 does not end the others: all save together, and each may
+    finish.
+    """
     index = argv.index("--")
     parser = argparse.ArgumentParser(prog="spawn.py", description="starts the ranks of this node")
     parser.add_argument("--tasks", type=float, metavar="SECONDS", help="the engine starts the others")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .removal import remove_folder
 
-_BASIS, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1  # for FNV-1a, 64 bits
+_BASIS, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1  # constants of FNV-1a, 64 bits
 
 
 def secrets_of(run: Path) -> Path:

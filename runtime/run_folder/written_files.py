@@ -31,7 +31,8 @@ class WrittenFiles:
             self._since = now
 
     def line(self, most_s: float = MOST_S) -> str:
-        """Return "script wrote 3 files (12 MiB) in RUN/code: model.pt, …"; "" if it wrote no files.
+        """Return a line such as "script wrote 3 files (12 MiB) in RUN/code: model.pt, …"; "" if the script wrote no
+        files.
 
         most_s: time limit for the scan, in seconds
         """
@@ -58,7 +59,8 @@ class WrittenFiles:
     def _changed(self, folder: Path, since: float) -> Iterator[tuple[str, int]]:
         """Yield the relative path and size in bytes of each regular file whose content or name has changed since then.
 
-        Compares the change time (ctime), not the modification time, because a script may copy a file with its times.
+        Compares the change time (ctime), not the modification time, because a script may preserve the latter when it
+        copies a file.
         """
         queue = [str(folder)]
         while queue:

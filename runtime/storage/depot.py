@@ -32,7 +32,7 @@ from .credentials import wallet
 from .mirror import Mirror, fresh_folder, read_log
 
 LOOK_S = 5.0  # between scans for marks and for changed files
-LOOK_FOR_HEAD_S = 0.5  # until all nodes know the rendezvous endpoint
+LOOK_FOR_HEAD_S = 0.5  # used until all nodes know the rendezvous endpoint
 LOGS_S = 30.0  # between uploads of new log lines
 FOLDER_HINT = "set storage.scratch to another folder"
 PASSED_ON = (
@@ -71,7 +71,7 @@ def bucket_run(folder: str) -> BucketRun:
 def join(run: BucketRun, member: Submission, fork_of: str, local: Path) -> int:
     """Join an attempt, wait until all nodes have joined it, and return its number. Creates this node's run folder.
 
-    fork_of: ID of the run whose checkpoint a new run begins with, or "". Raises Leave, BucketError, OSError.
+    fork_of: ID of the run from whose checkpoint a new run starts, or "". Raises Leave, BucketError, OSError.
     """
     attempt = run.join(member, fork_of, run.folder.split("/")[0])
     fresh_folder(local)

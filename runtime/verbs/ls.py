@@ -37,7 +37,7 @@ OPTIONS = {
 
 
 def ls(argv: Sequence[str], default_folders: Sequence[Path]) -> int:
-    """Print the runs and return the exit code. default_folders: listed, if they exist, when there is no FOLDER"""
+    """Print the runs and return the exit code. default_folders: listed, if they exist, when no FOLDER is given"""
     options = _parse(argv)
     folders = [_runs_of(Path(name)) for name in options.folders]
     folders = folders or [folder for folder in default_folders if folder.is_dir()]
