@@ -25,7 +25,7 @@ def refuse_extra(
     """Yield JC4600 for each entry at, above or below a path that the plan sets.
 
     protected: path -> description of the spec keys that set it: ("num_processes",): "nodes and procs"; `*` is any key
-    section: the key that contains the tree
+    section:   the key that contains the tree
     """
     for extra_path in leaves(extra):
         owner = next((words for path, words in protected.items() if _touches(extra_path, path)), None)

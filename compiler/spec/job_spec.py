@@ -240,7 +240,7 @@ class QueueSpec:
     reservation: reservation to use
     nodelist, exclude: hosts to prefer, hosts to avoid
     exclusive:   no other job on the nodes
-    after: jobs that must end first: ID (must succeed), or Slurm's KIND:ID and singleton
+    after:       jobs that must end first: ID (must succeed), or Slurm's KIND:ID and singleton
     """
 
     name: str | None

@@ -70,7 +70,7 @@ class EstimateSpec:
     tokens_per_sample: null = as the built-in model reads them
     sample_size:       bytes per sample of your own data, as the data set returns it
     step_s:            seconds per optimizer step at the first size; scaled by the samples per rank for other sizes
-    run: run folder whose metrics contain the time per step
+    run:               run folder whose metrics contain the time per step
     gpu_mem:           memory of one GPU
     disk:              free bytes where runs are stored
     write_rate:        bytes per second when a checkpoint is written

@@ -1,8 +1,8 @@
 """Check out the user's code from a git repository, at one commit, into RUN/code.
 
-In repository (https, ssh, git, http or a path) and commit; GIT_TOKEN, if it is one of the job's secrets, is the
+In   repository (https, ssh, git, http or a path) and commit; GIT_TOKEN, if it is one of the job's secrets, is the
      password for https, but only for the repository's host and port
-Out RUN/code with its submodules, to which the ranks may write; or StartFailure: 65 if the commit does not exist, 1 if
+Out  RUN/code with its submodules, to which the ranks may write; or StartFailure: 65 if the commit does not exist, 1 if
      the repository does not respond to three requests
 
 Never prompts, and runs no hooks. Git's settings are in environment variables, not in a file or on a command line.

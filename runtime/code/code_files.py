@@ -25,7 +25,7 @@ class CodeFiles(NamedTuple):
     """Paths of the code files, relative to the folder and sorted as bytes.
 
     ignored:       files and whole folders that git ignores but no .jobcignore lists
-    secrets: files omitted because of their names
+    secrets:       files omitted because of their names
     is_repository: whether git decided which files are code
     """
 

@@ -6,7 +6,7 @@ Usage  jobctl snapshot ROOT --run RUN --runs RUNS --project PROJECT --max-bytes 
          --project    folder that contains artifacts/
          --script     what the ranks run, relative to ROOT: it must be in the copy
          --linked     the nodes can access ROOT: link the files and folders that git ignores
-Out RUN/code, where an earlier copy keeps files that ranks wrote; on stderr (jobctl submit's stdout is for programs),
+Out    RUN/code, where an earlier copy keeps files that ranks wrote; on stderr (jobctl submit's stdout is for programs),
        what was copied, linked and omitted
 Exit   0; 65 if the user must change the code or its settings; 1 if the code cannot be copied
 """
