@@ -1,4 +1,4 @@
-"""Export the trained weights, for use without this trainer.
+"""Export the trained weights for use without this trainer.
 
     final/weights.pt   a state_dict on the CPU, for torch.load(…, weights_only=True)
     final/model.json   configuration of the module
@@ -29,7 +29,7 @@ from .models.build import DataSizes, build_model
 
 @dataclass(frozen=True)
 class ExportedSizes:
-    """The data sizes that a model depends on; see data.source.DataSource."""
+    """The data sizes on which a model depends; see data.source.DataSource."""
 
     num_inputs: int
     num_classes: int

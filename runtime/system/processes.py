@@ -53,7 +53,8 @@ def start(
     output: file descriptor for its stdout and stderr; None = this process's own
     errors: separate file descriptor for its stderr
     blocked: signals that are blocked until the program unblocks them; all others are unblocked, even if this process
-    blocks them Raises OSError with the reason why exec failed if the program cannot be started.
+    blocks them
+    Raises OSError with the reason why exec failed if the program cannot be started.
     """
     read_end, write_end = os.pipe()  # closed by a successful exec; otherwise, it carries the errno
     parent = os.getpid()

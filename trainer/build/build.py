@@ -3,7 +3,7 @@
 In   train.json (config), the environment contract, the group of all ranks
 Out  a Training for loop/loop.py
 
-checks.py checks the parts that users provide, data_checks.py the data; warm_up.py runs the first pass.
+checks.py checks the parts that users provide, data_checks.py checks the data, and warm_up.py runs the first pass.
 """
 
 import dataclasses

@@ -1,4 +1,6 @@
-"""Section `checkpoint` of train.json. Separate from schema.py because script.py also saves, without a train.json."""
+"""Section `checkpoint` of train.json. Separate from schema.py, because script.py also saves checkpoints, without a
+train.json.
+"""
 
 from dataclasses import dataclass
 

@@ -93,7 +93,7 @@ class CrossEntropyConfig:
 
 @dataclass(frozen=True)
 class LoaderConfig:
-    """Loader settings; they do not affect what is trained.
+    """Loader settings, which do not affect training results.
 
     workers   loader processes per rank; 0 = the rank reads samples itself
     prefetch  micro-batches that each worker reads in advance
@@ -167,13 +167,13 @@ class LoopConfig:
     steps      optimizer steps in total
     epochs     passes over the training data in total
     precision  precision of matrix products; weights are fp32. fp16 scales the loss and skips steps that overflow
-    drop_last  skip the incomplete last batch of an epoch; false = pad it with samples of weight 0
+    drop_last  skip an epoch's incomplete last batch; false = pad it with samples of weight 0
     compile    what torch.compile compiles: the model with its loss, each of its blocks, or none
     deterministic  identical bits in every run, even on GPUs, with slower kernels; operations without one raise an error
     activation_checkpointing  recompute the activations of every k-th block in the backward pass; 0 = none
-    on_nan     if the loss or its gradient is not finite on any rank: stop, or skip the update of that step
+    on_nan     what to do if the loss or its gradient is NaN or Inf on any rank: stop, or skip that step's update
     max_skips  consecutive skipped steps after which training stops
-    max_fruitless  consecutive starts without a new step after which the next one exits with 65; null = no limit
+    max_fruitless  after this many consecutive starts without a new step, the next start exits with 65; null = no limit
     """
 
     steps: int | None
@@ -202,7 +202,8 @@ class ValidationConfig:
 
 @dataclass(frozen=True)
 class MetricsConfig:
-    """Metrics settings: metrics/rank_NN.jsonl records every step of each rank; console and trackers get fewer lines.
+    """Metrics settings. metrics/rank_NN.jsonl records every step of each rank; the console and trackers receive fewer
+    lines.
 
     every_steps  optimizer steps between lines on rank 0's console and in trackers
     flush_s      seconds between writes to a rank's file, at least 0.5 × ranks per node;
@@ -289,7 +290,8 @@ class HsdpConfig:
 
 @dataclass(frozen=True)
 class DeepspeedConfig:
-    """DeepSpeed ZeRO: ranks share optimizer state (stage 1), gradients (2), weights (3). Keys as in DeepSpeed 0.19.
+    """DeepSpeed ZeRO: ranks share optimizer state (stage 1), gradients (2) and weights (3). Keys are as in DeepSpeed
+    0.19.
 
     zero_stage                   0 to 3; 0 = nothing is sharded
     offload_optimizer_device     where optimizer state is kept; none = with the weights
@@ -319,7 +321,8 @@ class ProcessGroupConfig:
     init_timeout_s  of the rendezvous, and of one collective until an attempt's first step, which compiles, is done
     step_timeout_s  of one collective after that, except while all ranks wait for rank 0 to write
 
-    A rank that no other rank is waiting for in a collective may spend six times as long in one phase (hang_watch.py).
+    If no other rank is waiting for a rank in a collective, that rank may spend six times as long in one phase
+    (hang_watch.py).
     """
 
     init_timeout_s: int

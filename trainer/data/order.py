@@ -1,7 +1,7 @@
 """Compute which samples belong to which step: a pure function of (seed, epoch, index) for every world size.
 
 Shapes: G global batch, R samples of one rank. Sample k of a global batch goes to rank k mod world size.
-Nothing here has state, so a resume within an epoch just continues with the next step.
+Nothing in this module has state, so a resume within an epoch simply continues with the next step.
 """
 
 import functools
@@ -35,13 +35,17 @@ class Order:
         return step // self.steps_per_epoch
 
     def num_real(self, first_step: int, num_steps: int) -> int:
-        """Return the number of samples, without padding, in `num_steps` steps of one epoch from `first_step` on."""
+        """Return the number of samples, without padding, in `num_steps` steps of one epoch, starting at
+        `first_step`.
+        """
         index = first_step % self.steps_per_epoch
         first, behind = index * self.batch, (index + num_steps) * self.batch
         return min(behind, self.num_samples) - min(first, self.num_samples)
 
     def global_batch(self, step: int) -> tuple[Tensor, int]:
-        """Return indices_G int64 of global step `step`, and how many of the first ones count. The others are valid."""
+        """Return indices_G int64 of global step `step`, and how many of the first ones count. The others are valid
+        indices too.
+        """
         epoch, index = divmod(step, self.steps_per_epoch)
         chosen = permutation(self.seed, epoch, self.num_samples)[index * self.batch : (index + 1) * self.batch]
         if len(chosen) == self.batch:

@@ -1,7 +1,9 @@
-"""Check that sample N is the same on every rank and in every attempt: a folder may be listed in different orders.
+"""Check that sample N is the same on every rank and in every attempt, because a folder may be listed in different
+orders.
 
 A few samples are read twice. If both reads return the same bytes, the sample depends only on its index, and every other
-rank and attempt should read it too. A mismatch is only a warning: another CPU or library may round differently.
+rank and attempt should read the same bytes. A mismatch is only a warning, because another CPU or library may round
+differently.
 """
 
 import hashlib

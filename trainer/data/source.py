@@ -23,7 +23,7 @@ class Split(Protocol):
 
 @dataclass(frozen=True)
 class DataSource:
-    """Both splits and their properties that a model needs.
+    """Both splits, and the properties of them that a model needs.
 
     validation         may be empty, which disables validation
     num_inputs         features of one input (digits); for tokens the vocabulary size; 0 for user data

@@ -1,7 +1,7 @@
-"""Collect the host, versions and hardware of each rank, once, after the rendezvous.
+"""Collect each rank's host, versions and hardware, once, after the rendezvous.
 
-Later messages name ranks by their hosts. Differing versions and hardware trigger a warning, because different kernels
-round differently, and a slow node slows down all ranks.
+Later messages name ranks together with their hosts. Differing versions and hardware trigger a warning, because
+different kernels round differently, and a slow node slows down all ranks.
 """
 
 import json

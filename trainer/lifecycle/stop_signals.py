@@ -1,4 +1,4 @@
-"""Stop requests: a signal only sets a flag, because it may arrive during a collective.
+"""Handle stop requests: a signal only sets a flag, because it may arrive during a collective.
 
 During the build, which may compile for minutes, a signal ends the rank immediately. Standard library only, so that the
 handlers are installed before torch is imported.
@@ -20,7 +20,8 @@ class StopSignals:
     """Signal handlers for stop requests. A second request, after REPEAT_S, kills the process with that signal.
 
     received   name of the first signal, or None
-    ends_with  if set, a request calls it and exits immediately: nothing can be saved yet, and no code polls the flag
+    ends_with if set, a request calls it and exits immediately, because nothing can be saved yet, and no code polls the
+    flag
     """
 
     def __init__(self) -> None:

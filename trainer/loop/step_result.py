@@ -1,4 +1,4 @@
-"""Result of one optimizer step, for the hooks that follow it."""
+"""The result of one optimizer step, for the hooks that follow it."""
 
 from dataclasses import dataclass
 

@@ -27,12 +27,12 @@ class Parallel(Protocol):
 
     module         the model with its loss (loss.WithLoss), for training steps
     evaluated      the model with its loss, for validation
-    num_parameters of the whole model
+    num_parameters number of parameters in the whole model
     equal_passes   all ranks must call `evaluated` the same number of times
-    names          of the optimizer's parameters, in the order of its state
-    counts_ahead   each step waits for the item count of all ranks before its first backward pass, for one of three
-                   reasons: gradients cannot be scaled afterwards; fp16 gradients could overflow; on a GPU the wait
-                   detects a lost peer, because a wait for the GPU itself raises no error
+    names          names of the optimizer's parameters, in the order of its state
+    counts_ahead each step waits for the item count of all ranks before its first backward pass, for one of three
+                   reasons: gradients cannot be scaled afterwards; fp16 gradients could overflow; or, on a GPU, this
+                   wait detects a lost peer, because waiting for the GPU itself raises no error
     gathers        weights() and optimizer_state() return CPU copies, which the next step does not change
     """
 
@@ -55,7 +55,7 @@ class Parallel(Protocol):
         """
 
     def backward(self, loss: Tensor, last: bool) -> None:
-        """Run the backward pass. The gradient exchange computes the mean over ranks."""
+        """Run the backward pass. The gradient exchange averages over ranks."""
 
     def norm(self) -> Tensor | None:
         """Return the gradient norm on the device; None if only update() knows it."""
@@ -95,7 +95,7 @@ def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
     """Build the recipe's optimizer for the wrapped model. Rank 0 warns about parameters that are not in it.
 
     Raises BrokenInput if the result is not an Optimizer, if a group has no learning rate or one that the trainer would
-    overwrite, and if an optimizer of torch.optim has none of the model's parameters (a custom one may train copies).
+    overwrite, or if an optimizer from torch.optim has none of the model's parameters (a custom one may train copies).
     """
     optimizer = run_user_code(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
     if not isinstance(optimizer, Optimizer):
@@ -169,7 +169,7 @@ def shapes_of(weights: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def refuse_another_model(weights: Mapping[str, Any], shapes: Mapping[str, object]) -> None:
-    """Raise RuntimeError if names or shapes differ; its further lines are the names."""
+    """Raise RuntimeError if names or shapes differ; the lines after the first contain the names."""
     saved = shapes_of(weights)
     if wrong := sorted(name for name in saved.keys() | shapes if saved.get(name) != shapes.get(name)):
         raise RuntimeError("weights of a different model:\n" + "\n".join(wrong))

@@ -199,7 +199,8 @@ class Sender:
         """Create the TrainJob, and return why it was refused.
 
         A webhook refuses a TrainJob, even in a dry run, until the webhook has seen the new runtime, which takes a
-        moment. Source Kubeflow Trainer 2, pkg/runtime/core/trainingruntime.go: ValidateObjects
+        moment.
+        Source Kubeflow Trainer 2, pkg/runtime/core/trainingruntime.go: ValidateObjects
         """
         for _ in range(TRIES):
             why = self.create_all(manifest, *words)

@@ -78,8 +78,9 @@ def requeue(engine: Engine, folder: Path, job_id: str, nodes: str, lost: Sequenc
     Slurm would restart the job on the lost nodes, or wait until it considers them down (SlurmdTimeout, 300 s). So the
     lost nodes are removed from the job first, and excluded from the next start. Slurm never removes the
     node that runs this program from the job. If that node is lost, however, Slurm itself requeues the job after
-    SlurmdTimeout. folder: becomes the working directory, where scontrol writes a script for interactive shells, which
-    is removed nodes: as in SLURM_JOB_NODELIST
+    SlurmdTimeout.
+    folder: becomes the working directory, where scontrol writes a script for interactive shells, which is removed
+    nodes: as in SLURM_JOB_NODELIST
     """
     excluded = ""
     if lost:
