@@ -20,8 +20,8 @@ class StopSignals:
     """Signal handlers for stop requests. A second request, after REPEAT_S, kills the process with that signal.
 
     received   name of the first signal, or None
-    ends_with if set, a request calls it and exits immediately, because nothing can be saved yet, and no code polls the
-    flag
+    ends_with  if set, a request calls it and exits immediately, because nothing can be saved yet, and no code polls
+               the flag
     """
 
     def __init__(self) -> None:

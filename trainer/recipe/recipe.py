@@ -34,8 +34,8 @@ Count: TypeAlias = Tensor | float | None  # a sum of weights is allowed; None: u
 class Recipe:
     """Default recipe: builds model, data, loss and optimizer from train.json.
 
-    score name of the score, which is the mean of measure()'s second value. None = the data source's name, or "loss" if
-           you override the loss but not measure()
+    score  name of the score, which is the mean of measure()'s second value. None = the data source's name, or "loss"
+           if you override the loss but not measure()
     """
 
     score: str | None = None
