@@ -1,7 +1,7 @@
 """Use bash as a parser: check and print a script's syntax without running any of it.
 
-In:  a script's text, possibly hostile
-Out: whether bash can parse it or why not, and its commands in bash's own layout
+In:  a script's text, possibly hostile.
+Out: whether bash can parse it or why not, and its commands in bash's own layout.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Smoke-test communication and data sharding between a job's ranks: `python -m jobc_trainer.smoke`
 
-In   the environment contract; no train.json, no run folder
-Out  one `ok` line per check on rank 0's console, and the exit code
+In:  the environment contract; no train.json, no run folder.
+Out: one `ok` line per check on rank 0's console, and the exit code.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Look up how many GPUs of a type one machine can have: the maximum, and the counts that clouds offer.
 
-In   a type (`H100`), or a product name from a driver or label (`NVIDIA-H100-80GB-HBM3`); a cloud's name in SkyPilot
-Out  the maximum per machine, in a cloud or at a site; None for an unknown type. Also the counts that a cloud's machines
-     have: () if the cloud does not offer the type, None if any count is possible or nothing is known
+In:  a type (`H100`), or a product name from a driver or label (`NVIDIA-H100-80GB-HBM3`); a cloud's name in SkyPilot.
+Out: the maximum per machine, in a cloud or at a site; None for an unknown type. Also the counts that a cloud's machines
+     have: () if the cloud does not offer the type, None if any count is possible or nothing is known.
 Sources, names: catalogs/v8/common/accelerators.csv of github.com/skypilot-org/skypilot-catalog, commit d4d53f0.
      aws: catalogs/v8/aws/vms.csv there (e385a0d: p3 to p6-b200; 00148f2: g4dn, g6e, g6f, gr6, g7e). Only from
      "Accelerated computing" of Amazon EC2 instance types: B300, GB200, A10G, T4g, Trainium, Inferentia, L4 and

@@ -1,7 +1,7 @@
 """Code shared by the backends that run commands on a list of hosts: ssh, pdsh, accelerate.
 
-Emits  hosts.txt: one host per line, in rank order
-In     a run folder with the same path on the submit host and all nodes, shared or not
+Emits: hosts.txt: one host per line, in rank order.
+In:    a run folder with the same path on the submit host and all nodes, shared or not.
 """
 
 from __future__ import annotations

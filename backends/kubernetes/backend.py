@@ -1,8 +1,8 @@
 """Kubernetes: one pod per node, in an Indexed Job, a JobSet or a TrainJob; each pod starts its node's ranks.
 
-Emits  job.yaml, with a ConfigMap that holds launch.sh and everything else that the pods read
-Launch ./jobctl submit, or kubectl apply -f job.yaml
-Source Kubernetes API 1.32 to 1.37, kubectl 1.32; observed on Kubernetes v1.36.2
+Emits: job.yaml, with a ConfigMap that holds launch.sh and everything else that the pods read.
+Launch: ./jobctl submit, or kubectl apply -f job.yaml
+Source: Kubernetes API 1.32 to 1.37, kubectl 1.32; observed on Kubernetes v1.36.2.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The ConfigMap at the end of job.yaml: the files that each pod reads, and start.py, which each pod runs first.
 
-In   the job's rendered files, and the nodes' jobctl
-Out  job.yaml with the ConfigMap: launch.sh and other text files unchanged, jobctl compressed
-Source Kubernetes API reference, ConfigMap v1 core: keys have no slash; at most 1 MiB. `kubectl apply` without
+In:  the job's rendered files, and the nodes' jobctl.
+Out: job.yaml with the ConfigMap: launch.sh and other text files unchanged, jobctl compressed.
+Source: Kubernetes API reference, ConfigMap v1 core: keys have no slash; at most 1 MiB. `kubectl apply` without
 --server-side stores a second copy of the object in an annotation, and annotations hold at most 256 KiB.
 """
 

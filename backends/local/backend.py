@@ -1,9 +1,9 @@
 """Local: this machine, without a scheduler. jobctl submit itself starts one node's ranks, or several nodes on this
 machine.
 
-Emits  nothing; for several nodes, hosts.txt with this machine's addresses
-Launch ./jobctl submit
-Source torchrun manual, PyTorch 2.13 (docs.pytorch.org/docs/stable/elastic/run.html)
+Emits: nothing; for several nodes, hosts.txt with this machine's addresses.
+Launch: ./jobctl submit
+Source: torchrun manual, PyTorch 2.13 (docs.pytorch.org/docs/stable/elastic/run.html).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """SkyPilot: one task for `sky launch` or `sky jobs launch`. On each node, the task becomes `jobctl join`, then
 launch.sh.
 
-Emits  task.sky.yaml
-Launch ./jobctl submit, or sky launch task.sky.yaml
-Source SkyPilot 0.14.1: docs.skypilot.co, its schema, and real launches on Slurm 22.05
+Emits: task.sky.yaml.
+Launch: ./jobctl submit, or sky launch task.sky.yaml
+Source: SkyPilot 0.14.1: docs.skypilot.co, its schema, and real launches on Slurm 22.05.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Build a task's `config:` section: infrastructure settings for which SkyPilot tasks have no key.
 
-Out    ~/.sky/config.yaml keys for this task: sbatch options, the Kueue queue, host folders, and the size of /dev/shm in
-       pods and containers; `backend.config` is merged last
-Source SkyPilot 0.14.1: OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py; merge_k8s_configs in
+Out:   ~/.sky/config.yaml keys for this task: sbatch options, the Kueue queue, host folders, and the size of /dev/shm in
+       pods and containers; `backend.config` is merged last.
+Source: SkyPilot 0.14.1: OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py; merge_k8s_configs in
        sky/utils/config_utils.py, which merges volumes by name, mounts by path, and an unnamed container into SkyPilot's
-       own; `dshm` in sky/templates/kubernetes-ray.yml.j2; docker_start_cmds in sky/provision/docker_utils.py
+       own; `dshm` in sky/templates/kubernetes-ray.yml.j2; docker_start_cmds in sky/provision/docker_utils.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Build the finished task, as it will be written, so that checks cover both job keys and `backend.extra`.
 
-In   plan, options
-Out  FinishedTask: the task as plain data, its acceptable machines, and the key that set each value
+In:  plan, options.
+Out: FinishedTask: the task as plain data, its acceptable machines, and the key that set each value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fields that `backend.extra` and `backend.config` may not change: JC4600. Other additions are allowed.
 
-In   plan, options
-Out  place in the task -> the job keys that set it
+In:  plan, options.
+Out: place in the task -> the job keys that set it.
 """
 
 from __future__ import annotations

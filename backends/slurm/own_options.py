@@ -1,7 +1,7 @@
 """JC4600: sbatch and srun options that jobc sets, so `backend.extra` and `backend.srun_extra` may not.
 
-In   the options that these two keys add
-Out  a JC4600 for each option that a job key sets, that jobctl batch would undo, or that would break jobctl submit
+In:  the options that these two keys add.
+Out: a JC4600 for each option that a job key sets, that jobctl batch would undo, or that would break jobctl submit.
 """
 
 from __future__ import annotations

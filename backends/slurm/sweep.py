@@ -1,7 +1,7 @@
 """A sweep as one job array: element N runs point N's job.sbatch.
 
-In   the compiled points, which have the same #SBATCH lines, in the sweep's order
-Out  the array's job.sbatch
+In:  the compiled points, which have the same #SBATCH lines, in the sweep's order.
+Out: the array's job.sbatch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compare two artifacts: first their meaning, then their records, then their files.
 
-In:  two mappings of path -> text, from compiled or written directories; .jobc/job.json contains the records
-Out: Comparison
+In:  two mappings of path -> text, from compiled or written directories; .jobc/job.json contains the records.
+Out: Comparison.
 
 Differences that do not matter to the program that reads a file, such as comments and key order, are ignored
 (normalize.py).

@@ -1,8 +1,8 @@
 """Parse Slurm durations and sizes, and Kubernetes quantities.
 
-In:  text such as `0-02:00:00`, `64G` and `204800Mi`
-Out: seconds, bytes, a number; ValueError for invalid text
-Source: sbatch manual, Slurm 25.11, --time and --mem; Kubernetes, type Quantity
+In:  text such as `0-02:00:00`, `64G` and `204800Mi`.
+Out: seconds, bytes, a number; ValueError for invalid text.
+Source: sbatch manual, Slurm 25.11, --time and --mem; Kubernetes, type Quantity.
 """
 
 from __future__ import annotations

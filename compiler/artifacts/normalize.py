@@ -1,7 +1,7 @@
 """Normalize a file to lines. Two files with the same normalized lines mean the same to the program that reads them.
 
-In:  a file's path and text
-Out: a data file's leaves, Python statements, a script as bash prints it, or any other file's lines, unchanged
+In:  a file's path and text.
+Out: a data file's leaves, Python statements, a script as bash prints it, or any other file's lines, unchanged.
 
 Comments, key order and insignificant spaces are removed, and amounts are converted to one unit, so that 200Gi equals
 204800Mi. In scripts, the quotes around assigned values are also removed.

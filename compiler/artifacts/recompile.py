@@ -1,6 +1,6 @@
 """Compile an artifact directory again from the arguments in its job.json, and report how its inputs have changed.
 
-In:  an artifact directory, and the user's config folders in their current state
+In:  an artifact directory, and the user's config folders in their current state.
 Out: Recompiled: the files and their source map; Drift: the differences, None if the inputs still produce the same files
 """
 

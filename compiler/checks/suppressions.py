@@ -1,7 +1,7 @@
 """Filter findings before they are reported: `# jobc: allow NAME because …` in a user's YAML, and --strict.
 
-In:  the text of the files that a compile read, and one stage's findings with their positions
-Out: the findings, with the reason on allowed ones; if an error remains, all of them in a CompileError
+In:  the text of the files that a compile read, and one stage's findings with their positions.
+Out: the findings, with the reason on allowed ones; if an error remains, all of them in a CompileError.
 
 A comment gives a code (JC3011) or its name (taken-port). It applies to the value on its own line, or on the file's next
 line if the comment stands alone. Several comments may share a line. The value is everything after a key, even a list or

@@ -1,7 +1,7 @@
 """Find hosts on the command line that the job would not use because of a value set elsewhere.
 
-In:  the spec, and the position where each value was set
-Out: JC2021 if `nodes` is set elsewhere and is too small; JC2022 if no backend was chosen
+In:  the spec, and the position where each value was set.
+Out: JC2021 if `nodes` is set elsewhere and is too small; JC2022 if no backend was chosen.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Warn about keys for jobc's own trainer when the user's command runs instead and never reads them.
 
-In:  the composed tree, the user's command, the key table, the spec's leaves
-Out: JC2014 for keys that the user set; the unset keys, whose defaults have no effect
+In:  the composed tree, the user's command, the key table, the spec's leaves.
+Out: JC2014 for keys that the user set; the unset keys, whose defaults have no effect.
 """
 
 from __future__ import annotations

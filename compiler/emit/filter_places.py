@@ -1,7 +1,7 @@
 """When a template is compiled, check that each value passes through the right filter, so that no value becomes syntax.
 
-In:  a template's syntax tree, from jobc or a plugin
-Out: TemplateSyntaxError for an expression without a filter, or with a filter for another context
+In:  a template's syntax tree, from jobc or a plugin.
+Out: TemplateSyntaxError for an expression without a filter, or with a filter for another context.
 
 The text before an expression determines its context. All branches of an `if` start in the same context.
 """

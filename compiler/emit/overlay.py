@@ -1,7 +1,7 @@
 """Merge `backend.extra`, every backend's escape hatch, into the tree that becomes the engine's file.
 
-In:  a document for Render.yaml, the user's tree, the paths that the plan sets
-Out: the merged document, whose added lines are traced to `backend.extra`; JC4600 for entries that contradict the plan
+In:  a document for Render.yaml, the user's tree, the paths that the plan sets.
+Out: the merged document, whose added lines are traced to `backend.extra`; JC4600 for entries that contradict the plan.
 
 Mappings are merged key by key. Lists whose items have a `name` are merged by name, with new items at the end.
 Anything else replaces the existing value; null removes it.

@@ -1,7 +1,7 @@
 """Write points.json, the differences between the points of a sweep. runtime/run_folder/points.py reads it.
 
-In   the files of the sweep's directory, and those of every point
-Out  points.json: one line for each file that differs
+In:  the files of the sweep's directory, and those of every point.
+Out: points.json: one line for each file that differs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compute all figures that `jobc plan` prints for one size of a job.
 
-In:  the spec, its plan, and the step time if known
-Out: Figures
+In:  the spec, its plan, and the step time if known.
+Out: Figures.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Estimate how much of /dev/shm a node's loader workers use for batches.
 
-In:  the spec and its plan
-Out: maximum bytes, None = unknown: for the user's own data, estimate.sample_size gives the size of a sample
-Source: torch 2.13, torch/utils/data/_utils/worker.py: a worker puts each tensor of a batch into a file of /dev/shm
+In:  the spec and its plan.
+Out: maximum bytes, None = unknown: for the user's own data, estimate.sample_size gives the size of a sample.
+Source: torch 2.13, torch/utils/data/_utils/worker.py: a worker puts each tensor of a batch into a file of /dev/shm.
 """
 
 from __future__ import annotations

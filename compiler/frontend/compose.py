@@ -1,7 +1,7 @@
 """Compose one config tree from the config folders and the overrides. Only this file calls Hydra's compose API.
 
-In:  the search path, a config name, canonical overrides
-Out: `Composed`: the resolved tree, each leaf's position, each group's chosen option
+In:  the search path, a config name, canonical overrides.
+Out: `Composed`: the resolved tree, each leaf's position, each group's chosen option.
 
 All of Hydra's exceptions for one command line are reported together, as diagnostics.
 Hydra keeps its state in process-wide singletons, which is why this file has a global variable.

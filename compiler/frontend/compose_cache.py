@@ -1,7 +1,7 @@
 """Cache Hydra's merged files, for jobs that differ only in values.
 
-In:  one compile's overrides
-Out: the config that Hydra composes, or the error that it raises
+In:  one compile's overrides.
+Out: the config that Hydra composes, or the error that it raises.
 
 Hydra 1.3 merges the files that overrides choose (80% of a compile) and then sets the other overrides one by one. Most
 points of a sweep choose the same files, and so does a command line after a rejected override is removed. From the

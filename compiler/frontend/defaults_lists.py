@@ -1,7 +1,7 @@
 """Find errors in a defaults list that Hydra 1.3 reports without file and line.
 
-In:  the parsed list and its YAML node
-Out: the faulty node, what is wrong with it, and what to write instead
+In:  the parsed list and its YAML node.
+Out: the faulty node, what is wrong with it, and what to write instead.
 """
 
 from __future__ import annotations

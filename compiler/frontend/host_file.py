@@ -1,7 +1,7 @@
 """Read `hosts=@FILE`: host names from files that clusters already have (node_ip_list.txt, MPI or DeepSpeed hostfiles).
 
-In:  a composed tree whose host lists may be `@FILE`
-Out: the tree with the hosts, the files' digests, and diagnostics
+In:  a composed tree whose host lists may be `@FILE`.
+Out: the tree with the hosts, the files' digests, and diagnostics.
 
 A relative FILE is resolved from the folder of the config file that names it, or, on the command line, from the current
 directory.

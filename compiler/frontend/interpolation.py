@@ -1,6 +1,6 @@
 """Make composition and interpolation read only the config itself, in bounded time.
 
-In:  the config that Hydra composes inside limit_interpolation()
+In:  the config that Hydra composes inside limit_interpolation().
 Out: resolved values; MachineRead for a resolver that would read this machine; TooMuch for a config that expands too far
 
 OmegaConf resolves the same reference again and again, so thirty keys of `${a}${a}` take a billion steps. A budget

@@ -1,7 +1,7 @@
 """Parse command-line overrides without changing the text that the user typed.
 
-In:  the command line's words
-Out: `Override`s, whose canonical form Hydra parses back to exactly the typed text
+In:  the command line's words.
+Out: `Override`s, whose canonical form Hydra parses back to exactly the typed text.
 
 Hydra 1.3's grammar determines what is a list, a mapping or an interpolation; numbers, words and flags remain text
 (`24.10`, `0755`, `on`). A value that Hydra cannot parse and that does not start with `[`, `{` or a quote is taken as

@@ -1,8 +1,8 @@
 """Set plain values such as `nodes=2` in a composed config, without composing or copying all of it again.
 
-In   a config composed without these overrides, and the overrides
-Out  the config's two trees with these values; unchanged parts are shared between sweep points. None if only Hydra can
-     apply an override: an unknown key, a section, or a value that is not plain text
+In:  a config composed without these overrides, and the overrides.
+Out: the config's two trees with these values; unchanged parts are shared between sweep points. None if only Hydra can
+     apply an override: an unknown key, a section, or a value that is not plain text.
 OmegaConf still resolves interpolations, because any of them may refer to one of the values.
 """
 

@@ -1,6 +1,6 @@
 """Decide which files a config may name: files in the project and in its config folders.
 
-In:  a path from a config file, and the folders that may contain the file
+In:  a path from a config file, and the folders that may contain the file.
 Out: nothing, or OutsideProject. A config may come from anyone, so other files, and hidden files such as .env, are read
 only if they are named on the command line.
 """

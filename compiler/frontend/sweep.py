@@ -1,7 +1,7 @@
 """Expand a sweep such as `nodes=2,4` into points: the overrides of each, and its name in folders and messages.
 
-In:  a command line's words; each point's diagnostics
-Out: SweepPoints, the last word varying fastest; the diagnostics, each with its point
+In:  a command line's words; each point's diagnostics.
+Out: SweepPoints, the last word varying fastest; the diagnostics, each with its point.
 """
 
 from __future__ import annotations

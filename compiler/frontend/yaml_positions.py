@@ -1,7 +1,7 @@
 """Locate the parts of a YAML document: the key above a value, and each value's lines.
 
-In:  a valid document's text
-Out: positions and lines, counted from 1
+In:  a valid document's text.
+Out: positions and lines, counted from 1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sort everything that has no fixed order, so that the order of overrides does not change the artifact.
 
-In:  the composed tree, and the places in it where key order matters; a command line's words
-Out: the same tree with all other mappings sorted by key; the words in sorted order
+In:  the composed tree, and the places in it where key order matters; a command line's words.
+Out: the same tree with all other mappings sorted by key; the words in sorted order.
 """
 
 from __future__ import annotations

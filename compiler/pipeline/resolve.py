@@ -1,7 +1,7 @@
 """Convert the composed tree to typed values: the job's spec, its backend's options, and each value's position.
 
-In:  the result of compose.py, the words after ` -- `, and the folders that may contain host files
-Out: Typed; or CompileError with all type errors of spec, options and host files together
+In:  the result of compose.py, the words after ` -- `, and the folders that may contain host files.
+Out: Typed; or CompileError with all type errors of spec, options and host files together.
 """
 
 from __future__ import annotations

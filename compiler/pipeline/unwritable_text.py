@@ -1,7 +1,7 @@
 """Report texts of the job that cannot be written into a file unchanged: JC4303.
 
-In:  the texts, with the plan keys that they were read from; the source map, for the spec keys
-Out: one diagnostic for each spec key; JC9002 for a text that no key set, which is a bug in the backend
+In:  the texts, with the plan keys that they were read from; the source map, for the spec keys.
+Out: one diagnostic for each spec key; JC9002 for a text that no key set, which is a bug in the backend.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Derive values from a spec. Each function is a rule, described by its first line, which `jobc why` prints.
 
-In:  a JobSpec, plain or watched
-Out: values for the plan (see lower.py) and for checks; only the spec is read
+In:  a JobSpec, plain or watched.
+Out: values for the plan (see lower.py) and for checks; only the spec is read.
 """
 
 from __future__ import annotations

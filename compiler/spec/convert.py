@@ -1,7 +1,7 @@
 """Convert text to typed values. No other file does so.
 
-In:  a composed tree whose leaves are text, and the dataclass to fill
-Out: the filled dataclass, each leaf's canonical text, and a diagnostic for each invalid leaf
+In:  a composed tree whose leaves are text, and the dataclass to fill.
+Out: the filled dataclass, each leaf's canonical text, and a diagnostic for each invalid leaf.
 
 Conversion does not stop at the first mistake
 """

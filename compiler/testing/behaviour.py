@@ -1,8 +1,8 @@
 """Test a job's verbs: jobctl status must print the job's state, and jobctl preflight must check the nodes, not the
 submit host.
 
-In:  a backend's artifacts, which are run with stand-ins for its engine
-Out: problems as sentences; none if everything works
+In:  a backend's artifacts, which are run with stand-ins for its engine.
+Out: problems as sentences; none if everything works.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Hostile text for each of a job's text keys, and a check that it remains text in the artifact's files.
 
-In:  a backend's options, to build command lines; an artifact that was compiled from one of them
-Out: the places where the text escaped its quotes, its comment or its line
+In:  a backend's options, to build command lines; an artifact that was compiled from one of them.
+Out: the places where the text escaped its quotes, its comment or its line.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Check out the user's code from a git repository, at one commit, into RUN/code.
 
-In   repository (https, ssh, git, http or a path) and commit; GIT_TOKEN, if it is one of the job's secrets, is the
-     password for https, but only for the repository's host and port
-Out  RUN/code with its submodules, to which the ranks may write; or StartFailure: 65 if the commit does not exist, 1 if
-     the repository does not respond to three requests
+In:  repository (https, ssh, git, http or a path) and commit; GIT_TOKEN, if it is one of the job's secrets, is the
+     password for https, but only for the repository's host and port.
+Out: RUN/code with its submodules, to which the ranks may write; or StartFailure: 65 if the commit does not exist, 1 if
+     the repository does not respond to three requests.
 
 Never prompts, and runs no hooks. Git's settings are in environment variables, not in a file or on a command line.
-Source: git-config(1), gitcredentials(7); git 2.31 and newer (GIT_CONFIG_COUNT)
+Source: git-config(1), gitcredentials(7); git 2.31 and newer (GIT_CONFIG_COUNT).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def code_files(root: Path, without: list[Path], scratch: Path, git_timeout_s: fl
 
     root:    absolute path without symbolic links
     without: folders that are not code: artifacts and runs
-    scratch: folder for a temporary repository
+    scratch: folder for a temporary repository.
     Raises Failure if git fails.
     """
     return _Search(root, without, scratch, git_timeout_s).files()

@@ -1,6 +1,6 @@
 """Ask git which files belong to the user's code. If git fails, the run does not start.
 
-Source git-check-ignore(1), git-ls-files(1); git 2.20 and newer
+Source: git-check-ignore(1), git-ls-files(1); git 2.20 and newer.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Copy the user's code into a run, where the ranks run and may write, and link entries that git ignores, such as data/.
 
-Usage  jobctl snapshot ROOT --run RUN --runs RUNS --project PROJECT --max-bytes N [--script FILE] [--linked]
+Usage: jobctl snapshot ROOT --run RUN --runs RUNS --project PROJECT --max-bytes N [--script FILE] [--linked]
          ROOT         folder of the code
          --runs       folder of the job's runs; its parent, the run root of all jobs, is not copied
          --project    folder that contains artifacts/
          --script     what the ranks run, relative to ROOT: it must be in the copy
          --linked     the nodes can access ROOT: link the files and folders that git ignores
-Out    RUN/code, where an earlier copy keeps files that ranks wrote; on stderr (jobctl submit's stdout is for programs),
-       what was copied, linked and omitted
-Exit   0; 65 if the user must change the code or its settings; 1 if the code cannot be copied
+Out:   RUN/code, where an earlier copy keeps files that ranks wrote; on stderr (jobctl submit's stdout is for programs),
+       what was copied, linked and omitted.
+Exit:  0; 65 if the user must change the code or its settings; 1 if the code cannot be copied.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find the image and the folders of a node whose job runs in a Docker or Apptainer container.
 
-In   the node's settings and environment, and launch.sh's payload
-Out  the command that starts bash in the container, once the image is known to start; or NodeFailure
+In:  the node's settings and environment, and launch.sh's payload.
+Out: the command that starts bash in the container, once the image is known to start; or NodeFailure.
 """
 
 from __future__ import annotations

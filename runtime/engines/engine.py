@@ -1,8 +1,8 @@
 """Base class of engines, for jobs whose supervisors write to a run folder that this machine can access.
 
 Other backends have a file backends/NAME/engine.py, whose ENGINE is a subclass.
-In   Job: the artifact's settings (.jobc/job.json); Run: a run folder
-Out  a run's State and lines about its nodes, for the verbs; signals for stop
+In:  Job: the artifact's settings (.jobc/job.json); Run: a run folder.
+Out: a run's State and lines about its nodes, for the verbs; signals for stop.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Copy a run's state, last steps and logs from its hosts to the local folder (storage.run=node).
 
-In   data from the hosts (untrusted): archives of small files, and new parts of logs
-Out  the local run folder, as if all nodes wrote to it, with times by this machine's clock
+In:  data from the hosts (untrusted): archives of small files, and new parts of logs.
+Out: the local run folder, as if all nodes wrote to it, with times by this machine's clock.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Run commands on a run's hosts, with ssh, pdsh or clush (ClusterShell); or on this machine, once for each node.
 
-In   the artifact's settings (.jobc/job.json, key hosts): client, ssh_command, fanout; the run's hosts.txt (untrusted)
-Out  the commands' output as lines `HOST: line`, and their worst exit code
-Source ssh(1) of OpenSSH 9.2, pdsh(1) 2.34, clush(1) of ClusterShell 1.9
+In:  the artifact's settings (.jobc/job.json, key hosts): client, ssh_command, fanout; the run's hosts.txt (untrusted).
+Out: the commands' output as lines `HOST: line`, and their worst exit code.
+Source: ssh(1) of OpenSSH 9.2, pdsh(1) 2.34, clush(1) of ClusterShell 1.9.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find an artifact's job, its run root, and its runs.
 
-In   jobctl's folder with .jobc/job.json; JOBC_RUN_ROOT; the working directory if the artifact was moved
-Out  Job, Run; or Failure
+In:  jobctl's folder with .jobc/job.json; JOBC_RUN_ROOT; the working directory if the artifact was moved.
+Out: Job, Run; or Failure.
 """
 
 from __future__ import annotations

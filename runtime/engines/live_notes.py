@@ -1,7 +1,7 @@
 """Lines in `status` about a live run: how far rank 0's start has progressed if it reports no steps, and possible hangs.
 Also, why a run may not be removed yet.
 
-In   the state files of the nodes and of rank 0, which are untrusted, so only their numbers are used
+In:  the state files of the nodes and of rank 0, which are untrusted, so only their numbers are used.
 """
 
 from __future__ import annotations

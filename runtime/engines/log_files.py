@@ -1,7 +1,7 @@
 """Print the logs in a run folder: one log unchanged, or all nodes' logs merged by time; and the first failure.
 
-In   RUN/logs/node_NN.log and rank_NN.log; .node_NN.times, lines `SECONDS OFFSET` (node_log.py); RUN/exit/ATTEMPT/first
-Out  the logs' bytes, unchanged, on stdout; with several nodes, each line begins with `node N  | `
+In:  RUN/logs/node_NN.log and rank_NN.log; .node_NN.times, lines `SECONDS OFFSET` (node_log.py); RUN/exit/ATTEMPT/first.
+Out: the logs' bytes, unchanged, on stdout; with several nodes, each line begins with `node N  | `
 
 Logs are streamed, with only one piece of a line per log in memory. A log can be a link, or can be truncated at any
 time.

@@ -1,8 +1,8 @@
 """Create a run folder, or a run's next attempt. If the program ends before keep() is called, everything is removed.
 
-In   a Place; for the next attempt, also a Run that continued_run() has checked
-Out  RUN/artifact/ATTEMPT (a read-only copy of the artifact, or a link to an earlier one), RUN/state/run, RUN/logs,
-     RUN/control; or Failure, with nothing created
+In:  a Place; for the next attempt, also a Run that continued_run() has checked.
+Out: RUN/artifact/ATTEMPT (a read-only copy of the artifact, or a link to an earlier one), RUN/state/run, RUN/logs,
+     RUN/control; or Failure, with nothing created.
 
 While RUN/.making exists, the process named in it is creating the run, or was killed before it finished.
 """

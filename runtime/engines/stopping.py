@@ -1,7 +1,7 @@
 """Stop a run whose folder this machine can access: write its stop mark, and signal its supervisors on this machine.
 
-In   a run folder (untrusted)
-Out  control/STOP in the folder; signals, sent only to processes that are certainly this run's supervisors
+In:  a run folder (untrusted).
+Out: control/STOP in the folder; signals, sent only to processes that are certainly this run's supervisors.
 """
 
 from __future__ import annotations

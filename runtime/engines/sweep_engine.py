@@ -1,7 +1,7 @@
 """Engine for a sweep's directory: passes queries and signals on to its points' engines.
 
-In   one of the sweep's runs: RUN_ROOT/NAME+sweep/ID, with points.json in its copy of the artifact
-Out  the sweep's points (point N has the run RUN_ROOT/JOB/ID-N, which may not exist); the state of all points together
+In:  one of the sweep's runs: RUN_ROOT/NAME+sweep/ID, with points.json in its copy of the artifact.
+Out: the sweep's points (point N has the run RUN_ROOT/JOB/ID-N, which may not exist); the state of all points together.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Configure NCCL and Gloo for this node's network: choose the interface and check the fabric.
 
-In     JOBC_NODE_RANK; variables that are already set stay unchanged
-Out    variables for the ranks; or the exception Lacking, with exit code 65 or 71
-Source NCCL 2.28 user guide, environment variables; RCCL 7 reads the same; torch 2.13 for Gloo; aws-ofi-nccl 1.16
+In:    JOBC_NODE_RANK; variables that are already set stay unchanged.
+Out:   variables for the ranks; or the exception Lacking, with exit code 65 or 71.
+Source: NCCL 2.28 user guide, environment variables; RCCL 7 reads the same; torch 2.13 for Gloo; aws-ofi-nccl 1.16.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Join an attempt of a run, for engines that start nodes separately, restart lost ones, and do not number attempts.
 
-In   a node, the engine's ID for the submission (kept when nodes are restarted), and the run folder, which all nodes
-     share; with storage.run=object, the run in the bucket (join_bucket)
-Out  the attempt's number, once all nodes have joined it; or Leave, StartFailure, JoinFailure: see report_end()
+In:  a node, the engine's ID for the submission (kept when nodes are restarted), and the run folder, which all nodes
+     share; with storage.run=object, the run in the bucket (join_bucket).
+Out: the attempt's number, once all nodes have joined it; or Leave, StartFailure, JoinFailure: see report_end().
 
     RUN/starts/ATTEMPT.SUBMISSION/NODE   node NODE has joined that attempt (a folder: mkdir is atomic)
 

@@ -1,7 +1,7 @@
 """Print a node's variables for launch.sh: the engine's values under jobc's names, the secrets, the folders.
 
-Usage  jobctl node RANK PAYLOAD     RANK: number, or a host's name in hosts.txt
-Out    lines of bash: export NAME='value'; exit 65 if the node lacks something, 1 if it is already live
+Usage: jobctl node RANK PAYLOAD     RANK: number, or a host's name in hosts.txt
+Out:   lines of bash: export NAME='value'; exit 65 if the node lacks something, 1 if it is already live.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Report that a node cannot start its ranks: print why, and record it in the run folder for the other nodes.
 
-Usage  jobctl node_failure RANK PAYLOAD STATUS COMMAND [LINE]     called by launch.sh; LINE: line of launch.sh, in setup
-Out    exit/ATTEMPT/first, exit/ATTEMPT/node_NN and state/node_NN; the exit code; 0 in preflight, which continues
+Usage: jobctl node_failure RANK PAYLOAD STATUS COMMAND [LINE]     called by launch.sh; LINE: line of launch.sh, in setup
+Out:   exit/ATTEMPT/first, exit/ATTEMPT/node_NN and state/node_NN; the exit code; 0 in preflight, which continues.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Start an artifact's launch.sh, which becomes a node's supervisor: as a check, in the foreground or background.
 
-In   the copy of the artifact, and the environment with the node's JOBC_ variables
-Out  the node's exit code if it fails to start; its messages on stderr
+In:  the copy of the artifact, and the environment with the node's JOBC_ variables.
+Out: the node's exit code if it fails to start; its messages on stderr.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Run all checks on one node before a run, even if some fail. engines/table.py merges all nodes' results.
 
-Usage  jobctl node_checks --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
+Usage: jobctl node_checks --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
        in the job's environment and its code folder; JOBC_NODES, JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_RUN_DIR
-Out    lines of tab-separated fields; the last line is `end`:
+Out:   lines of tab-separated fields; the last line is `end`:
          ok    ID TEXT "" NUMBER   NUMBER is optional: the table prints the lowest one, with its node
          FAIL  ID TEXT HINT
          same  ID VALUE HINT       VALUE must be the same on all nodes

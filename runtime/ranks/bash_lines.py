@@ -17,7 +17,7 @@ _TRAP = "trap 'jobc_status=$?; printf %s \"${{BASH_COMMAND:0:{most}}}\" >&{descr
 class BashLines:
     """A running bash with the lines of a key. Processes that the lines leave in the background keep running.
 
-    key: before, per_node or after; output: file descriptor for stdout and stderr, None = those of this process
+    key: before, per_node or after; output: file descriptor for stdout and stderr, None = those of this process.
     Raises OSError if bash cannot be started.
     """
 

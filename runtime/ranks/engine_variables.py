@@ -1,7 +1,7 @@
 """Make the engine's variables in a rank, such as SLURM_PROCID and PMI_RANK, consistent with RANK and WORLD_SIZE.
 
-In   a rank's environment: torchrun's variables, and those that Slurm or an MPI launcher set for the node's launcher
-Out  Slurm's variables, as srun would set them with one task per rank; MPI's variables, only if they match the ranks
+In:  a rank's environment: torchrun's variables, and those that Slurm or an MPI launcher set for the node's launcher.
+Out: Slurm's variables, as srun would set them with one task per rank; MPI's variables, only if they match the ranks.
 
 One Slurm task, or one MPI process, may start all of a node's ranks. Libraries in a rank compare both sets of variables:
 - pytorch-ignite requires SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS in addition to SLURM_JOB_ID, and they must equal

@@ -5,13 +5,13 @@ daemon's command to the run folder. The launcher on each other node, which is wa
 daemon. So one MPI world spans the job without ssh between the nodes, and each daemon and its ranks inherit the
 environment of their node's launch.sh: no secret or activated environment is on a command line.
 
-Usage  jobctl mpi --head SECONDS -- mpirun…   on node 0: run mpirun; SECONDS: timeout for all daemons to start
+Usage: jobctl mpi --head SECONDS -- mpirun…   on node 0: run mpirun; SECONDS: timeout for all daemons to start
        jobctl mpi --agent HOST WORDS…         called by mpirun: write the command for the daemon on HOST (NAME-N)
        jobctl mpi --node SECONDS              on every other node: become the daemon
        jobctl mpi --rank -- COMMAND…          started by mpirun and the daemons: become COMMAND, a rank
-In     the JOBC_ variables from node.py; OMPI_COMM_WORLD_RANK and _LOCAL_RANK in a rank
-Out    torchrun's variables in a rank; exit 71 if node 0 or another node does not start in time
-Source Open MPI 4.1: orte/mca/plm/rsh/plm_rsh_module.c, mpirun(1)
+In:    the JOBC_ variables from node.py; OMPI_COMM_WORLD_RANK and _LOCAL_RANK in a rank.
+Out:   torchrun's variables in a rank; exit 71 if node 0 or another node does not start in time.
+Source: Open MPI 4.1: orte/mca/plm/rsh/plm_rsh_module.c, mpirun(1).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Wrap one rank: write its log, forward its signals, and record its exit code.
 
-Usage  jobctl rank [--local-rank=N] -- COMMAND…     (torch.distributed.launch adds the option)
-In     RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.py
-Out    logs/rank_NN.log (global rank 0 also on stdout), state/rank_NN, exit/ATTEMPT/rank_NN, and the exit code
+Usage: jobctl rank [--local-rank=N] -- COMMAND…     (torch.distributed.launch adds the option)
+In:    RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.py.
+Out:   logs/rank_NN.log (global rank 0 also on stdout), state/rank_NN, exit/ATTEMPT/rank_NN, and the exit code.
 
 torchrun and accelerate return 1 for any failed rank, so the rank's exit code is read from the exit file.
 """

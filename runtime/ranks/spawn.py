@@ -1,11 +1,11 @@
 """Launch this node's ranks without torch: start them with torchrun's environment, and end them together.
 
-Usage  jobctl spawn -- COMMAND…               run COMMAND JOBC_PROCS times
+Usage: jobctl spawn -- COMMAND…               run COMMAND JOBC_PROCS times
        jobctl spawn --tasks SECONDS -- COMMAND…  run it once: srun has started a task for each of the other ranks
        jobctl spawn --task N SECONDS -- COMMAND…  in such a task: COMMAND is task N's rank (tasks.py)
-In     JOBC_NODES JOBC_PROCS JOBC_NODE_RANK JOBC_HEAD_ADDR JOBC_HEAD_PORT JOBC_GRACE_S
+In:    JOBC_NODES JOBC_PROCS JOBC_NODE_RANK JOBC_HEAD_ADDR JOBC_HEAD_PORT JOBC_GRACE_S
        SECONDS  timeout for a node's tasks to start
-Out    the exit code of the first rank that failed, or 0
+Out:   the exit code of the first rank that failed, or 0.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Run the lines of `before` and `per_node`, wait until the other nodes have done so, and then become the launcher.
 
-Usage  jobctl steps BEFORE PER_NODE SECONDS -- COMMAND…     lines of bash, "" if the job has none
+Usage: jobctl steps BEFORE PER_NODE SECONDS -- COMMAND…     lines of bash, "" if the job has none
          SECONDS: time for all nodes to begin; after that, the supervisors detect lost nodes (peers.py)
-Out    exit/ATTEMPT/steps/: begun_N and ready_N from node N, `before` and `go` from node 0 (links.py copies them to
-       nodes that do not share the run folder); 65 and one line on stderr if a line fails, 71 if a node does not begin
+Out:   exit/ATTEMPT/steps/: begun_N and ready_N from node N, `before` and `go` from node 0 (links.py copies them to
+       nodes that do not share the run folder); 65 and one line on stderr if a line fails, 71 if a node does not begin.
 
     node 0      before -> per_node -> all nodes are ready -> go
     other node  until `before` -> per_node -> ready -> until `go`

@@ -1,7 +1,7 @@
 """Read points.json, the differences between a sweep's points, and write one point's artifact.
 
-In   a sweep's directory: its first point's files, and points.json
-Out  a point's files, identical to those that jobc would write if it compiled this point alone; or Failure
+In:  a sweep's directory: its first point's files, and points.json.
+Out: a point's files, identical to those that jobc would write if it compiled this point alone; or Failure
 points.json has `lines` (path -> lines of each file that differs in any point), `every_point` (what turns the
 directory's files into the first point's files), and for each point its `changes` from the first point. Changes map a
 file's lines to the lines that replace them: "7", "7-9", or "7+" to insert after line 7.

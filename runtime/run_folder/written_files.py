@@ -1,7 +1,7 @@
 """Report, at the end of a run, which files the user's program wrote to its working copy, RUN/code.
 
-In   RUN/code; its links, such as data/, are not followed, because they lead out of the run
-Out  one line: the number of files, their total size, the folder, and the names of the largest files
+In:  RUN/code; its links, such as data/, are not followed, because they lead out of the run.
+Out: one line: the number of files, their total size, the folder, and the names of the largest files.
 """
 
 from __future__ import annotations

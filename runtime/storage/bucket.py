@@ -1,8 +1,8 @@
 """S3 client in pure Python: put, get, list and delete whole objects. Objects are never renamed or appended to.
 
-In   a URL s3://BUCKET/PREFIX; for stores other than Amazon's (MinIO, Ceph), also an endpoint, to whose path the bucket
-     is added
-Out  BucketError with one line, a hint and an exit code: 65 if a restart cannot help, 69 if the store is unavailable
+In:  a URL s3://BUCKET/PREFIX; for stores other than Amazon's (MinIO, Ceph), also an endpoint, to whose path the bucket
+     is added.
+Out: BucketError with one line, a hint and an exit code: 65 if a restart cannot help, 69 if the store is unavailable.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """storage.run=object on one node: join the run in the bucket, upload the node's run folder, inspect the run.
 
-Usage  jobctl depot VERB JOB/RUN_ID [ARGUMENT…]
+Usage: jobctl depot VERB JOB/RUN_ID [ARGUMENT…]
          run -- COMMAND…         run COMMAND and upload its run folder; return its exit code
          lacking                 download the other nodes' exit codes; print how many live nodes have not ended
          cat NAME | ls | stop | remove     print a log or a file; list; write the stop mark; remove the run
          ends FOLDER             download the newest attempt's exit/ to FOLDER; print the attempt's number
-In     JOBC_STORE (s3://BUCKET/PREFIX), JOBC_STORE_ENDPOINT, JOBC_STORE_REGION; credentials as in credentials.py; and,
-       for run and lacking, JOBC_RUN_DIR, JOBC_ATTEMPT, JOBC_NODE_RANK, JOBC_NODES
-Exit   COMMAND's exit code; 65 if the store rejects a request, 69 if it is unavailable (bucket.py)
+In:    JOBC_STORE (s3://BUCKET/PREFIX), JOBC_STORE_ENDPOINT, JOBC_STORE_REGION; credentials as in credentials.py; and,
+       for run and lacking, JOBC_RUN_DIR, JOBC_ATTEMPT, JOBC_NODE_RANK, JOBC_NODES.
+Exit:  COMMAND's exit code; 65 if the store rejects a request, 69 if it is unavailable (bucket.py).
 """
 
 from __future__ import annotations

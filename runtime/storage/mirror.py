@@ -1,11 +1,11 @@
 """Synchronize a node's run folder with the run in the bucket: what is uploaded and downloaded, and in which order.
 
-Up    checkpoints first: the files, then MANIFEST.json, so that a folder without a manifest is not a checkpoint;
+Up:   checkpoints first: the files, then MANIFEST.json, so that a folder without a manifest is not a checkpoint;
       checkpoints deleted on the node are deleted in the bucket; logs and metrics as numbered parts, because objects
-      cannot be appended to; other files when they have changed; the node's exit record last
-Down  the stop mark and the request to save, the first failure, the rendezvous endpoint; at the start of an attempt, the
-      newest checkpoint whose files match the sizes and hashes in its manifest, and the run's last step
-Note  restore() runs in its own process; state/.restored tells the uploading process what was downloaded
+      cannot be appended to; other files when they have changed; the node's exit record last.
+Down: the stop mark and the request to save, the first failure, the rendezvous endpoint; at the start of an attempt, the
+      newest checkpoint whose files match the sizes and hashes in its manifest, and the run's last step.
+Note: restore() runs in its own process; state/.restored tells the uploading process what was downloaded.
 Hidden files, links, the code and the trainer are not uploaded.
 """
 

@@ -1,8 +1,8 @@
 """Start a node's ranks with the launch line from launch.sh, and supervise them; or run another payload.
 
-Usage  jobctl launch N WORD1 … WORDN RANK PAYLOAD [COMMAND…]     the N words are the launch line
-In     the environment that launch.sh has prepared; the working directory is the code
-Out    the node's exit code; for payload shell, this program becomes the command
+Usage: jobctl launch N WORD1 … WORDN RANK PAYLOAD [COMMAND…]     the N words are the launch line
+In:    the environment that launch.sh has prepared; the working directory is the code.
+Out:   the node's exit code; for payload shell, this program becomes the command.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The links detect within seconds that a node has lost power or its cable, whateve
 the run folder's marks (stop mark, first failure, first node that was asked to stop) and the command for mpirun's
 daemons (mpi.py) to nodes that cannot access the folder where these were written.
 
-In   state/link, in which node 0 writes its port and the token that proves that a peer belongs to this run
-Out  the marks, in every node's run folder; `lost`, the nodes that were heard once and then went silent
+In:  state/link, in which node 0 writes its port and the token that proves that a peer belongs to this run.
+Out: the marks, in every node's run folder; `lost`, the nodes that were heard once and then went silent.
 A node that never connects is not counted as lost, and the job continues.
 """
 

@@ -1,11 +1,11 @@
 """Supervise one node: start the launcher, forward stop signals to the ranks, end all processes, report why they ended.
 
-Usage  jobctl supervise [--max-restarts=N] -- LAUNCHER ARGUMENTS…
-In     the JOBC_ variables from node.py; JOBC_TIME_LIMIT_S if no scheduler enforces the time limit;
-       JOBC_STARTER, `PID START_TICKS`: in a container, the process outside that started it (container.py)
-Out    state/node_NN, logs/node_NN.log, exit/ATTEMPT/node_NN, and the node's exit code (exit_codes.py)
+Usage: jobctl supervise [--max-restarts=N] -- LAUNCHER ARGUMENTS…
+In:    the JOBC_ variables from node.py; JOBC_TIME_LIMIT_S if no scheduler enforces the time limit;
+       JOBC_STARTER, `PID START_TICKS`: in a container, the process outside that started it (container.py).
+Out:   state/node_NN, logs/node_NN.log, exit/ATTEMPT/node_NN, and the node's exit code (exit_codes.py).
 
-Signals  SIGTERM SIGHUP  the ranks save and exit within JOBC_GRACE_S, or they are killed
+Signals: SIGTERM SIGHUP  the ranks save and exit within JOBC_GRACE_S, or they are killed
          SIGINT          the same, but the run is not requeued: jobc writes the stop mark and exits with 130
          SIGUSR1 SIGUSR2 forwarded
          SIGQUIT         everything is killed immediately

@@ -1,7 +1,7 @@
 """Judge how a node ended, from each rank's exit file: the exit code that wins, and the rank to blame.
 
-In   the run folder, after all of the node's processes have ended
-Out  Verdict
+In:  the run folder, after all of the node's processes have ended.
+Out: Verdict.
 """
 
 from __future__ import annotations

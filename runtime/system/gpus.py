@@ -1,7 +1,7 @@
 """List this node's GPUs without torch, using the driver: how many there are, their names, and the processes that use
 them.
 
-Source nvidia-smi(1) of driver 550; rocm-smi of ROCm 6
+Source: nvidia-smi(1) of driver 550; rocm-smi of ROCm 6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Remove old runs of a job, or some of their checkpoints. Lists them first, with age and size.
 
-Exit   0; 1 if something could not be removed; 2 for an invalid option
+Exit:  0; 1 if something could not be removed; 2 for an invalid option.
 """
 
 from __future__ import annotations

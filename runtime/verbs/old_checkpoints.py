@@ -1,7 +1,7 @@
 """Find an old run's checkpoints to remove, keeping the last intact and the best one (clean --keep-checkpoints).
 
-In   RUN/checkpoints from the trainer: step_N/MANIFEST.json with each file's size and sha256; best, a link
-Out  folders to remove; and folders that cannot currently be read, which are kept because they may be intact
+In:  RUN/checkpoints from the trainer: step_N/MANIFEST.json with each file's size and sha256; best, a link.
+Out: folders to remove; and folders that cannot currently be read, which are kept because they may be intact.
 The files are untrusted. A file is read only if it has the size given in its manifest.
 """
 

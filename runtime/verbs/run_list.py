@@ -1,7 +1,7 @@
 """Find run folders and list them in a table, for `jobc ls`. Not in jobctl.
 
-In   folders: run roots, job folders, or runs
-Out  a table with at least 80 columns
+In:  folders: run roots, job folders, or runs.
+Out: a table with at least 80 columns.
 """
 
 from __future__ import annotations

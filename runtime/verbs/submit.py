@@ -1,6 +1,6 @@
 """Start a job as a new run, or as a run's next attempt.
 
-Exit   the job's exit code, or 0 once it is queued or in the background; 2 for an invalid option; 65 if it cannot start
+Exit:  the job's exit code, or 0 once it is queued or in the background; 2 for an invalid option; 65 if it cannot start.
 """
 
 from __future__ import annotations

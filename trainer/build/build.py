@@ -1,7 +1,7 @@
 """Build everything that a step needs: data, model, optimizer, and the first step's number.
 
-In   train.json (config), the environment contract, the group of all ranks
-Out  a Training for loop/loop.py
+In:  train.json (config), the environment contract, the group of all ranks.
+Out: a Training for loop/loop.py.
 
 checks.py checks the parts that users provide, data_checks.py checks the data, and warm_up.py runs the first pass.
 """

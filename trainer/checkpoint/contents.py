@@ -1,6 +1,6 @@
 """Serialize the trainer's checkpoints, and resume a run from them.
 
-Files  weights.pt and optimizer.pt  the state_dict of each
+Files: weights.pt and optimizer.pt  the state_dict of each
        rng.pt                       random states, one per rank
        state.json                   step, world size, identity of the run, torch version
 """
@@ -54,7 +54,7 @@ def contents(
 ) -> Mapping[str, Content]:
     """Return, on rank 0, a checkpoint's files after `step` finished steps; {} on other ranks. All ranks call it.
 
-    keep: converts tensors to the values to be written; it copies them if training continues meanwhile
+    keep: converts tensors to the values to be written; it copies them if training continues meanwhile.
     Raises BrokenInput for a state that could not be loaded later.
     """
     random_states = group.gather(RandomState.now(group.device).packed())

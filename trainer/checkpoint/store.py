@@ -62,7 +62,7 @@ def save(
     val_loss: validation loss of these weights; None if not measured
     damaged: folders known to be damaged, which do not count
     replaces: whether an intact checkpoint of `step` may have another state and is replaced; otherwise it is kept,
-        unless its loss was measured only now
+        unless its loss was measured only now.
     Raises OSError if the disk cannot be written or read; older checkpoints are then unchanged, and no new one is
     visible.
     """

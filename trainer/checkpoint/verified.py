@@ -1,7 +1,7 @@
 """Read the trainer's or a script's checkpoints: one rank finds and verifies the newest one and reads it for all ranks.
 
-In   the checkpoint folder, as seen by this rank
-Out  Found, whose files all ranks load together
+In:  the checkpoint folder, as seen by this rank.
+Out: Found, whose files all ranks load together.
 """
 
 import io

@@ -1,8 +1,8 @@
 """Compute DeepSpeed's config from train.json, and compare it with a given deepspeed.json.
 
-In   the tree of train.json
-Out  the tree of deepspeed.json; the three batch sizes are consistent numbers, never "auto"
-Source DeepSpeed 0.19.8, runtime/config.py and runtime/zero/config.py. Standard library only.
+In:  the tree of train.json.
+Out: the tree of deepspeed.json; the three batch sizes are consistent numbers, never "auto".
+Source: DeepSpeed 0.19.8, runtime/config.py and runtime/zero/config.py. Standard library only.
 """
 
 from collections.abc import Callable, Iterator, Mapping

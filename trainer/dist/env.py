@@ -1,7 +1,7 @@
 """The environment contract: every variable that a rank may read, who sets it, and what it means.
 
-In   a mapping of environment variables
-Out  Env, or one BrokenInput that lists every missing or invalid variable
+In:  a mapping of environment variables.
+Out: Env, or one BrokenInput that lists every missing or invalid variable.
 TABLE is the single source for these names; docs and tests read it. Standard library only.
 
 jobc, torchrun and accelerate set torchrun's names. srun, mpirun and SkyPilot set the same values under different names,
@@ -179,7 +179,7 @@ def read(environ: Mapping[str, str], needed: Sequence[str] = ()) -> Env:
 
     Without any launcher variable, the result is one process, rank 0 of 1. An incomplete set, or two launchers that
     disagree, cause an error, because ranks would train on the wrong shards.
-    needed: additional names that must be set, e.g. JOBC_RUN_DIR
+    needed: additional names that must be set, e.g. JOBC_RUN_DIR.
     Raises BrokenInput that lists every problem.
     """
     present = {row.name for row in TABLE if environ.get(row.name, "") != ""}

@@ -1,7 +1,7 @@
 """Detect the launcher from torchrun's variables, or those of srun, mpirun and others. Standard library only.
 
-In   torchrun's variables, and the variables of other launchers under torchrun's names
-Out  torchrun's variables, as far as they are known, and every contradiction, naming both sides
+In:  torchrun's variables, and the variables of other launchers under torchrun's names.
+Out: torchrun's variables, as far as they are known, and every contradiction, naming both sides.
 
 Launchers can be nested: srun starts torchrun once on each node, or a batch job starts mpirun. The outer launcher then
 counts agents, and its numbers must match the inner launcher's agents. Two launchers that both count ranks must agree.

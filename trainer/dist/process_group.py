@@ -190,7 +190,7 @@ def join(
     """Run the rendezvous, and destroy the process group at the end.
 
     even_alone: create a process group with world_size 1 as well; DeepSpeed and FSDP need it
-    stopped: polled while waiting; true ends the wait with StoppedEarly
+    stopped: polled while waiting; true ends the wait with StoppedEarly.
     Raises RendezvousFailed if not all ranks join in time. After an exception in the body, the group is not destroyed,
     because destroying it is a collective and hangs if a rank is missing.
     """

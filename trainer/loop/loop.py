@@ -1,7 +1,7 @@
 """The training loop: data, forward, backward, clip, step, schedule; hooks run between steps.
 
-In   a Training: model, optimizer and data, ready to run (build/build.py)
-Out  an exit code; metrics, checkpoints and final weights in the run folder (hooks.py)
+In:  a Training: model, optimizer and data, ready to run (build/build.py).
+Out: an exit code; metrics, checkpoints and final weights in the run folder (hooks.py).
 
 Hooks run in this order: metrics, checks, validation, checkpoint, stop. All ranks make the same decisions, because each
 decision depends only on sums over all ranks.

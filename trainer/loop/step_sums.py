@@ -1,7 +1,7 @@
 """Sum a step's loss, items and requests over all ranks, in one message that overlaps the last backward pass.
 
-In   a step's micro-batches; the loss and number of items of each forward pass
-Out  the factor for each micro-batch's loss before backward(), and the totals over all ranks
+In:  a step's micro-batches; the loss and number of items of each forward pass.
+Out: the factor for each micro-batch's loss before backward(), and the totals over all ranks.
 """
 
 import math

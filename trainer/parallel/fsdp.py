@@ -7,7 +7,7 @@ hsdp  a 2-D mesh: `shards` consecutive ranks share a copy, and the copies exchan
 Checkpoints are unsharded, as with DDP, so a run can resume with a different number of ranks or kind of parallelism.
 The cost is CPU memory for all weights and moments (12 bytes per parameter): on rank 0 during a save, and on every rank
 during a resume, in addition to the file's bytes. On the device, one tensor at a time is gathered.
-Source torch 2.13, torch.distributed.fsdp.fully_shard; tested on CPUs with gloo.
+Source: torch 2.13, torch.distributed.fsdp.fully_shard; tested on CPUs with gloo.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -22,7 +22,7 @@ class LossScale:
     def skips(self, finite: bool) -> bool:
         """Update the factor after the backward passes of a step; return whether to skip the step because of overflow.
 
-        finite: whether all gradients are finite
+        finite: whether all gradients are finite.
         Returns False if they are finite, and also if the factor cannot be reduced further.
         """
         if not self.used:

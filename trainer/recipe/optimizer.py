@@ -69,7 +69,7 @@ class Rates:
 class Stepper:
     """Optimizer steps for one model, with plain gradients or DTensors.
 
-    precision: loop.precision; full_norm: converts a norm that is a DTensor to a plain tensor
+    precision: loop.precision; full_norm: converts a norm that is a DTensor to a plain tensor.
     Raises BrokenInput for an optimizer whose step() needs a closure.
     """
 

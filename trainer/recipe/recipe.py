@@ -164,7 +164,7 @@ def loss_sum_and_count(
 ) -> tuple[Sum, Count]:
     """Return a loss as (sum, count).
 
-    result: result of the loss function: (sum, count), or one loss per item (0 for ignored targets)
+    result: result of the loss function: (sum, count), or one loss per item (0 for ignored targets).
     Raises BrokenInput for any other result.
     """
     name = config.loss.name if isinstance(config.loss, Target) else "cross_entropy"

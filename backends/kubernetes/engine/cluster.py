@@ -1,7 +1,7 @@
 """Find and delete a job's object and pods in a Kubernetes cluster, using kubectl. Packed into jobctl; Python 3.8.
 
-In   Target: object, context and namespace, from a run's record or from an artifact's settings
-Out  the object's uid, owner and conditions; its pods; Failure if the cluster does not respond
+In:  Target: object, context and namespace, from a run's record or from an artifact's settings.
+Out: the object's uid, owner and conditions; its pods; Failure if the cluster does not respond.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class Cluster:
     def remove(self, identity: Identity, policy: str = "Background") -> None:
         """Start deleting this object, if it still exists. Raises Failure.
 
-        policy: with Foreground, the object exists until its pods are gone
+        policy: with Foreground, the object exists until its pods are gone.
 
         kubectl delete cannot match a uid, and it waits by watching, which the user may not be permitted to do.
         """

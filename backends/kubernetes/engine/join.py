@@ -1,13 +1,13 @@
 """Run one pod of a job: join the run's current attempt, then become launch.sh. Packed into jobctl; Python 3.8.
 
-Usage  jobctl join [PAYLOAD]       in a pod; the default is JOBC_PAYLOAD
+Usage: jobctl join [PAYLOAD]       in a pod; the default is JOBC_PAYLOAD
          train                     become the node's supervisor, which receives SIGTERM from the kubelet
          smoke | preflight         run the check, print its exit code, and exit with 0
          shell [COMMAND…]          open a shell, in the run if there is one
          bucket VERB [ARGUMENT…]   access a run in the bucket, for verbs on the submitting machine
-In     the ConfigMap at /jobc/files, from which start.py has unpacked jobctl to /jobc/artifact; from jobctl submit
-       JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF; from Kubernetes JOBC_JOB_UID and JOB_COMPLETION_INDEX
-Out    /jobc/artifact, unpacked; RUN/artifact/ATTEMPT, a copy of it
+In:    the ConfigMap at /jobc/files, from which start.py has unpacked jobctl to /jobc/artifact; from jobctl submit
+       JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF; from Kubernetes JOBC_JOB_UID and JOB_COMPLETION_INDEX.
+Out:   /jobc/artifact, unpacked; RUN/artifact/ATTEMPT, a copy of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Create an artifact's objects in a cluster, or ask the cluster whether it accepts them. Packed into jobctl.
 
-In   a Cluster; the artifact with job.yaml; a Purpose: what the pods will do
-Out  the uid of the created object, which owns its companions; or Failure. Existing objects are never deleted.
+In:  a Cluster; the artifact with job.yaml; a Purpose: what the pods will do.
+Out: the uid of the created object, which owns its companions; or Failure. Existing objects are never deleted.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Sender:
 
         A webhook refuses a TrainJob, even in a dry run, until the webhook has seen the new runtime, which takes a
         moment.
-        Source Kubeflow Trainer 2, pkg/runtime/core/trainingruntime.go: ValidateObjects
+        Source: Kubeflow Trainer 2, pkg/runtime/core/trainingruntime.go: ValidateObjects.
         """
         for _ in range(TRIES):
             why = self.create_all(manifest, *words)

@@ -1,7 +1,7 @@
 """Start extra pods through which this machine accesses the runs' storage. Packed into jobctl; Python 3.8.
 
-In   a Cluster; the artifact, whose job.json contains a pod with the job's image and mounts
-Out  a pod in each cluster, until close(); Failure if the pod does not start
+In:  a Cluster; the artifact, whose job.json contains a pod with the job's image and mounts.
+Out: a pod in each cluster, until close(); Failure if the pod does not start.
 """
 
 from __future__ import annotations

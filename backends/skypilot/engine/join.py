@@ -1,14 +1,14 @@
 """Run one node of a job on SkyPilot: find its attempt, start launch.sh, and exit with the worst node's exit code.
 
-Usage  jobctl join [train|smoke|preflight]   from `run` of task.sky.yaml; the default is JOBC_PAYLOAD
+Usage: jobctl join [train|smoke|preflight]   from `run` of task.sky.yaml; the default is JOBC_PAYLOAD
        jobctl join secret RUN NAME           save a secret for a shell on this node; its value is read from stdin
        jobctl join forget RUN                remove a run's saved secrets
-In     SKYPILOT_NODE_IPS, SKYPILOT_NODE_RANK, SKYPILOT_NUM_GPUS_PER_NODE, SKYPILOT_TASK_ID (the same after a recovery);
-       JOBC_RUN_ID, JOBC_ATTEMPT, JOBC_FORK_OF from jobctl submit, empty if the task was launched by hand
-Out    the last line that it prints, `jobc: node 0 exits with 75: …`, which jobctl status reads
-Exit   this node's exit code. With shared storage or a bucket, node 0 exits with the worst code of all nodes and the
+In:    SKYPILOT_NODE_IPS, SKYPILOT_NODE_RANK, SKYPILOT_NUM_GPUS_PER_NODE, SKYPILOT_TASK_ID (the same after a recovery);
+       JOBC_RUN_ID, JOBC_ATTEMPT, JOBC_FORK_OF from jobctl submit, empty if the task was launched by hand.
+Out:   the last line that it prints, `jobc: node 0 exits with 75: …`, which jobctl status reads.
+Exit:  this node's exit code. With shared storage or a bucket, node 0 exits with the worst code of all nodes and the
        others exit with 0, because SkyPilot kills all nodes as soon as one fails, and recovers a managed job if any node
-       exits with 69 or 75
+       exits with 69 or 75.
 """
 
 from __future__ import annotations

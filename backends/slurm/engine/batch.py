@@ -1,9 +1,9 @@
 """Run a batch job's tasks and then decide whether Slurm should restart the job. Called by job.sbatch; Python 3.8.
 
-Usage  jobctl batch [RUN_DIR [ATTEMPT [here]]] -- srun OPTION… bash launch.sh
+Usage: jobctl batch [RUN_DIR [ATTEMPT [here]]] -- srun OPTION… bash launch.sh
        Without RUN_DIR (sbatch by hand), it creates the run. here: in the user's allocation, which is never requeued
-Out    RUN/artifact/ATTEMPT, a link when Slurm restarts the job; RUN/state/job_ATTEMPT; the nodes' worst exit code
-Source Slurm manual pages sbatch, srun, scancel, scontrol; 22.05 to 25.11
+Out:   RUN/artifact/ATTEMPT, a link when Slurm restarts the job; RUN/state/job_ATTEMPT; the nodes' worst exit code.
+Source: Slurm manual pages sbatch, srun, scancel, scontrol; 22.05 to 25.11.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Translate a task's Slurm variables into jobc's. Called by `jobctl node` and `jobctl container`; Python 3.8.
 
-In   an srun task's environment, including the variables that batch.py or trial.py set in it (they override Slurm's)
-Out  the node's JOBC_ variables; LOCAL_RANK with launcher=srun; RUN/state/step, for jobctl stop
-Source Slurm manual page srun, OUTPUT ENVIRONMENT VARIABLES; 22.05 to 25.11
+In:  an srun task's environment, including the variables that batch.py or trial.py set in it (they override Slurm's).
+Out: the node's JOBC_ variables; LOCAL_RANK with launcher=srun; RUN/state/step, for jobctl stop.
+Source: Slurm manual page srun, OUTPUT ENVIRONMENT VARIABLES; 22.05 to 25.11.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HOST_LIST = re.compile(r"([^][,]*)\[([^][,-]+)[^]]*\](.*)", re.DOTALL)
 def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict[str, str]:
     """Return this task's variables; {} outside a Slurm step.
 
-    rank: ignored, because the same command starts launch.sh on all nodes
+    rank: ignored, because the same command starts launch.sh on all nodes.
     Raises NodeFailure if Slurm has not distributed the tasks as the job requires.
     """
     if not environ.get("SLURM_NODEID") or not environ.get("SLURM_STEP_ID"):

@@ -1,8 +1,8 @@
 """Decide whether Slurm should restart a job, and requeue it without the nodes that do not respond. Packed into jobctl.
 
-In   scontrol's output about the job, its nodes and the configuration
-Out  the requeued job
-Source Slurm manual page scontrol, 22.05 to 25.11; _slurm_rpc_requeue in src/slurmctld/proc_req.c
+In:  scontrol's output about the job, its nodes and the configuration.
+Out: the requeued job.
+Source: Slurm manual page scontrol, 22.05 to 25.11; _slurm_rpc_requeue in src/slurmctld/proc_req.c.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Run the artifact's verbs on Slurm: queue jobs, and query squeue. Packed into jobctl; Python 3.8.
 
 job_records.py describes the files in the run folder.
-Source Slurm manual page squeue, JOB STATE CODES and JOB REASON CODES; 22.05 to 25.11
+Source: Slurm manual page squeue, JOB STATE CODES and JOB REASON CODES; 22.05 to 25.11.
 """
 
 from __future__ import annotations

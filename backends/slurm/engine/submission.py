@@ -1,8 +1,8 @@
 """Queue jobs with sbatch in a clean environment, and explain rejected jobs. Packed into jobctl.
 
-In   sbatch options; the output of sbatch, squeue, scontrol and sinfo
-Out  a job ID; or Failure, with no job left in the queue
-Source Slurm manual pages sbatch, squeue, scontrol, sinfo; 22.05 to 25.11
+In:  sbatch options; the output of sbatch, squeue, scontrol and sinfo.
+Out: a job ID; or Failure, with no job left in the queue.
+Source: Slurm manual pages sbatch, squeue, scontrol, sinfo; 22.05 to 25.11.
 """
 
 from __future__ import annotations

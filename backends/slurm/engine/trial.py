@@ -1,8 +1,8 @@
 """Run launch.sh on the same kind of nodes as the job, in a new allocation or beside a live run. Packed into jobctl.
 
-In   job.sbatch with the job's options; the artifact's settings (cpus, pyxis)
-Out  the words and the environment of an srun command
-Source Slurm manual page srun; 22.05 to 25.11
+In:  job.sbatch with the job's options; the artifact's settings (cpus, pyxis).
+Out: the words and the environment of an srun command.
+Source: Slurm manual page srun; 22.05 to 25.11.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def words_on_nodes(
 ) -> list[str]:
     """Return an srun command that waits for an allocation and runs one launch.sh on each of its nodes.
 
-    options: further srun options, which override the job's; payload: launch.sh's payload, and its command
+    options: further srun options, which override the job's; payload: launch.sh's payload, and its command.
     Raises Failure.
     """
     artifact, cores = engine.job.artifact, engine.job.settings.get("cpus")

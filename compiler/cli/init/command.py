@@ -1,7 +1,7 @@
 """`jobc init`: write a cluster profile from detected facts and the user's answers.
 
-In:  a name, KEY=VALUE words, the output of the machine's own commands (probe.py), and answers on a terminal
-Out: ~/.config/jobc/cluster/NAME.yaml, complete and tested by a compile; or nothing
+In:  a name, KEY=VALUE words, the output of the machine's own commands (probe.py), and answers on a terminal.
+Out: ~/.config/jobc/cluster/NAME.yaml, complete and tested by a compile; or nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Detect facts about a cluster for `jobc init`. No other compiler module inspects the machine.
 
-In:  `run`, which runs a command here or on a host
-Out: `Facts`, each with the command that reported it
+In:  `run`, which runs a command here or on a host.
+Out: `Facts`, each with the command that reported it.
 
-Sources: sinfo, sbatch, scontrol (Slurm 22.05 to 25.11), nvidia-smi, rocm-smi (ROCm 5 to 7), ip (iproute2 5 or newer)
+Sources: sinfo, sbatch, scontrol (Slurm 22.05 to 25.11), nvidia-smi, rocm-smi (ROCm 5 to 7), ip (iproute2 5 or newer).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Write a cluster profile: facts and answers as YAML that people can read and edit.
 
-In:  facts (key, value, source) in any order
-Out: text whose lines follow the order of the sections below
+In:  facts (key, value, source) in any order.
+Out: text whose lines follow the order of the sections below.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Explain for `jobc why` how the launcher sets a rank's variables.
 
 Source: torch 2.13 (torchrun), torch/distributed/run.py, elastic/agent/server/local_elastic_agent.py and, in
-        elastic/rendezvous/, static_tcp_rendezvous.py and dynamic_rendezvous.py; accelerate 1.15: utils/launch.py
+        elastic/rendezvous/, static_tcp_rendezvous.py and dynamic_rendezvous.py; accelerate 1.15: utils/launch.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """JC2122: checkpoints are saved far too often or too rarely.
 
-Source: Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, 2006
+Source: Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, 2006.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Look up which keys accelerate.yaml and deepspeed.json may have, and which values the engine accepts.
 
-In:  engine_tables.json, which tools/engine_tables.py generates from the installed accelerate, DeepSpeed and torch
-Out: a section, a type as text, or None for an unknown key; accepts(), descriptions and examples for people
+In:  engine_tables.json, which tools/engine_tables.py generates from the installed accelerate, DeepSpeed and torch.
+Out: a section, a type as text, or None for an unknown key; accepts(), descriptions and examples for people.
 
 These checks are never stricter than the engine: pydantic, which parses most of deepspeed.json, converts 1e9 to an
 integer and "yes" to true, and DeepSpeed drops the value "auto". Source: pydantic 2.14, Conversion Table, lax mode, JSON

@@ -3,7 +3,7 @@
 accelerate.yaml  with launcher=accelerate: one file for all nodes. launch.sh adds what differs: --machine_rank,
                  --main_process_ip, --main_process_port
 deepspeed.json   with parallel=deepspeed: DeepSpeed's own config, with its three batch sizes as numbers
-Source: accelerate 1.15.0 (commands/config/config_args.py, commands/launch.py, utils/dataclasses.py), DeepSpeed 0.19.8
+Source: accelerate 1.15.0 (commands/config/config_args.py, commands/launch.py, utils/dataclasses.py), DeepSpeed 0.19.8.
 """
 
 from __future__ import annotations

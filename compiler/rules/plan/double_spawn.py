@@ -3,7 +3,7 @@ world.
 
 With one process per node, the launcher starts the ranks, but only on its own node unless its options name the others.
 Source: torchrun of PyTorch 2.13 (--nnodes is 1, --master-addr 127.0.0.1), accelerate 1.15 (--num_machines, or its
-        config_file), deepspeed 0.19 (without a hostfile, it uses this machine's GPUs)
+        config_file), deepspeed 0.19 (without a hostfile, it uses this machine's GPUs).
 """
 
 from __future__ import annotations

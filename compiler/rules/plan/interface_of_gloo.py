@@ -5,7 +5,7 @@ not contain `lo`: NCCL's rendezvous uses the first interface that the kernel lis
 interface's address to other nodes.
 Source: torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, 2.13: GLOO_SOCKET_IFNAME is split at commas, each a name;
         NCCL user guide, NCCL_SOCKET_IFNAME: `^` excludes, `=` is exact; NCCL, src/os/linux.cc,
-        ncclOsFindInterfaces
+        ncclOsFindInterfaces.
 """
 
 from __future__ import annotations

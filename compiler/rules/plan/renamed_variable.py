@@ -1,7 +1,7 @@
 """JC3005: a variable with an old name that its reader ignores or will ignore.
 
 Source: PyTorch 2.2 (c10d, Utils.hpp warns of the old NCCL names); pytorch/pytorch#183387 of PyTorch 2.9.1;
-        transformers 5 (reads HF_HOME and HF_HUB_CACHE); huggingface_hub 1.0 (constants.py: hf_transfer is not used)
+        transformers 5 (reads HF_HOME and HF_HUB_CACHE); huggingface_hub 1.0 (constants.py: hf_transfer is not used).
 """
 
 from __future__ import annotations

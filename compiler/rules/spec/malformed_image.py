@@ -2,7 +2,7 @@
 
 Registries reject `..` and empty parts, which could also bypass a policy's list of images. A path may begin with `../`
 and end with a slash. docker accepts only a reference, not a file or URI. So do pods, whose backends check the image.
-Source: github.com/distribution/reference, reference.go and regexp.go: the grammar of a reference
+Source: github.com/distribution/reference, reference.go and regexp.go: the grammar of a reference.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def check_secret_in_a_variable(plan: LaunchPlan, options: KubernetesOptions) -> 
 def check_head_without_a_name(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4522: DNS settings that prevent pods from resolving node 0, whose name is relative to a search domain.
 
-    Source: Kubernetes 1.37, "DNS for Services and Pods"
+    Source: Kubernetes 1.37, "DNS for Services and Pods".
     """
     spec = extra_pod_spec(options)
     if "dnsPolicy" not in spec:
