@@ -56,7 +56,7 @@ def write(folder: Path, weights: Mapping[str, Tensor], config: TrainConfig, size
 def load(folder: str | Path, trusted: bool = False) -> nn.Module:
     """Return the trained module, on the CPU and in eval mode.
 
-    folder: `final` in a run folder
+    folder: `final` in a run folder.
     trusted: allow model.json to name a class or function to call, which can be anything importable.
 
     Raises BrokenInput if the files do not match or the model cannot be rebuilt, OSError if a file is missing.

@@ -45,7 +45,7 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
     """Yield the findings of the rules on hosts (rules/) and of the check on mounts.
 
-    here: whether a single node without hosts means this machine
+    here: whether a single node without hosts means this machine.
     """
     return run_all(
         lambda: findings(f"{__package__}.rules", name, plan, here),
@@ -61,7 +61,7 @@ def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:
 def own_addresses(nodes: int) -> tuple[str, ...]:
     """Return this machine's loopback addresses, one per node, for hosts.txt.
 
-    nodes: at most 100,000 (the type NodeCount); all of 127.0.0.0/8 is loopback (RFC 1122)
+    nodes: at most 100,000 (the type NodeCount); all of 127.0.0.0/8 is loopback (RFC 1122).
     """
     return tuple(f"127.{i // 62_500}.{i // 250 % 250}.{i % 250 + 1}" for i in range(nodes))
 

@@ -48,7 +48,7 @@ NAMED = (("resources", "labels"), ("file_mounts",))  # places at which the item'
 class Machine:
     """One entry of any_of or ordered, merged over `resources`; without entries, `resources` itself.
 
-    at: the entry's place in the task; entry: its value
+    at: the entry's place in the task; entry: its value.
     """
 
     asked: Tree

@@ -46,7 +46,7 @@ class Drift:
     refused: diagnostics if the job no longer compiles; then all fields below are empty
     files:   paths outside .jobc/ that would be written differently; library: whether jobctl would
     found:   differences in meaning; None if the artifact's own record was edited by hand
-    elsewhere: inputs that are not on this machine; then nothing was recompiled, and only the causes are known
+    elsewhere: inputs that are not on this machine; then nothing was recompiled, and only the causes are known.
     """
 
     causes: tuple[str, ...]

@@ -28,7 +28,7 @@ def container_of_engine(spec: JobSpec, backend: Backend, is_chosen: bool) -> tup
 
     Thus a job that uses `container=apptainer` on machines, or only sets an image, runs the same image in pods. The
     runtime's options (container.options) are kept, and check_honours rejects them.
-    is_chosen: the job sets `container` itself, even to `none`
+    is_chosen: the job sets `container` itself, even to `none`.
     """
     named = spec.container.kind
     is_open = is_container_open(spec, backend, is_chosen)
@@ -102,7 +102,7 @@ def unsupported_values(backend: Backend, demand: BackendRequirement) -> tuple[An
 class IgnoredSetting:
     """A setting that a backend does not honour.
 
-    key: the spec key behind it; typed: `key=value`; leaves: the spec leaves that set it
+    key: the spec key behind it; typed: `key=value`; leaves: the spec leaves that set it.
     """
 
     demand: BackendRequirement
@@ -117,7 +117,7 @@ def ignored_settings(
     """Return the required settings, and the optional ones set outside jobc's defaults, that the backend does not
     honour.
 
-    table: plan key -> spec keys; values: the spec's leaves
+    table: plan key -> spec keys; values: the spec's leaves.
     """
     ignored = []
     for demand in backend_requirements(plan):

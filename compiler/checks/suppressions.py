@@ -38,9 +38,9 @@ _EXAMPLE = "# jobc: allow ignored-by-backend because the queue sets its own limi
 class Allowance:
     """One `# jobc: allow` comment.
 
-    word: the code or name as written
-    code: the code, "" if no code has that name
-    line: line to which it applies; lines: lines of the values there; origin: the comment's position
+    word: the code or name as written.
+    code: the code, "" if no code has that name.
+    line: line to which it applies; lines: lines of the values there; origin: the comment's position.
     """
 
     word: str

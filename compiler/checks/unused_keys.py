@@ -26,7 +26,7 @@ def check_unused(
 ) -> Iterator[Diagnostic]:
     """Yield JC2014 for keys and groups that the user set and that only affect train.json.
 
-    read: keys and sections that reach the program through another file
+    read: keys and sections that reach the program through another file.
     """
     lost = _lost(composed, table, values, read)
     names = [key for key in values if key in lost and not values[key].is_default]

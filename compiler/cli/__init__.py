@@ -16,7 +16,7 @@ from .streams import ignore_broken_pipes
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Never raises; errors are printed to stderr as diagnostics.
 
-    argv: None for this process's own arguments; only a compile of those is recognized when it is repeated (repeat.py)
+    argv: None for this process's own arguments; only a compile of those is recognized when it is repeated (repeat.py).
     """
     with ignore_broken_pipes():
         if argv is None:

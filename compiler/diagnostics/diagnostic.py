@@ -36,12 +36,12 @@ class Diagnostic:
     key:     the spec key concerned, "" if none
     because: why it cannot work; one sentence
     hint:    what to type instead, in a form that compiles
-    private: the value may be a secret, so the command-line word is not repeated
+    private: the value may be a secret, so the command-line word is not repeated.
     judgment: an error based on a guess, which the user can allow
     policy:  the site policy that reports it, "" for jobc and backends
     points:  affected sweep points, as typed; () without a sweep
-    otherwise: points with the same problem but different numbers in the text
-    allowed: why it is allowed; it is then not counted, and only machine-readable formats include it
+    otherwise: points with the same problem but different numbers in the text.
+    allowed: why it is allowed; it is then not counted, and only machine-readable formats include it.
     """
 
     code: str
@@ -154,8 +154,8 @@ def format_text(
 ) -> str:
     """Format diagnostics for a terminal, sorted by position and separated by blank lines. Allowed ones are omitted.
 
-    texts: `ROOT:PATH` -> text of each file that a position refers to, for the line and its caret
-    name_of: returns the name to print next to a code, "" for the code alone
+    texts: `ROOT:PATH` -> text of each file that a position refers to, for the line and its caret.
+    name_of: returns the name to print next to a code, "" for the code alone.
     """
 
     def paint(text: str, style: str) -> str:

@@ -16,7 +16,7 @@ class Origin:
     root:   `jobc`, `plugin:NAME`, `user`, `project`, `input` (files) or `command line`
     path:   relative to the root, with `/`; for the command line the override as typed
     line:   1-based; 0 for a whole file or an override
-    column: 1-based; 0 for a whole file; for an override 1 = its key, 0 = its value
+    column: 1-based; 0 for a whole file; for an override 1 = its key, 0 = its value.
     """
 
     root: str
@@ -47,7 +47,7 @@ COMMAND_LINE = "command line"
 def one_line(text: str, keep: str = "") -> str:
     """Return the text on one line, with newlines and other unprintable characters as Python escapes.
 
-    keep: characters that are not escaped
+    keep: characters that are not escaped.
     """
     return text if text.isprintable() else "".join(c if c.isprintable() or c in keep else repr(c)[1:-1] for c in text)
 
@@ -57,7 +57,7 @@ class Text(str):
 
     It is a `str`, so that OmegaConf resolves interpolations in it, and is never copied, so that merges keep the origin.
     null: the scalar was a bare `null`, `~` or empty, so it means "no value" and is not text.
-    quoted: it was in quotes or a block; only relevant in untyped trees (value_types.read_untyped)
+    quoted: it was in quotes or a block; only relevant in untyped trees (value_types.read_untyped).
     """
 
     __slots__ = ("null", "origin", "quoted")

@@ -27,8 +27,8 @@ class Artifact:
     """One emitted file. path: relative to the artifact directory, with `/`; text: the whole file, which ends with a
     newline.
 
-    binary: contents of a file that is not text; `text` then contains only the readable part
-    chosen: plan keys that decide whether the backend emits this file, or which version of it
+    binary: contents of a file that is not text; `text` then contains only the readable part.
+    chosen: plan keys that decide whether the backend emits this file, or which version of it.
     """
 
     path: str

@@ -137,7 +137,7 @@ def text_of(file: Path) -> str:
 def verify(directory: Path, texts: Mapping[str, str]) -> list[Edit]:
     """Return every edit made by hand, with the edited lines where they are known. Raises as read_job() does.
 
-    texts: path -> what jobc writes there now; if jobc wrote something else at the time, the lines are unknown
+    texts: path -> what jobc writes there now; if jobc wrote something else at the time, the lines are unknown.
     """
     entries = read_job(directory)["checksums"]
 
@@ -190,7 +190,7 @@ def _changed_settings(file: Path, text: str, checksum: str) -> tuple[int, ...]:
     """Return the edited lines above the seal of a job.json.
 
     text: what jobc writes there now; checksum: the original's checksum; if `text` has a different one, the edited lines
-    are unknown
+    are unknown.
     """
     if not text or job_json.checksum(parsed(JOB, text)) != checksum:
         return ()

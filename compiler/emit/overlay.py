@@ -39,7 +39,7 @@ def refuse_extra(
 def merge_extra(document: Any, extra: Mapping[str, Any], at: Path = ("options", "extra")) -> Any:
     """Return the document for Render.yaml or Render.json with a tree merged in. `jobc why` finds its keys.
 
-    at: the tree's path in the views
+    at: the tree's path in the views.
     """
     return _merge(document, extra, at) if extra else document
 

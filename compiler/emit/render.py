@@ -84,7 +84,7 @@ class Digested:
 class JsonText:
     """Leaf: a tree as JSON text on one line, for documents that only programs read.
 
-    by: reads the values that determine which entries the tree has
+    by: reads the values that determine which entries the tree has.
     """
 
     tree: Mapping[str, Any]
@@ -109,7 +109,7 @@ def _plain(tree: Any, views: SimpleNamespace) -> Any:
 class Render:
     """Renders artifacts. folders: template folders, the backend's own first; views: name -> value in templates.
 
-    labels: names of the template folders in source maps, such as `jobc:backends/local/templates`
+    labels: names of the template folders in source maps, such as `jobc:backends/local/templates`.
     """
 
     folders: tuple[str, ...]
@@ -158,7 +158,7 @@ class Render:
     ) -> Artifact:
         """Render YAML documents. A leaf that depends on the plan is a function of the views, such as `of.plan.name`.
 
-        comments: data path (document index first) -> comment for the line above, as text or such a function
+        comments: data path (document index first) -> comment for the line above, as text or such a function.
         """
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = [self._evaluate(document, (i,), keys) for i, document in enumerate(documents)]
@@ -181,7 +181,7 @@ class Render:
     def json(self, document: Any, path: str, expand_lists: bool = False) -> Artifact:
         """Render one JSON document with an indent of two spaces, in the given order. Leaves are as in yaml().
 
-        expand_lists: write each item of a list on a separate line
+        expand_lists: write each item of a list on a separate line.
         """
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = self._evaluate(document, (), keys)

@@ -21,7 +21,7 @@ class ShellPlaces:
     """The state of a scan through a script.
 
     stack: open constructs, outermost first: code (`$(` or `(`), code` (backtick), braces (`${`), double, single,
-    dollar (`$'`), comment, heredoc
+    dollar (`$'`), comment, heredoc.
     """
 
     def __init__(self) -> None:

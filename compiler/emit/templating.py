@@ -89,7 +89,7 @@ def _directive(context: jinja2.runtime.Context, value: object, line: str) -> str
     """Filter text for a directive. Text that cannot be expressed is recorded, so that one compile reports every such
     text.
 
-    line: start of the line, such as `#SBATCH`; added by filter_places.py
+    line: start of the line, such as `#SBATCH`; added by filter_places.py.
     """
     try:
         return directive(value)

@@ -27,14 +27,14 @@ ANY_GPU = "any"  # price key for GPU types without their own price
 class Figures:
     """Estimated figures. None: unknown, because `estimate` lacks a value or the program is the user's own.
 
-    label: what differs from the other sizes
-    epoch_s, total_s: training only; wall_s: with failures and saves, if their figures are given
-    checkpoints: maximum on disk at once; mem, shm: bytes requested per node
+    label: what differs from the other sizes.
+    epoch_s, total_s: training only; wall_s: with failures and saves, if their figures are given.
+    checkpoints: maximum on disk at once; mem, shm: bytes requested per node.
     batches: maximum bytes of batches in a node's /dev/shm; resuming: bytes of CPU memory that a node needs to resume a
-    sharded model
+    sharded model.
     attempts: maximum number of times the engine starts the job; notice_s: how many seconds before its time limit, at
-    most, an attempt is asked to save
-    gpu_hours, cost: for wall_s, else for total_s; write_s: seconds to write one checkpoint to storage
+    most, an attempt is asked to save.
+    gpu_hours, cost: for wall_s, else for total_s; write_s: seconds to write one checkpoint to storage.
     """
 
     label: str

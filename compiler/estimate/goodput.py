@@ -17,7 +17,7 @@ class Goodput:
     """Goodput. mtbf_s: mean time between failures of the whole job; interval_s: time between saves; fraction: share of
     wall time spent training, 0 to 1.
 
-    interval_s, fraction: for the job as configured, None if the step time is unknown; best_: for the best interval
+    interval_s, fraction: for the job as configured, None if the step time is unknown; best_: for the best interval.
     """
 
     mtbf_s: float

@@ -14,7 +14,7 @@ from .memory import Memory
 def host_memory(train: Mapping[str, Any], needs: Memory, procs: int, uses_trainer: bool) -> int | None:
     """Return the bytes needed while all of a node's ranks resume; None if each rank holds only its share.
 
-    procs: ranks per node
+    procs: ranks per node.
     """
     if not uses_trainer or train["parallel"]["kind"] not in ("fsdp", "hsdp") or needs.checkpoint is None:
         return None

@@ -24,8 +24,8 @@ Tree = int | tuple[tuple[int, "Tree"], ...]  # see Modules
 class Modules:
     """A built-in model's parameter counts by module, as FSDP wraps them.
 
-    block: the largest block's parameters; kind: the blocks' class; rest: parameters outside all blocks
-    tree: (count, content) of each submodule; the content of a module without submodules is its parameter count
+    block: the largest block's parameters; kind: the blocks' class; rest: parameters outside all blocks.
+    tree: (count, content) of each submodule; the content of a module without submodules is its parameter count.
     """
 
     block: int
@@ -38,9 +38,9 @@ class Modules:
 class ModelSize:
     """A model's size. parameters: number in the whole model; largest_unit: parameters of the largest part that FSDP
     and ZeRO 3 gather at once, None = unknown
-    saved_per_sample: bytes that autograd keeps per sample; None = unknown
-    tokens_per_sample: 1 if a sample has one target
-    modules: None if the model is not built in
+    saved_per_sample: bytes that autograd keeps per sample; None = unknown.
+    tokens_per_sample: 1 if a sample has one target.
+    modules: None if the model is not built in.
     """
 
     parameters: int

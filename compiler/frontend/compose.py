@@ -104,7 +104,7 @@ class Composed:
 @dataclass
 class _Session:
     """State between hydra_ready() and its end. folders: the search path; has_points: many configs will be composed;
-    bases: remaining overrides -> config without its plain values
+    bases: remaining overrides -> config without its plain values.
     """
 
     folders: tuple[Folder, ...] = ()
@@ -134,7 +134,7 @@ def _register_plugins() -> None:
 def hydra_ready(folders: Sequence[Folder], has_points: bool = False) -> Iterator[Any]:
     """Initialize Hydra on our folders (earlier ones win) and yield its config loader. Restores the earlier state.
 
-    has_points: several configs will be composed that differ in few overrides
+    has_points: several configs will be composed that differ in few overrides.
     """
     _register_plugins()
     _sessions.append(_Session(tuple(folders), has_points))
@@ -172,7 +172,7 @@ class OverridesRefused(CompileError):
 def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> Composed:
     """Compose one job. Raises CompileError, or OverridesRefused if the remaining overrides can be composed.
 
-    known: returns the spec's dotted keys, for did-you-mean hints
+    known: returns the spec's dotted keys, for did-you-mean hints.
     """
     again = is_repeated(_folders(), config_name, overrides) or _sessions[-1].has_points
     if again and (composed := _from_base(loader, config_name, overrides, known)):
@@ -208,7 +208,7 @@ def compose_config(
     """Return Hydra's composed config, with unresolved interpolations and its section `hydra`, and the overrides as
     Hydra accepted them (see fix_group_prefix). Raises as compose() does.
 
-    again: use the cached merge of the files, whose section `hydra` does not list the other overrides
+    again: use the cached merge of the files, whose section `hydra` does not list the other overrides.
     """
     config, refused = None, []
     accepted = [o for o in overrides if not o.is_of_hydra]

@@ -53,7 +53,7 @@ class HostFiles:
     """Contents of a job's host files.
 
     typed:   spec key -> the `@FILE` in the config; hosts: spec key -> the file's hosts
-    digests: `root:path` -> sha256 of the text
+    digests: `root:path` -> sha256 of the text.
     """
 
     typed: dict[str, str] = field(default_factory=dict)
@@ -119,7 +119,7 @@ def _read(
 ) -> list[Host]:
     """Return the hosts in one file; adds errors to files.diagnostics.
 
-    by: position of `@FILE`; allowed: folders, one of which must contain the file, None for any file
+    by: position of `@FILE`; allowed: folders, one of which must contain the file, None for any file.
     """
     path, file_origin = _place(typed, by, folders)
     try:
@@ -172,7 +172,7 @@ def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origi
 def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) -> Iterator[Host]:
     """Yield the hosts in the file. Messages do not quote the file's lines, because a user may name the wrong file.
 
-    refused: receives JC1131 for each invalid line, or one for the whole file if too many lines, or all, are invalid
+    refused: receives JC1131 for each invalid line, or one for the whole file if too many lines, or all, are invalid.
     """
     host_count = 0
     faults: list[Diagnostic] = []

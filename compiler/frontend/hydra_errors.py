@@ -63,7 +63,7 @@ def explain(
 ) -> tuple[Diagnostic, Override | None]:
     """Return the diagnostic for Hydra's exception, and the override to blame (None if a file is to blame).
 
-    known: returns all keys
+    known: returns all keys.
     """
     if read := _machine_read(error, overrides, loader):
         return read
@@ -239,7 +239,7 @@ def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
     """Return `key=value` for the intended key: in brackets for a list, with a name for a mapping, and with a valid
     value if the key's type rejects the typed one. Without a typed value, return only the key.
 
-    named: what was typed below the key, such as an item's name
+    named: what was typed below the key, such as an item's name.
     """
     key_type = type_at(JobSpec, key)
     if is_mapping(key_type) and value == "null":
@@ -308,7 +308,7 @@ def _in_defaults(group: str) -> Iterator[_Choice]:
 def _item(group: str, option: str, loader: Any) -> str:
     """Return a corrected defaults list item for that group; "" if the group does not exist.
 
-    option: the option as written; the closest existing one is used
+    option: the option as written; the closest existing one is used.
     """
     options = loader.get_group_options(group)
     if not group or not options:
@@ -354,7 +354,7 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
 def _lost_override(file: str, group: str, loader: Any) -> Diagnostic:
     """Return JC1105 for an `override` of a group that no file chooses.
 
-    group: as in Hydra's message, which prefixes a group without a leading / with the file's folder
+    group: as in Hydra's message, which prefixes a group without a leading / with the file's folder.
     """
     beside = group.removeprefix(f"{file.rpartition('/')[0]}/")
     items = [c for c in _in_defaults(beside) if c.overrides and f"/{c.origin.path}".endswith(f"/{file}.yaml")]

@@ -39,7 +39,7 @@ class Override:
     operator:  "" set, "+" add, "++" set or add, "~" delete
     key:       dotted key or group
     package:   the package in `group@package`, "" for none
-    canonical: the word that Hydra receives
+    canonical: the word that Hydra receives.
     """
 
     typed: str
@@ -73,7 +73,7 @@ class Override:
 def read_overrides(words: Iterable[str], open_keys: Sequence[str] = ()) -> list[Override]:
     """Return all overrides of one compile. Raises CompileError with JC1101 for every invalid word.
 
-    open_keys: mappings that accept new keys without `+`, such as `env`
+    open_keys: mappings that accept new keys without `+`, such as `env`.
     """
     return [choices[0] for choices in _read(words, open_keys, sweep=False, loader=None)]
 
@@ -81,7 +81,7 @@ def read_overrides(words: Iterable[str], open_keys: Sequence[str] = ()) -> list[
 def read_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any = None) -> list[list[Override]]:
     """Return every combination of values in a -m command line, at least one; the last override varies fastest.
 
-    loader: Hydra's config loader, required by `glob(…)` over a group
+    loader: Hydra's config loader, required by `glob(…)` over a group.
     """
     choices = _read(words, open_keys, sweep=True, loader=loader)
     if (count := math.prod(map(len, choices))) > MOST_POINTS:

@@ -37,7 +37,7 @@ class NeedsHydra(Exception):
 def split(folders: tuple[str, ...], overrides: Sequence[Override]) -> tuple[list[Override], list[Override]]:
     """Return the overrides that Hydra must apply, and those that set plain text and can be applied afterwards.
 
-    folders: the search path
+    folders: the search path.
     """
     chosen = choosing_files(folders, overrides)
     others = [o for o in overrides if o in chosen or not _is_plain(o)]

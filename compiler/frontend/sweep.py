@@ -49,7 +49,7 @@ def sweep_points(
 ) -> Iterator[SweepPoint]:
     """Yield a sweep's points. Raises as read_sweep() does, and JC1112 for a key that is swept and set again.
 
-    aside: keys that the label does not name, None for no label; the other parameters as in read_sweep()
+    aside: keys that the label does not name, None for no label; the other parameters as in read_sweep().
     """
     points = read_sweep(words, open_keys, loader)
     varied = [i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)]

@@ -36,7 +36,7 @@ _sorted_sections: MemoOfObject[Any] = MemoOfObject(2_000)
 def sort_sections(tree: Mapping[str, Any], keeps: KeepsOrder, backend: Backend) -> dict[str, Any]:
     """Return the composed tree with sorted mappings. Points of a sweep share equal sections.
 
-    keeps: result of order_keeper() for the tree and the backend
+    keeps: result of order_keeper() for the tree and the backend.
     """
     return {
         name: _sorted_sections.get(

@@ -65,8 +65,8 @@ _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?: .*\n|\n)+", re.MULTILINE)
 class Contents(NamedTuple):
     """Parts of a program.
 
-    trainer: the whole bundled trainer; verbs, nodes: what runs on the submitting machine and on the nodes
-    features: keys of OF_FEATURES
+    trainer: the whole bundled trainer; verbs, nodes: what runs on the submitting machine and on the nodes.
+    features: keys of OF_FEATURES.
     """
 
     trainer: bool = False
@@ -175,8 +175,8 @@ def _with_imports(
 ) -> dict[str, bytes]:
     """Return the roots and everything that they import, directly or indirectly, from `paths`.
 
-    barred: modules that are omitted if they are imported only in functions
-    together: module -> modules that are packed with it
+    barred: modules that are omitted if they are imported only in functions.
+    together: module -> modules that are packed with it.
     """
     needed: dict[str, bytes] = {}
     remaining = list(roots)

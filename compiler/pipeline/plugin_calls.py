@@ -37,7 +37,7 @@ def _is_outside(path: str) -> bool:
 def plugin_step(chosen: Plugin, step: str, passed: type[Exception] | tuple[()] = ()) -> Iterator[None]:
     """Convert an error in a backend's own code or template to a diagnostic that names the backend (JC9002).
 
-    passed: error types that the caller handles
+    passed: error types that the caller handles.
     """
     try:
         yield

@@ -28,7 +28,7 @@ class Typed(NamedTuple):
     """The job's typed values. values: spec key -> value as typed, with its position; options: instance of the backend's
     own type.
 
-    keeps: the places where key order matters, see canonical_order.py
+    keeps: the places where key order matters, see canonical_order.py.
     """
 
     plugin: Plugin
@@ -43,8 +43,8 @@ class Typed(NamedTuple):
 def to_typed_config(composed: Composed, command: Command, folders: Folders, recorded: bool = False) -> Typed:
     """Return the composed tree as typed values. Raises CompileError with the type errors of spec, options and hosts.
 
-    command: the words after ` -- `, None without ` -- `; folders: the user's config folders, by root name
-    recorded: the command line's words come from an artifact, see Request
+    command: the words after ` -- `, None without ` -- `; folders: the user's config folders, by root name.
+    recorded: the command line's words come from an artifact, see Request.
     """
     chosen = plugin(composed.choices.get("backend", ""))
     backend = chosen.load()

@@ -39,7 +39,7 @@ def _nobody(done: int, count: int) -> None:
 def compile_sweep(request: Request, tell: Tell = _nobody) -> list[Compiled]:
     """Compile every point of a -m command line. Raises CompileError with the errors of all points.
 
-    tell: called before each point with the number of finished points and the total
+    tell: called before each point with the number of finished points and the total.
     """
     compiled = _every_point(request, compile_point, tell, aside=ASIDE)
     return with_unused_suppressions([replace(point, sweep=request) for point in compiled])
@@ -58,7 +58,7 @@ def plan_sweep(request: Request, tell: Tell = _nobody) -> list[Planned]:
 def _every_point(request: Request, make: Callable[..., T], tell: Tell, aside: Sequence[str] | None = ()) -> list[T]:
     """Apply `make` to every point. Raises CompileError with the diagnostics of all points, each naming its point.
 
-    aside: see sweep_points
+    aside: see sweep_points.
     """
     results: list[T] = []
     diagnosed: list[tuple[SweepPoint, Sequence[Diagnostic]]] = []

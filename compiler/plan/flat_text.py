@@ -37,7 +37,7 @@ def leaves(
 ) -> Iterator[tuple[str, Any]]:
     """Yield every leaf by dotted key, descending into dataclasses and mappings. Lists and empty mappings are leaves.
 
-    show: returns a JSON value for (key, leaf)
+    show: returns a JSON value for (key, leaf).
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):

@@ -28,7 +28,7 @@ def _wish(neutral: Any = None) -> Any:
 def _given(*neutral: Any) -> Any:
     """Return a field that the neutral files (launch.sh, train.json, jobctl) support on every backend.
 
-    neutral: value that needs no support
+    neutral: value that needs no support.
     """
     return dataclasses.field(metadata={"given": True, **({"neutral": neutral[0]} if neutral else {})})
 
@@ -114,7 +114,7 @@ class Setup:
 
     modules:    bash lines that load environment modules on the node, before the container starts
     lines:      bash lines that activate the environment where the ranks start: in the container, if there is one
-    user_lines: the user's own lines, which run after `lines`
+    user_lines: the user's own lines, which run after `lines`.
     before, per_node, after: the user's own lines that jobctl runs: once per attempt, once per node, and at the end
     python:     the interpreter
     """
@@ -164,9 +164,9 @@ class Mount:
 class CodeDelivery:
     """Delivery of the user's code; kind "lib" if jobc's trainer runs without user code.
 
-    root: the code's folder, inside the repository if there is one; max_bytes: limit for copying it
-    script: file that the command runs, relative to root; "" if unknown
-    repository, commit: for kind "git"
+    root: the code's folder, inside the repository if there is one; max_bytes: limit for copying it.
+    script: file that the command runs, relative to root; "" if unknown.
+    repository, commit: for kind "git".
     """
 
     kind: str = _must("lib")
@@ -190,7 +190,7 @@ class Setting:
 class Network:
     """Network between nodes. profile: fabric, auto = the libraries choose; interface: None = found at run time.
 
-    settings: variables that make NCCL use the fabric
+    settings: variables that make NCCL use the fabric.
     """
 
     profile: str = _must("auto")
@@ -204,7 +204,7 @@ class Lifecycle:
     """How an attempt ends: ranks receive SIGTERM and are killed after grace_s.
 
     time_limit_s: limit for one attempt, 0 = none; keep_s: seconds that the engine keeps finished jobs, None: its
-    default
+    default.
     """
 
     grace_s: int = _given()
@@ -240,10 +240,10 @@ class Queue:
 class Run:
     """A job's run folders: ROOT/FOLDER/RUN_ID.
 
-    root: relative paths are resolved from the folder that contains artifacts/
-    folder: the job's name, followed by the sweep point
-    storage: shared | node | object; keep: number of finished runs kept; data: JOBC_DATA_DIR
-    endpoint, region, scratch: for storage=object, where root is s3://BUCKET/PREFIX; scratch: folder on each node
+    root: relative paths are resolved from the folder that contains artifacts/.
+    folder: the job's name, followed by the sweep point.
+    storage: shared | node | object; keep: number of finished runs kept; data: JOBC_DATA_DIR.
+    endpoint, region, scratch: for storage=object, where root is s3://BUCKET/PREFIX; scratch: folder on each node.
     """
 
     root: str = _given()
@@ -286,7 +286,7 @@ class LaunchPlan:
     env:       every rank's environment variables
     secret_kinds: kinds that occur in secrets, because not every engine can deliver each
     parallel:  parallelism (ddp, …), which launchers such as accelerate need
-    accelerate_extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json
+    accelerate_extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json.
     threads_per_rank: OMP_NUM_THREADS and torch threads
     train:     train.json as data, identical for all backends
     """

@@ -296,7 +296,7 @@ class _Lowering:
     def make(self, prefix: str, cls: type[T], section: str | None = None, **fields: Any) -> T:
         """Return a plan section. Each field is a finished section or mapping, or a function of the spec.
 
-        section: spec section from which all other fields are copied by name, "" = top level
+        section: spec section from which all other fields are copied by name, "" = top level.
         """
         if section is not None:
             names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]  # it is a dataclass

@@ -34,7 +34,7 @@ class Inexpressible(ValueError):
 def sh(value: Word | int | Iterable[Word], indent: int = 0) -> str:
     """Return one shell word, or several joined by spaces. Literals are quoted, runtime variables expanded.
 
-    indent: spaces before each line but the first, for a Markdown block
+    indent: spaces before each line but the first, for a Markdown block.
     """
     if indent:
         return sh(value).replace("\n", f"\n{' ' * indent}")

@@ -142,7 +142,7 @@ class Filled:
     """A value that a backend sets instead of the job's own.
 
     key: top-level spec key, such as `image`; by: the keys that determined the value; note: message to the user if the
-    value may be unexpected
+    value may be unexpected.
     """
 
     key: str
@@ -180,6 +180,6 @@ class CarryingBackend(Backend, Protocol):
         """Return the artifact directory's files.
 
         files: from emit(), with launch.sh, spec.yaml and so on; settings: .jobc/job.json; program: jobctl for nodes,
-        executable and uncompressed
+        executable and uncompressed.
         """
         return files

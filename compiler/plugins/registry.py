@@ -30,8 +30,8 @@ PACKAGE = Path(__file__).parents[2]  # the folder of jobc itself
 class Plugin:
     """A backend that was found, but not yet imported.
 
-    root: `jobc` or `plugin:NAME`, as in origins; folder: contains templates and conf
-    version: its package's version, "" for jobc itself
+    root: `jobc` or `plugin:NAME`, as in origins; folder: contains templates and conf.
+    version: its package's version, "" for jobc itself.
     """
 
     name: str

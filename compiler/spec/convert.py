@@ -46,9 +46,9 @@ class Converted(Generic[T]):
 def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix: str = "") -> Converted[T]:
     """Convert every leaf of `tree` to its field's type in the dataclass `into`.
 
-    prefix: the root's dotted key, for diagnostics and origins
+    prefix: the root's dotted key, for diagnostics and origins.
     Diagnostics: JC1201 unknown key, JC1202 wrong type, JC1203 missing key, JC1204 null where a value is required; at
-    most MOST_DIAGNOSTICS
+    most MOST_DIAGNOSTICS.
     """
     run = _Conversion(origin_of)
     try:

@@ -84,7 +84,7 @@ class HsdpSpec:
 
     shards: ranks that share one copy of the model; null = the ranks of one node
     reshard_after_forward, auto_wrap_policy, transformer_layer_cls_to_wrap, min_num_params,
-    offload_params, state_dict_type, cpu_ram_efficient_loading
+    offload_params, state_dict_type, cpu_ram_efficient_loading.
     """
 
     kind: Literal["hsdp"]
@@ -104,7 +104,7 @@ class CodeSpec:
 
     kind:     snapshot | shared | none | rsync | image
     root:     folder of the code
-    max_size: limit for copying it
+    max_size: limit for copying it.
     """
 
     kind: Literal["snapshot", "shared", "none", "rsync", "image"]
@@ -134,7 +134,7 @@ class PythonSpec:
     kind:        none | venv | conda | uv | modules | image
     path:        folder that contains the venv, conda environment or uv project
     modules:     environment modules to load, in order
-    interpreter: command that starts Python once the environment is active
+    interpreter: command that starts Python once the environment is active.
     """
 
     kind: Literal["none", "venv", "conda", "uv", "modules", "image"]
@@ -158,7 +158,7 @@ class ContainerSpec:
 class MountSpec:
     """One folder mounted into the job. target: absolute path in the job; read_only: whether writing is prevented.
 
-    kind: type of source: host (a path), claim, nfs (SERVER:/PATH), empty (a size, or ""), volume, bucket
+    kind: type of source: host (a path), claim, nfs (SERVER:/PATH), empty (a size, or ""), volume, bucket.
     """
 
     kind: Literal["host", "claim", "nfs", "empty", "volume", "bucket"]
@@ -196,8 +196,8 @@ class NetworkSpec:
 class RendezvousSpec:
     """Rendezvous of nodes and ranks.
 
-    backend: torchrun's rendezvous backend; port: 0 = a free one (one node), or derived from the job id
-    timeout: for all nodes, and for all ranks unless process_group.init_timeout_s is set
+    backend: torchrun's rendezvous backend; port: 0 = a free one (one node), or derived from the job id.
+    timeout: for all nodes, and for all ranks unless process_group.init_timeout_s is set.
     """
 
     backend: Literal["static", "c10d"]
@@ -219,8 +219,8 @@ class LifecycleSpec:
 
     grace:        time between the stop signal and the kill; must be enough to save
     keep:         how long an engine keeps finished jobs (pods, machines); null = its default
-    max_requeues: how often an engine may restart the job after preemption
-    max_restarts: how often all ranks restart in place after a crash or a lost peer
+    max_requeues: how often an engine may restart the job after preemption.
+    max_restarts: how often all ranks restart in place after a crash or a lost peer.
     """
 
     grace: Duration
@@ -237,7 +237,7 @@ class QueueSpec:
     account:     account that is charged
     qos:         quality of service
     priority:    priority class or number
-    reservation: reservation to use
+    reservation: reservation to use.
     nodelist, exclude: hosts to prefer, hosts to avoid
     exclusive:   no other job on the nodes
     after:       jobs that must end first: ID (must succeed), or Slurm's KIND:ID and singleton
@@ -260,9 +260,9 @@ class StorageSpec:
 
     run:  shared (all nodes can access the run folder) | node (each node has its own) | object (a bucket)
           | auto (shared if the backend's nodes share storage.root, else node; resolved before the spec is checked)
-    root: folder of all runs; a relative path starts next to the folder `artifacts/`; s3://BUCKET/PREFIX for a bucket
-    data: folder for data sets on the nodes, passed to the ranks as JOBC_DATA_DIR
-    endpoint, region: of the object store; scratch: folder for runs on each node. All three apply to run=object only
+    root: folder of all runs; a relative path starts next to the folder `artifacts/`; s3://BUCKET/PREFIX for a bucket.
+    data: folder for data sets on the nodes, passed to the ranks as JOBC_DATA_DIR.
+    endpoint, region: of the object store; scratch: folder for runs on each node. All three apply to run=object only.
     """
 
     run: Literal["auto", "shared", "node", "object"]

@@ -24,7 +24,7 @@ class PartitionSpec:
 
     nodes:     number of machines
     gpus:      GPUs per machine
-    gpu_types: GPU types, as in the key `gpu_type`
+    gpu_types: GPU types, as in the key `gpu_type`.
     cpus, mem: cores and memory of the largest machine
     time:      longest time limit
     """
@@ -41,7 +41,7 @@ class PartitionSpec:
 class SiteSpec:
     """Facts about the machines, for checks before anything starts; null = unknown and not checked.
 
-    nodes, gpus, gpu_types, cpus, mem, time: as in PartitionSpec, for partitions that omit them
+    nodes, gpus, gpu_types, cpus, mem, time: as in PartitionSpec, for partitions that omit them.
     partitions: by name; empty = unknown
     partition:  partition for jobs without `queue.name`
     requires:   keys that a job must set here, such as queue.account

@@ -28,8 +28,8 @@ class ValueType:
     """A scalar type. name: for diagnostics; read: converts text to a value; show: converts a value to text that read()
     accepts.
 
-    units: files contain the text, because it has a unit that the value lacks, or is far shorter
-    example: used in hints if the value recommended for an empty string is not helpful
+    units: files contain the text, because it has a unit that the value lacks, or is far shorter.
+    example: used in hints if the value recommended for an empty string is not helpful.
     """
 
     name: str

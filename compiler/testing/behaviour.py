@@ -155,7 +155,7 @@ with open({folder!r} + f"/{{os.uname().nodename}}-{{os.getpid()}}.json", "w") as
 class Witness:
     """A Python interpreter that records where it runs a node's checks. command: value for the key python.interpreter.
 
-    seen: the project folder as the nodes see it
+    seen: the project folder as the nodes see it.
     """
 
     def __init__(self, project: Path, seen: Path) -> None:

@@ -82,7 +82,7 @@ class BackendSuite:
     stand_ins:     folder of programs in place of the engine's, first on PATH when an artifact is run
     queued:        overrides for a job that stays in the engine's queue, if the engine has one
     several_nodes: overrides for a job on two nodes, for the test of jobctl preflight; if they are rejected, the test
-    uses one node
+    uses one node.
     """
 
     backend: ClassVar[str]

@@ -26,7 +26,7 @@ class CodeFiles(NamedTuple):
 
     ignored:       files and whole folders that git ignores but no .jobcignore lists
     secrets:       files omitted because of their names
-    is_repository: whether git decided which files are code
+    is_repository: whether git decided which files are code.
     """
 
     paths: list[bytes]
@@ -39,7 +39,7 @@ def code_files(root: Path, without: list[Path], scratch: Path, git_timeout_s: fl
     """Return the code in `root`.
 
     root:    absolute path without symbolic links
-    without: folders that are not code: artifacts and runs
+    without: folders that are not code: artifacts and runs.
     scratch: folder for a temporary repository.
     Raises Failure if git fails.
     """

@@ -44,8 +44,8 @@ class User(NamedTuple):
 class Container(NamedTuple):
     """One start of an image.
 
-    image: name for Docker; path or URL for Apptainer; mounts: values for --mount; variables: names to pass
-    options: words from container.options; shm_bytes: size of /dev/shm, None for the host's
+    image: name for Docker; path or URL for Apptainer; mounts: values for --mount; variables: names to pass.
+    options: words from container.options; shm_bytes: size of /dev/shm, None for the host's.
     """
 
     image: str

@@ -31,9 +31,9 @@ ASK_S = 60  # timeout of an engine's client
 class State(NamedTuple):
     """The state of a run.
 
-    name: not started, queued, starting, live, stopping, done, stopped, preempted, failed, gone or unknown
-    text: the state in words, with details
-    exit_code: the job's exit code, once it has ended; reason: why it ended this way, or why its state is unknown
+    name: not started, queued, starting, live, stopping, done, stopped, preempted, failed, gone or unknown.
+    text: the state in words, with details.
+    exit_code: the job's exit code, once it has ended; reason: why it ended this way, or why its state is unknown.
     """
 
     name: str
@@ -70,9 +70,9 @@ class Job:
     def __init__(
         self, name: str, artifact: Path, runs: Path, settings: dict[str, Any], is_elsewhere: bool = False
     ) -> None:
-        """is_elsewhere: whether the runs are outside the artifact's default run root
+        """is_elsewhere: whether the runs are outside the artifact's default run root.
 
-        project: folder to which the spec's relative paths refer; set by Place
+        project: folder to which the spec's relative paths refer; set by Place.
         """
         self.project = ""
         self.name, self.artifact, self.runs, self.settings = name, artifact, runs, settings
@@ -276,7 +276,7 @@ class Engine:
         """Copy files from the hosts to the local run folders, if each host has its own run folders.
 
         what: state; news (state of all nodes, with the last steps); the name of a log, node_*.log for all nodes;
-            or secrets, which deletes the secrets on the hosts
+            or secrets, which deletes the secrets on the hosts.
         """
 
     def state_now(self, run: Run) -> State:
@@ -314,7 +314,7 @@ class Engine:
     ) -> Answer:
         """Run one of the engine's clients and return its output; exit code 127 if it is missing, 124 if it hangs.
 
-        text: the client's input; environment: variables added to the inherited ones
+        text: the client's input; environment: variables added to the inherited ones.
         """
         try:
             environ = {**inherited, **(environment or {})}

@@ -67,7 +67,7 @@ class Client:
     ) -> int:
         """Run a command on every host, print its output, and return the worst exit code.
 
-        words: HOST is replaced by the host's name; say: prints to stdout by default
+        words: HOST is replaced by the host's name; say: prints to stdout by default.
         """
 
         def on_host(host: Host, say_of: Say) -> int:
@@ -115,7 +115,7 @@ class Client:
         """Yield a process whose output is that of the command on the host, without the output of the host's start-up
         files. The process is ended on exit. Raises OSError.
 
-        say: prints the lines of its stderr, which are otherwise dropped
+        say: prints the lines of its stderr, which are otherwise dropped.
         """
         command = self.command(host, [*_AFTER_BEGINS, *words])
         with tempfile.TemporaryFile() as errors:

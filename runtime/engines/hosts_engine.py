@@ -174,7 +174,7 @@ class HostsEngine(CheckingEngine):
     def task(self, run: Run | None, attempt: int | None, *words: str, copy: Path | None = None) -> list[str]:
         """Return the command that runs an attempt's `jobctl task` on a host, whatever the host's login shell.
 
-        copy: path of the artifact copy to use, if not the attempt's
+        copy: path of the artifact copy to use, if not the attempt's.
         """
         why = host_commands.WHY_UNSEEN_COPY if self.has_copies else host_commands.WHY_UNSEEN
         folder = "" if run is None else str(run.path)

@@ -32,9 +32,9 @@ _TRACEBACK = b"Traceback (most recent call last)"
 
 
 class LogRequest(NamedTuple):
-    """Which logs to print. node and rank: both None = all nodes; tail: number of existing lines to print, None = all
+    """Which logs to print. node and rank: both None = all nodes; tail: number of existing lines to print, None = all.
 
-    new_attempt: whether to skip the output of earlier attempts
+    new_attempt: whether to skip the output of earlier attempts.
     """
 
     node: int | None = None

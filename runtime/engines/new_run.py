@@ -46,7 +46,7 @@ Returned = TypeVar("Returned")
 class NewRun:
     """A run that is being created or continued. Use as a context manager.
 
-    run, attempt: the run's folder and the attempt's number
+    run, attempt: the run's folder and the attempt's number.
     """
 
     def __init__(self, place: Place, engine: Engine, run: Run, attempt: int) -> None:
@@ -167,7 +167,7 @@ def create_run(place: Place, engine: Engine, run_id: str = "") -> NewRun:
 def temporary_run(place: Place, engine: Engine, folder: Path | None = None) -> NewRun:
     """Create a run for a trial. The run is removed when the program ends, unless preserve() is called. Raises Failure.
 
-    folder: a parent folder that the nodes can access; default: this user's temporary folder
+    folder: a parent folder that the nodes can access; default: this user's temporary folder.
     """
     parent = folder or Path(os.environ.get("TMPDIR") or "/tmp")
     new = NewRun(place, engine, Run(parent), 0)

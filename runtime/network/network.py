@@ -42,7 +42,7 @@ class Lacking(Exception):
 def variables(asked: argparse.Namespace, head: str, timeout_s: float) -> dict[str, str]:
     """Return the NCCL and Gloo variables that are not set yet. Raises Lacking.
 
-    asked: profile, interface and gpus; head: node 0's host; timeout_s: time for its name to resolve
+    asked: profile, interface and gpus; head: node 0's host; timeout_s: time for its name to resolve.
     """
     wait_for_name(head, timeout_s)
     chosen = choose_interface(asked.interface, head, int(os.environ["JOBC_NODE_RANK"]) == 0)
@@ -123,7 +123,7 @@ def socket_variables(names: str) -> dict[str, str]:
 def fabric_variables(profile: str, interface: str, environ: Mapping[str, str], root: Path = ROOT) -> dict[str, str]:
     """Return the variables that make NCCL use only the profile's fabric. Raises Lacking if this node lacks it.
 
-    root: folder that contains sys, dev and usr
+    root: folder that contains sys, dev and usr.
     """
     if profile == "infiniband":
         return _rdma(profile, "InfiniBand", root)

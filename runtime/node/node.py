@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
 def own_variables(artifact: Path, words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that identify the node and the run. Raises NodeFailure.
 
-    words: rank and payload, as passed to launch.sh; environ: its values take precedence
+    words: rank and payload, as passed to launch.sh; environ: its values take precedence.
     """
     rank, payload = (words[0] if words else ""), (words[1] if len(words) > 1 else "train")
     if rank.startswith("-"):

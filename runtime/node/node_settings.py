@@ -19,7 +19,7 @@ TORCH_LAUNCHERS = ("torchrun", "torch_distributed_launch", "accelerate")
 class NodeSettings:
     """One node's settings, which are copied from the plan: compiler/plan/launch_plan.py describes them.
 
-    container: image, runtime, options and mounts; None if there is none; tree: the whole job.json
+    container: image, runtime, options and mounts; None if there is none; tree: the whole job.json.
     """
 
     tree: dict[str, Any]

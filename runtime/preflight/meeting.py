@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Seen(NamedTuple):
     """Result of the network test on one node. None means success; a text is the reason for the failure.
 
-    clock_s: offset of node 0's clock and its error, in seconds
+    clock_s: offset of node 0's clock and its error, in seconds.
     """
 
     storage: str | None

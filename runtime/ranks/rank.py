@@ -203,7 +203,7 @@ def meaning(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[in
     status:    exit status, or -N = killed by signal N, as os.waitstatus_to_exitcode returns it
     forwarded: signals that the wrapper forwarded; a rank ended by one of them has obeyed (a shell returns 128 + N)
     stopped:   whether the stop mark exists; if so, the run must not be requeued, and SIGTERM was requested even if it
-               reached the rank before the wrapper (scancel sends it to all processes of a step)
+               reached the rank before the wrapper (scancel sends it to all processes of a step).
     """
     stop = exit_codes.DONE if stopped else exit_codes.PREEMPTED
     for number in (*forwarded, *([signal.SIGTERM] if stopped else [])):

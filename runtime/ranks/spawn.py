@@ -57,7 +57,7 @@ def main(argv: list[str]) -> int:
 def attend(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -> int:
     """Wait until all ranks have ended; return the exit code of the first one that failed, or 0.
 
-    children: pids of the ranks that this process started
+    children: pids of the ranks that this process started.
     """
     failed, deadline = 0, float("inf")
     while children or tasks:

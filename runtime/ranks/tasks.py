@@ -97,7 +97,7 @@ def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
     """Run this task's rank for the node's launcher; return the rank's exit code.
 
     timeout_s: time for task 0 to start. After that, it may take as long as it needs, because it first runs the lines of
-    `before`
+    `before`.
     """
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])
     processes.become_subreaper()

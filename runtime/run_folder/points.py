@@ -34,7 +34,7 @@ class Point(NamedTuple):
 
     number: counts from 0; label: what makes the point different, for people; job: its job's name, which names the
     folder of its runs;
-    overrides: the words that select this point; changes: differences from the first point
+    overrides: the words that select this point; changes: differences from the first point.
     """
 
     number: int

@@ -61,7 +61,7 @@ class Process:
         """Return where the process is: here, beside (another PID namespace of this kernel), away or unknown (not in the
         file).
 
-        here: processes.identity()
+        here: processes.identity().
         """
         if self.host != here["host"]:
             return "away"
@@ -86,7 +86,7 @@ class Process:
     def status(self, here: dict[str, str], get_silent_s: Callable[[], float | None]) -> str:
         """Return up (runs here), elsewhere (probably runs), ended, dead (certain), or silent (dead or without storage).
 
-        get_silent_s: returns the seconds since the process touched the file; None = unknown. Called only if needed
+        get_silent_s: returns the seconds since the process touched the file; None = unknown. Called only if needed.
         """
         if self.ended is not None:
             return "ended"

@@ -147,7 +147,7 @@ def write_small(
 ) -> None:
     """Write `first_line`, if any, then `key=value` lines. A reader sees either the old file or the complete new one.
 
-    private: only this user may read the file
+    private: only this user may read the file.
     """
     lines = [first_line] if first_line else []
     lines += [f"{key}={_one_line(str(value))}" for key, value in (keys or {}).items()]

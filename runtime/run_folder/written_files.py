@@ -34,7 +34,7 @@ class WrittenFiles:
         """Return a line such as "script wrote 3 files (12 MiB) in RUN/code: model.pt, …"; "" if the script wrote no
         files.
 
-        most_s: time limit for the scan, in seconds
+        most_s: time limit for the scan, in seconds.
         """
         if self._since is None:
             return ""

@@ -279,7 +279,7 @@ class Mirror:
             print(f"jobc: uploaded {step} to {self.run.bucket.url}/{self.run.folder}", flush=True)
 
     def _make_way(self, name: str, manifest: bytes, changed: dict[str, Seen]) -> None:
-        """Prepare to replace a checkpoint in the bucket. name: its manifest's name
+        """Prepare to replace a checkpoint in the bucket. name: its manifest's name.
 
         Files that are equal in both versions are not uploaded again. Before any other file is uploaded, the old
         manifest is deleted, because a checkpoint with a manifest counts as intact.

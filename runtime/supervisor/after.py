@@ -29,7 +29,7 @@ def job_code(run: RunFolder, own: int) -> int:
 def run_after(
     lines: str, code: int, output: NodeOutput, signals: SignalQueue, beat: Callable[[], None], until: float
 ) -> str:
-    """Run the lines, with the job's exit code in JOBC_EXIT_CODE. until: time.monotonic() at which they are ended
+    """Run the lines, with the job's exit code in JOBC_EXIT_CODE. until: time.monotonic() at which they are ended.
 
     Return why they failed, or "". Lines that jobctl stop or Ctrl-C has ended have not failed.
     """

@@ -30,7 +30,7 @@ class Told(NamedTuple):
     """External events before the ranks ended.
 
     asked:       the ranks were sent a signal; killed: the supervisor killed them; interrupted: Ctrl-C
-    by_somebody: whether the node was asked to end for a reason other than a failed peer; at_once: SIGQUIT
+    by_somebody: whether the node was asked to end for a reason other than a failed peer; at_once: SIGQUIT.
     """
 
     asked: bool
@@ -55,8 +55,8 @@ def mark_stopped(run_folder: RunFolder, output: NodeOutput) -> None:
 class Ending:
     """How one start of a node's ranks ends.
 
-    state: contents of the node's state file; grace_s: seconds for the peers to agree on a restart
-    after: lines of `after` on node 0, else ""; limit_at: when the ranks reach their time limit
+    state: contents of the node's state file; grace_s: seconds for the peers to agree on a restart.
+    after: lines of `after` on node 0, else ""; limit_at: when the ranks reach their time limit.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Ending:
         """Judge, report and record the end; return the exit code, or None to restart all ranks in place.
 
         Everything known is on disk before the first wait, because this process may be killed during any wait.
-        status: the launcher's exit status
+        status: the launcher's exit status.
         """
         stop_requested = told.asked or told.killed
         launcher_output = said_in(self.run_folder, self.run_folder.launcher_log(self.node))

@@ -22,7 +22,7 @@ LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3|^<")
 def exception_line(log: str, code: str) -> str:
     """Return the last exception in a log, with the line in the user's code that raised it; "" if there is none.
 
-    code: folder of the user's code; the file is named relative to it
+    code: folder of the user's code; the file is named relative to it.
     """
     lines = [RANK_PREFIX.sub("", line) for line in log.split("\n")]
     begins = [index for index, line in enumerate(lines) if TRACEBACK in line]

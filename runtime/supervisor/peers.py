@@ -130,7 +130,7 @@ class Peers:
 
     def running(self, waited_s: float) -> list[int]:
         """Return the other nodes whose ranks may still be running. waited_s: seconds that the caller has waited for
-        them
+        them.
 
         A node that has not started counts only for the first few seconds, because it may never start.
         """

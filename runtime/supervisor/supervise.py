@@ -85,7 +85,7 @@ class UserSteps(NamedTuple):
 class Supervisor:
     """One node in one attempt, from a start of its ranks to their end.
 
-    starter: pid and start ticks of the process that started the container, [] if none; began: monotonic seconds
+    starter: pid and start ticks of the process that started the container, [] if none; began: monotonic seconds.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ def stream(
 ) -> int:
     """Run a client, print its output, and return its exit code.
 
-    change: applied to each line; tail: number of last lines to print, after the client has ended; None = all
+    change: applied to each line; tail: number of last lines to print, after the client has ended; None = all.
     errors: what to do with stderr: kept, dropped or merged.
     Raises Failure if the client cannot be run.
     """

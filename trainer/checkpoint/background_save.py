@@ -29,12 +29,12 @@ class Saver:
     """Saves a training run's checkpoints. All ranks call save() and wait() together; rank 0 writes them and counts
     failures.
 
-    root      checkpoint folder in the run folder
-    damaged   checkpoints known to be damaged; the next save removes them
+    root      checkpoint folder in the run folder.
+    damaged   checkpoints known to be damaged; the next save removes them.
     phases    phases of this rank, for the watchdog
-    replaces whether a step that is saved again may have a different state
-    gives_up  whether rank 0 wants all ranks to exit
-    request   a user's request to save now; a save with wait=True fulfills it
+    replaces whether a step that is saved again may have a different state.
+    gives_up  whether rank 0 wants all ranks to exit.
+    request   a user's request to save now; a save with wait=True fulfills it.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class Saver:
     ) -> bool:
         """Save after `step` completed steps. Return False, on every rank, if the save has already failed.
 
-        contents: function that all ranks call; on rank 0 it returns the files, with tensors converted by `keep`
-        val_loss: loss of these weights if measured after this step; it determines which checkpoint is best
+        contents: function that all ranks call; on rank 0 it returns the files, with tensors converted by `keep`.
+        val_loss: loss of these weights if measured after this step; it determines which checkpoint is best.
         wait: whether to wait until the checkpoint is written; if so, nothing is copied, and the result is known on
-        return
+        return.
         """
         former, waited_s = self._under_way, self._end_last()
         if former is not None and waited_s > STALL_S and not wait:

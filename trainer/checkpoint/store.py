@@ -58,9 +58,9 @@ def save(
 ) -> Path:
     """Write `files` as the checkpoint of `step`, then remove checkpoints that need not be kept.
 
-    keep, keep_every_steps: the newest `keep`, the best, and multiples of `keep_every_steps` are kept
-    val_loss: validation loss of these weights; None if not measured
-    damaged: folders known to be damaged, which do not count
+    keep, keep_every_steps: the newest `keep`, the best, and multiples of `keep_every_steps` are kept.
+    val_loss: validation loss of these weights; None if not measured.
+    damaged: folders known to be damaged, which do not count.
     replaces: whether an intact checkpoint of `step` may have another state and is replaced; otherwise it is kept,
         unless its loss was measured only now.
     Raises OSError if the disk cannot be written or read; older checkpoints are then unchanged, and no new one is
@@ -149,7 +149,7 @@ def best(root: Path, damaged: Collection[str] = ()) -> Path | None:
     """Return the checkpoint with the lowest validation loss (the newest if some are equal); None if none was measured.
 
     Reads the manifests instead of the link, which may be stale after a kill.
-    damaged: names of checkpoints that do not count
+    damaged: names of checkpoints that do not count.
     """
     return _lowest(_losses([folder for folder in newest_first(root) if folder.name not in damaged])[0])
 

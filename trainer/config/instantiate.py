@@ -21,7 +21,7 @@ _TRAINER = os.path.dirname(os.path.dirname(__file__))
 def instantiate(tree: Any, where: str, *first: Any) -> Any:
     """Call the target in `tree` with its arguments, instantiating nested targets first.
 
-    where: the key in the config, for messages. first: positional arguments
+    where: the key in the config, for messages. first: positional arguments.
     """
     if not is_target(tree):
         return _arguments(tree, where)

@@ -30,7 +30,7 @@ def digest_of_samples(num_samples: int, read: Read) -> str:
 def mismatch_warning(group: Group, mine: str, before: str | None) -> str:
     """Return a warning if samples differ between ranks or from the previous attempt, or "". All ranks call it.
 
-    mine, before: results of digest_of_samples() now and in the previous attempt
+    mine, before: results of digest_of_samples() now and in the previous attempt.
     """
     number = int.from_bytes(hashlib.blake2b(mine.encode(), digest_size=8).digest(), "big", signed=True)
     digest_row = torch.tensor([number, bool(mine)])

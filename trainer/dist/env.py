@@ -27,7 +27,7 @@ class Variable:
     """One variable of the environment contract. kind: index is an int >= 0, count an int >= 1, flag True or False,
     launcher one of launchers.WORDS.
 
-    like: torchrun's variable with the same value; this variable is read only if that one is not set
+    like: torchrun's variable with the same value; this variable is read only if that one is not set.
     """
 
     name: str

@@ -27,8 +27,8 @@ HINT = "unset leftover variables, or select a launcher with JOBC_LAUNCHER=torchr
 class LauncherVariables:
     """One launcher's claim: those of its variables that are set.
 
-    names: torchrun's name -> the launcher's name; values: torchrun's name -> value
-    counters: the launcher's names for RANK and WORLD_SIZE, set or not; gpus: GPUs per node
+    names: torchrun's name -> the launcher's name; values: torchrun's name -> value.
+    counters: the launcher's names for RANK and WORLD_SIZE, set or not; gpus: GPUs per node.
     """
 
     launcher: str
@@ -61,7 +61,7 @@ def reconcile_variables(
 
     environment:    variables that are set under torchrun's names
     trusted:        JOBC_LAUNCHER, one of WORDS: other launchers are ignored; jobc and torchrun set torchrun's names
-    is_under_agent: this process runs under torchrun
+    is_under_agent: this process runs under torchrun.
     """
     if trusted is not None:
         if silence := _silence(trusted, environment, claims):

@@ -41,9 +41,9 @@ T = TypeVar("T")
 class Group:
     """The job's ranks, as seen by one rank.
 
-    device  the model's device
-    board   separate connection to the rendezvous store; None if world_size is 1 or it cannot be opened
-    phases  current phase of this rank
+    device  the model's device.
+    board   separate connection to the rendezvous store; None if world_size is 1 or it cannot be opened.
+    phases  current phase of this rank.
     """
 
     rank: int
@@ -103,7 +103,7 @@ class Group:
         """Run `work` on `rank` while all ranks wait, without a timeout. Return its result on that rank, None on others.
 
         A heartbeat every second detects lost peers in both directions, as in a step.
-        on_heartbeat: called on the other ranks at each heartbeat
+        on_heartbeat: called on the other ranks at each heartbeat.
         """
         if self.world_size == 1:
             return work()
@@ -189,7 +189,7 @@ def join(
 ) -> Iterator[Group]:
     """Run the rendezvous, and destroy the process group at the end.
 
-    even_alone: create a process group with world_size 1 as well; DeepSpeed and FSDP need it
+    even_alone: create a process group with world_size 1 as well; DeepSpeed and FSDP need it.
     stopped: polled while waiting; true ends the wait with StoppedEarly.
     Raises RendezvousFailed if not all ranks join in time. After an exception in the body, the group is not destroyed,
     because destroying it is a collective and hangs if a rank is missing.

@@ -55,7 +55,7 @@ def fact_differences(facts_by_rank: Sequence[dict[str, str]]) -> list[str]:
 def scattered_copy(facts_by_rank: Sequence[dict[str, str]], shards: int) -> str:
     """Describe a model copy that spans more hosts than necessary; "" if there is none.
 
-    shards: number of consecutive ranks that share one copy
+    shards: number of consecutive ranks that share one copy.
     """
     hosts = [facts["host"] for facts in facts_by_rank]
     fewest = -(-shards // max(Counter(hosts).values()))

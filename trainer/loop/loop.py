@@ -32,7 +32,7 @@ from .step_sums import StepSums, loss_divisor
 def run(training: Training, signals: StopSignals, watch: HangWatchdog | None = None) -> int:
     """Train; return the exit code: DONE, or PREEMPTED after a stop that will be resumed. Both leave a checkpoint.
 
-    watch: the watchdog that was started before the build; None = start one
+    watch: the watchdog that was started before the build; None = start one.
     """
     watch = watch or watch_ranks(training.group, training.config)
     training.phases.begin_part("metrics")
@@ -71,7 +71,7 @@ def train(training: Training, hooks: Hooks, watch: HangWatchdog) -> int:
 
 
 def train_step(training: Training, step: int, requests: Requests) -> StepResult:
-    """Run optimizer step `step`, counted from 0. requests: this rank's requests
+    """Run optimizer step `step`, counted from 0. requests: this rank's requests.
 
     Raises Diverged for a NaN or Inf loss or gradient when loop.on_nan=stop. A skipped step changes neither weights nor
     buffers.

@@ -66,7 +66,7 @@ class SkipCounter:
     def after_step(self, done: int, reason: str) -> str:
         """Return a warning about step `done`, or "". Raises Diverged after too many skipped updates in a row.
 
-        reason: StepResult.skip_reason
+        reason: StepResult.skip_reason.
         """
         self._in_a_row = self._in_a_row + 1 if reason else 0
         if self._in_a_row > self._limit:

@@ -29,7 +29,7 @@ class Profiling:
     def never(self, done: int, total_steps: int) -> str:
         """Return a warning if no profile will be written and no earlier attempt wrote one, else "".
 
-        done: number of steps before this attempt
+        done: number of steps before this attempt.
         """
         if self._is_of_nobody:
             return f"{NO_PROFILE}: profile.ranks is empty"

@@ -32,7 +32,7 @@ SLOW_SAVE_TIMES, SLOW_SAVE_S = 3.0, 2.0  # report a save that exceeds both: a mu
 class Progress:
     """Receives step and validation results. Keeps only what the next line needs.
 
-    names: display name of each rank, by rank
+    names: display name of each rank, by rank.
     """
 
     def __init__(self, training: Training, names: Sequence[str]) -> None:

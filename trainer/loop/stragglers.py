@@ -56,7 +56,7 @@ class Stragglers:
 def slowest(work: Sequence[OwnWork], least_s: float) -> tuple[int, str, float, float] | None:
     """Return (rank, phase, its seconds, median seconds) of the slowest rank; None if it is not a straggler.
 
-    least_s: minimum delay in seconds
+    least_s: minimum delay in seconds.
     """
     median_s = median_low(times.data + times.forward for times in work)
     rank = max(range(len(work)), key=lambda rank: work[rank].data + work[rank].forward)

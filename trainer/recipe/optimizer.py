@@ -30,8 +30,8 @@ class Update:
 
     grad_norm   norm of all gradients before clipping; NaN or Inf if the loss or a gradient was not finite, in which
     case
-                nothing was updated
-    skipped     whether the update was skipped because fp16 overflowed; the next step uses a smaller loss_scale
+                nothing was updated.
+    skipped     whether the update was skipped because fp16 overflowed; the next step uses a smaller loss_scale.
     """
 
     grad_norm: float
@@ -96,7 +96,7 @@ class Stepper:
         return self._full_norm(nn.utils.get_total_norm(gradients_of(self._parameters)))
 
     def update(self, lr: float, clip_norm: float | None, norm: float, factor: float, loss: float) -> Update:
-        """Run one optimizer step. norm: result of norm(); factor: multiplies all gradients; loss: mean over all ranks
+        """Run one optimizer step. norm: result of norm(); factor: multiplies all gradients; loss: mean over all ranks.
 
         Loss scale, `factor` and clipping are combined, so that gradients are multiplied at most once. Clips like
         torch.nn.utils.clip_grad_norm_.

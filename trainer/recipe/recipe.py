@@ -35,7 +35,7 @@ class Recipe:
     """Default recipe: builds model, data, loss and optimizer from train.json.
 
     score  name of the score, which is the mean of measure()'s second value. None = the data source's name, or "loss"
-           if you override the loss but not measure()
+           if you override the loss but not measure().
     """
 
     score: str | None = None
@@ -93,7 +93,7 @@ class Recipe:
     def flops_per_sample(self, num_parameters: int) -> float | None:
         """Return the FLOPs of the forward and backward pass for one sample, to compute the MFU; None if unknown.
 
-        num_parameters: number of parameters of the whole model
+        num_parameters: number of parameters of the whole model.
         """
         if type(self).build_model is not Recipe.build_model:  # in that case, config.model does not describe the model
             return None

@@ -75,9 +75,9 @@ class Identity(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The job's object in the cluster. uid: "" if it does not exist; conditions: those whose status is True
+    """The job's object in the cluster. uid: "" if it does not exist; conditions: those whose status is True.
 
-    owner: USER@HOST and run ID; "" if jobctl did not create the object
+    owner: USER@HOST and run ID; "" if jobctl did not create the object.
     """
 
     identity: Identity

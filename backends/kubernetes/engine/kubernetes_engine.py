@@ -221,7 +221,7 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
 def _ended_object(cluster: Cluster, uid: str, may_replace: bool) -> Found:
     """Return the job's object, if there is one. Raises Failure if the object has not ended or may not be replaced.
 
-    uid: of the run's previous object, which may always be replaced
+    uid: of the run's previous object, which may always be replaced.
     """
     found, target = cluster.look(), cluster.target
     if found.uid and not found.has_ended:

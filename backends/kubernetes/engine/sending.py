@@ -36,10 +36,10 @@ UID = "--output=jsonpath={.metadata.uid}"
 
 
 class Purpose(NamedTuple):
-    """Task for the pods. payload: train, smoke, preflight or shell
+    """Task for the pods. payload: train, smoke, preflight or shell.
 
-    suffix: appended to every name; fork_of: ID of the run from whose checkpoint the new run starts
-    code: packed copy of the user's code, which is sent to the pods; None = no copy
+    suffix: appended to every name; fork_of: ID of the run from whose checkpoint the new run starts.
+    code: packed copy of the user's code, which is sent to the pods; None = no copy.
     """
 
     payload: str

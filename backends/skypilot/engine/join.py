@@ -134,7 +134,7 @@ def run_passing_sigterm(words: list[str], node: SkypilotNode) -> int:
 def agree_on_end(node: SkypilotNode, attempt: int, code: int) -> tuple[int, int]:
     """Wait for the other nodes. Return how this node (on node 0, the run) ended, and the exit code of this process.
 
-    code: exit code of launch.sh
+    code: exit code of launch.sh.
     """
     if node.storage == "node":
         if code != DONE and node.rank > 0:

@@ -33,7 +33,7 @@ class SkypilotNode:
     """One node of the job.
 
     artifact: the folder that was sent; payload: train, smoke or preflight; environ: os.environ, with SkyPilot's
-    variables; the node's JOBC_ variables are added
+    variables; the node's JOBC_ variables are added.
     Raises StartFailure if SkyPilot does not provide the number of nodes and GPUs that the job was compiled for.
     """
 

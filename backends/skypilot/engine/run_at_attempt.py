@@ -40,7 +40,7 @@ class RunAtAttempt(Run):
         """Return the recorded exit code with the highest priority; DONE if all nodes are done.
 
         code: exit code of the process that ran this node. It counts only if a node has recorded no code, because a
-        signal may have hit the process as it exited
+        signal may have hit the process as it exited.
         """
         codes = {*self.exit_codes().values()}
         worst = next((wanted for wanted in PRIORITY if wanted in codes and wanted != DONE), DONE)

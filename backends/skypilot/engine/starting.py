@@ -139,7 +139,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         """Run a payload on the nodes of the job's cluster, which is then kept for the job. Return 0 if all nodes exit
         with 0.
 
-        change: returns the text to print for an output line; None = print nothing
+        change: returns the text to print for an output line; None = print nothing.
         """
         with temporary_run(place, self) as new:
             if payload == "preflight" or self.job.settings.get("has_setup"):  # it looks for the program; setup reads it

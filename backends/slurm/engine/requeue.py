@@ -27,7 +27,7 @@ def next_start(shown: str, code: int, asked: str, restarts: int, most_restarts: 
 
     A job is requeued near its time limit, in a preemption's GraceTime, and after a lost node; not after a manual
     scancel or jobctl stop.
-    shown: output of `scontrol show job`; code: the job's exit code; asked: "time" after the time limit's signal
+    shown: output of `scontrol show job`; code: the job's exit code; asked: "time" after the time limit's signal.
     """
     match = re.search("Restarts=([0-9]{1,18})", shown)
     if match and int(match[1]) > restarts:
@@ -79,8 +79,8 @@ def requeue(engine: Engine, folder: Path, job_id: str, nodes: str, lost: Sequenc
     lost nodes are removed from the job first, and excluded from the next start. Slurm never removes the
     node that runs this program from the job. If that node is lost, however, Slurm itself requeues the job after
     SlurmdTimeout.
-    folder: becomes the working directory, where scontrol writes a script for interactive shells, which is removed
-    nodes: as in SLURM_JOB_NODELIST
+    folder: becomes the working directory, where scontrol writes a script for interactive shells, which is removed.
+    nodes: as in SLURM_JOB_NODELIST.
     """
     excluded = ""
     if lost:

@@ -61,7 +61,7 @@ def parse_after(text: str) -> str:
 def dependency_option(after: Sequence[str], given: str) -> list[str]:
     """Return the sbatch option that replaces the line in job.sbatch; [] without --after.
 
-    after: values of parse_after(); given: the value from queue.after in job.sbatch, or ""
+    after: values of parse_after(); given: the value from queue.after in job.sbatch, or "".
     """
     return [f"--dependency={','.join(filter(None, [given, *after]))}"] if after else []
 
@@ -81,7 +81,7 @@ class Queue:
     def queued(self, words: Sequence[str]) -> Iterator[str]:
         """Queue a job and yield its ID. Remove the job if it can never start, or if the caller fails. Raises Failure.
 
-        words: sbatch options, the script and its arguments
+        words: sbatch options, the script and its arguments.
         """
         job_id = self._sbatch(words)
         try:

@@ -224,7 +224,7 @@ def _all(
     """Yield the lines that set `name` ("": lines with a launcher's options), and the lines that set the variables they
     read.
 
-    reads: the jobctl variables that these lines read, extended here
+    reads: the jobctl variables that these lines read, extended here.
     """
     for path, number in places:
         if (path, number) in told:

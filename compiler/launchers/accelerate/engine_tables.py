@@ -46,7 +46,7 @@ def engine(file: str) -> str:
 def keys_below(path: KeyPath, section: Section, tree: Mapping[str, Any]) -> Section:
     """Return a section's keys. An optimizer's or scheduler's `params` depend on the type next to it.
 
-    path: the section's path in its file; tree: the user's values there
+    path: the section's path in its file; tree: the user's values there.
     """
     if path not in (("optimizer",), ("scheduler",)):
         return section
