@@ -56,10 +56,10 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     """Run the rendezvous. Afterwards, a stop signal only sets a flag (see preempted()), and an uncaught error sets the
     exit code.
 
-    init_timeout_s  timeout of the rendezvous.
-    step_timeout_s  timeout of one message between ranks after that.
-    keep            number of newest checkpoints to keep, >= 1; the one with the lowest validation loss is kept too.
-    folder          run folder, used if JOBC_RUN_DIR is not set.
+    init_timeout_s: timeout of the rendezvous.
+    step_timeout_s: timeout of one message between ranks after that.
+    keep:           number of newest checkpoints to keep, >= 1; the one with the lowest validation loss is kept too.
+    folder:         run folder, used if JOBC_RUN_DIR is not set.
     Raises BrokenInput for keep < 1 or an invalid environment, RendezvousFailed, and StoppedEarly after a stop signal.
     """
     signals = StopSignals()
@@ -118,8 +118,8 @@ class Runtime:
     """One rank's runtime. A process group exists even with a single rank.
 
     rank, local_rank, world_size, device, is_first (rank 0), run_dir, data_dir (None = not set)
-    step        number of finished steps, after load().
-    save_asked  control/SAVE existed in the run folder at the last preempted(); equal on all ranks
+    step:       number of finished steps, after load().
+    save_asked: control/SAVE existed in the run folder at the last preempted(); equal on all ranks
     load, save, preempted, leave and finish are collectives: all ranks must call them in the same order.
     """
 

@@ -42,10 +42,10 @@ class Recompiled:
 class Drift:
     """Differences between a fresh compile of the recorded command line and the artifact.
 
-    causes:  sentences about changed input files and changed versions of jobc and of the backend's package
-    refused: diagnostics if the job no longer compiles; then all fields below are empty
-    files:   paths outside .jobc/ that would be written differently; library: whether jobctl would
-    found:   differences in meaning; None if the artifact's own record was edited by hand
+    causes:  sentences about changed input files and changed versions of jobc and of the backend's package.
+    refused: diagnostics if the job no longer compiles; then all fields below are empty.
+    files:   paths outside .jobc/ that would be written differently; library: whether jobctl would.
+    found:   differences in meaning; None if the artifact's own record was edited by hand.
     elsewhere: inputs that are not on this machine; then nothing was recompiled, and only the causes are known.
     """
 

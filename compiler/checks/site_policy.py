@@ -33,11 +33,11 @@ class PolicyProtocol(Protocol):
 class Policy:
     """A site's limits; None or () means no limit.
 
-    images:      shell patterns such as `registry.lab.org/*`; a job's image must match one, ignoring `docker://`
-    most_time_s: maximum time limit in seconds; a job without a time limit is also rejected
-    labels:      names of required labels, such as the team that pays
-    severity:    severity of findings; a warning is printed, and can be allowed by `# jobc: allow`
-    rules:       additional rule functions with the signature of check()
+    images:      shell patterns such as `registry.lab.org/*`; a job's image must match one, ignoring `docker://`.
+    most_time_s: maximum time limit in seconds; a job without a time limit is also rejected.
+    labels:      names of required labels, such as the team that pays.
+    severity:    severity of findings; a warning is printed, and can be allowed by `# jobc: allow`.
+    rules:       additional rule functions with the signature of check().
     """
 
     name: str

@@ -31,15 +31,15 @@ class Severity(str, Enum):
 class Diagnostic:
     """One error, warning or note.
 
-    title:   what is wrong, lower case, no full stop
-    origin:  the value's position, if one position is to blame
-    key:     the spec key concerned, "" if none
-    because: why it cannot work; one sentence
-    hint:    what to type instead, in a form that compiles
+    title:   what is wrong, lower case, no full stop.
+    origin:  the value's position, if one position is to blame.
+    key:     the spec key concerned, "" if none.
+    because: why it cannot work; one sentence.
+    hint:    what to type instead, in a form that compiles.
     private: the value may be a secret, so the command-line word is not repeated.
-    judgment: an error based on a guess, which the user can allow
-    policy:  the site policy that reports it, "" for jobc and backends
-    points:  affected sweep points, as typed; () without a sweep
+    judgment: an error based on a guess, which the user can allow.
+    policy:  the site policy that reports it, "" for jobc and backends.
+    points:  affected sweep points, as typed; () without a sweep.
     otherwise: points with the same problem but different numbers in the text.
     allowed: why it is allowed; it is then not counted, and only machine-readable formats include it.
     """

@@ -13,9 +13,9 @@ from typing import Any
 class Origin:
     """One position that a user can open: in a file below a known root, or in a command-line word.
 
-    root:   `jobc`, `plugin:NAME`, `user`, `project`, `input` (files) or `command line`
-    path:   relative to the root, with `/`; for the command line the override as typed
-    line:   1-based; 0 for a whole file or an override
+    root:   `jobc`, `plugin:NAME`, `user`, `project`, `input` (files) or `command line`.
+    path:   relative to the root, with `/`; for the command line the override as typed.
+    line:   1-based; 0 for a whole file or an override.
     column: 1-based; 0 for a whole file; for an override 1 = its key, 0 = its value.
     """
 

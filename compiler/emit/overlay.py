@@ -24,8 +24,8 @@ def refuse_extra(
 ) -> Iterator[Diagnostic]:
     """Yield JC4600 for each entry at, above or below a path that the plan sets.
 
-    protected: path -> description of the spec keys that set it: ("num_processes",): "nodes and procs"; `*` is any key
-    section:   the key that contains the tree
+    protected: path -> description of the spec keys that set it: ("num_processes",): "nodes and procs"; `*` is any key.
+    section:   the key that contains the tree.
     """
     for extra_path in leaves(extra):
         owner = next((words for path, words in protected.items() if _touches(extra_path, path)), None)

@@ -52,7 +52,7 @@ class Host:
 class HostFiles:
     """Contents of a job's host files.
 
-    typed:   spec key -> the `@FILE` in the config; hosts: spec key -> the file's hosts
+    typed:   spec key -> the `@FILE` in the config; hosts: spec key -> the file's hosts.
     digests: `root:path` -> sha256 of the text.
     """
 

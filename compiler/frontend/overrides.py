@@ -35,10 +35,10 @@ MOST_KEY = 500  # most characters in a key
 class Override:
     """One override.
 
-    typed:     the word as the user typed it
-    operator:  "" set, "+" add, "++" set or add, "~" delete
-    key:       dotted key or group
-    package:   the package in `group@package`, "" for none
+    typed:     the word as the user typed it.
+    operator:  "" set, "+" add, "++" set or add, "~" delete.
+    key:       dotted key or group.
+    package:   the package in `group@package`, "" for none.
     canonical: the word that Hydra receives.
     """
 

@@ -37,8 +37,8 @@ config_folders: list[str] = []  # for the current compose; absolute paths
 class JobcSource(ConfigSource):
     """One folder of config files.
 
-    provider: root for origins: `user`, `project`, `input`, `plugin:NAME`, or `jobc:FOLDER` for jobc's own folders
-    path:     `jobc://` + the absolute folder
+    provider: root for origins: `user`, `project`, `input`, `plugin:NAME`, or `jobc:FOLDER` for jobc's own folders.
+    path:     `jobc://` + the absolute folder.
     """
 
     @staticmethod

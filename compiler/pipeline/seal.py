@@ -36,11 +36,11 @@ def seal(
 ) -> tuple[Artifact, ...]:
     """Return all of an artifact directory's files: the emitted files, and job.json with everything that is recorded.
 
-    files:   include job.json with the settings that jobctl reads
-    place:   NAME/BACKEND
-    records: see common_files.records()
-    read:    digests of files named by the spec, such as hosts=@FILE
-    request: see recorded_request()
+    files:   include job.json with the settings that jobctl reads.
+    place:   NAME/BACKEND.
+    records: see common_files.records().
+    read:    digests of files named by the spec, such as hosts=@FILE.
+    request: see recorded_request().
     plugin:  version of the package that contains the backend, None for jobc's own
     The digest, which people can quote, is SHA-256 over `PATH SHA256 EXECUTABLE` of every file, sorted by path. It.
     depends only on what a run can read: the same job has the same digest whether its values are typed or come from a

@@ -26,11 +26,11 @@ from .resolve import Typed
 class Request:
     """One compile request.
 
-    words:       overrides as typed
-    command:     the words after ` -- `, None without ` -- `
-    config_dirs: the user's config folders by root name (`input`, `project`, `user`); earlier ones win
-    strict:      warnings and notes become errors unless a comment allows them
-    recorded:    the words come from an untrusted artifact, so they must not name files outside the project
+    words:       overrides as typed.
+    command:     the words after ` -- `, None without ` -- `.
+    config_dirs: the user's config folders by root name (`input`, `project`, `user`); earlier ones win.
+    strict:      warnings and notes become errors unless a comment allows them.
+    recorded:    the words come from an untrusted artifact, so they must not name files outside the project.
     """
 
     words: tuple[str, ...]

@@ -112,11 +112,11 @@ class Secret:
 class Setup:
     """The ranks' Python environment.
 
-    modules:    bash lines that load environment modules on the node, before the container starts
-    lines:      bash lines that activate the environment where the ranks start: in the container, if there is one
+    modules:    bash lines that load environment modules on the node, before the container starts.
+    lines:      bash lines that activate the environment where the ranks start: in the container, if there is one.
     user_lines: the user's own lines, which run after `lines`.
-    before, per_node, after: the user's own lines that jobctl runs: once per attempt, once per node, and at the end
-    python:     the interpreter
+    before, per_node, after: the user's own lines that jobctl runs: once per attempt, once per node, and at the end.
+    python:     the interpreter.
     """
 
     kind: str = _must("none")
@@ -279,16 +279,16 @@ class Caches:
 class LaunchPlan:
     """One job, ready to be emitted for any backend.
 
-    name:      name of the job
-    launcher:  how ranks start on a node: the launch line of launch.sh
-    command:   every rank's program, without the launcher
-    uses_trainer: whether command is jobc's trainer, which reads train.json
-    env:       every rank's environment variables
-    secret_kinds: kinds that occur in secrets, because not every engine can deliver each
-    parallel:  parallelism (ddp, …), which launchers such as accelerate need
+    name:      name of the job.
+    launcher:  how ranks start on a node: the launch line of launch.sh.
+    command:   every rank's program, without the launcher.
+    uses_trainer: whether command is jobc's trainer, which reads train.json.
+    env:       every rank's environment variables.
+    secret_kinds: kinds that occur in secrets, because not every engine can deliver each.
+    parallel:  parallelism (ddp, …), which launchers such as accelerate need.
     accelerate_extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json.
-    threads_per_rank: OMP_NUM_THREADS and torch threads
-    train:     train.json as data, identical for all backends
+    threads_per_rank: OMP_NUM_THREADS and torch threads.
+    train:     train.json as data, identical for all backends.
     """
 
     name: str = _given()

@@ -55,10 +55,10 @@ Word = str | RuntimeVar | Concat
 class Spelling:
     """Where a backend reads a runtime variable, and in which form.
 
-    scope: the first scope in which it is known
+    scope: the first scope in which it is known.
     text:  shell text evaluated there (`$SLURM_NODEID`), a field of the engine's file (`fieldRef` path), or text that
-           the engine expands from variables listed before it (Kubernetes `$(NAME)`)
-    form:  which of the three
+           the engine expands from variables listed before it (Kubernetes `$(NAME)`).
+    form:  which of the three.
     """
 
     scope: Scope

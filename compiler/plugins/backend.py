@@ -34,12 +34,12 @@ VERBS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "cle
 class Backend(Protocol):
     """One launch engine.
 
-    name:      the word after `backend=`, and the folder in artifacts/NAME/
-    Options:   a frozen dataclass of the backend's own keys, types and docs only; defaults in conf/backend/NAME.yaml
-    spellings: for every RuntimeVar, in which scope it is known and how it is spelled there
+    name:      the word after `backend=`, and the folder in artifacts/NAME/.
+    Options:   a frozen dataclass of the backend's own keys, types and docs only; defaults in conf/backend/NAME.yaml.
+    spellings: for every RuntimeVar, in which scope it is known and how it is spelled there.
     honours:   plan key -> supported values: words, or ANY. `queue.*` means all keys in queue. A field at its neutral
-               value (launch_plan.py) needs no support and no entry
-    launch:    one line for people: how to start the emitted files by hand
+               value (launch_plan.py) needs no support and no entry.
+    launch:    one line for people: how to start the emitted files by hand.
     """
 
     name: str

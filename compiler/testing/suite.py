@@ -74,13 +74,13 @@ def pytest_configure(config: Any) -> None:
 class BackendSuite:
     """Base class for a backend's tests: subclass it as `TestNAME`, and pytest collects the methods.
 
-    backend:       the name after `backend=`
-    golden:        folder of golden cases
-    overrides:     overrides that a plain job needs to compile for the backend
-    launcher:      launcher of jobs in tests that need no specific one
-    neutral_files: goldens also contain the files that jobc adds to every artifact (not for plugins: jobc changes them)
-    stand_ins:     folder of programs in place of the engine's, first on PATH when an artifact is run
-    queued:        overrides for a job that stays in the engine's queue, if the engine has one
+    backend:       the name after `backend=`.
+    golden:        folder of golden cases.
+    overrides:     overrides that a plain job needs to compile for the backend.
+    launcher:      launcher of jobs in tests that need no specific one.
+    neutral_files: goldens also contain the files that jobc adds to every artifact (not for plugins: jobc changes them).
+    stand_ins:     folder of programs in place of the engine's, first on PATH when an artifact is run.
+    queued:        overrides for a job that stays in the engine's queue, if the engine has one.
     several_nodes: overrides for a job on two nodes, for the test of jobctl preflight; if they are rejected, the test
     uses one node.
     """

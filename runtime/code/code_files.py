@@ -24,8 +24,8 @@ _PRUNED = frozenset((b".git", b".venv", b"__pycache__"))
 class CodeFiles(NamedTuple):
     """Paths of the code files, relative to the folder and sorted as bytes.
 
-    ignored:       files and whole folders that git ignores but no .jobcignore lists
-    secrets:       files omitted because of their names
+    ignored:       files and whole folders that git ignores but no .jobcignore lists.
+    secrets:       files omitted because of their names.
     is_repository: whether git decided which files are code.
     """
 
@@ -38,7 +38,7 @@ class CodeFiles(NamedTuple):
 def code_files(root: Path, without: list[Path], scratch: Path, git_timeout_s: float = TIMEOUT_S) -> CodeFiles:
     """Return the code in `root`.
 
-    root:    absolute path without symbolic links
+    root:    absolute path without symbolic links.
     without: folders that are not code: artifacts and runs.
     scratch: folder for a temporary repository.
     Raises Failure if git fails.

@@ -200,8 +200,8 @@ def blocked_at_first(command: list[str]) -> tuple[int, ...]:
 def meaning(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[int, str]:
     """Return a rank's exit code and the reason for it.
 
-    status:    exit status, or -N = killed by signal N, as os.waitstatus_to_exitcode returns it
-    forwarded: signals that the wrapper forwarded; a rank ended by one of them has obeyed (a shell returns 128 + N)
+    status:    exit status, or -N = killed by signal N, as os.waitstatus_to_exitcode returns it.
+    forwarded: signals that the wrapper forwarded; a rank ended by one of them has obeyed (a shell returns 128 + N).
     stopped:   whether the stop mark exists; if so, the run must not be requeued, and SIGTERM was requested even if it
                reached the rank before the wrapper (scancel sends it to all processes of a step).
     """

@@ -29,7 +29,7 @@ RESUME_COMMAND = re.compile(rf"(?=.*jobctl'? submit --resume ){_WORD} submit --r
 class Told(NamedTuple):
     """External events before the ranks ended.
 
-    asked:       the ranks were sent a signal; killed: the supervisor killed them; interrupted: Ctrl-C
+    asked:       the ranks were sent a signal; killed: the supervisor killed them; interrupted: Ctrl-C.
     by_somebody: whether the node was asked to end for a reason other than a failed peer; at_once: SIGQUIT.
     """
 

@@ -76,9 +76,9 @@ def judge(
 ) -> Verdict:
     """Return the verdict on a node's planned ranks and on unplanned ones that its launcher started.
 
-    status: exit status of the launcher: torchrun or spawn
-    said:   the launcher's own output; used only if no rank has started
-    asked:  whether this node was asked to stop
+    status: exit status of the launcher: torchrun or spawn.
+    said:   the launcher's own output; used only if no rank has started.
+    asked:  whether this node was asked to stop.
     killed: whether the supervisor killed processes that had not ended in time.
     """
     stop = exit_codes.DONE if run.stop_mark.exists() else exit_codes.PREEMPTED

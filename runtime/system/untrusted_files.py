@@ -36,10 +36,10 @@ _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 class Unreadable(Exception):
     """A file that cannot be used.
 
-    path:    the file
-    reason:  a phrase that completes "FILE ...": "is larger than 1 MiB", "is not valid UTF-8 (byte 12)"
-    missing: whether nothing with that name exists
-    error:   what the operating system reported; None if the file exists but its kind or content is wrong
+    path:    the file.
+    reason:  a phrase that completes "FILE ...": "is larger than 1 MiB", "is not valid UTF-8 (byte 12)".
+    missing: whether nothing with that name exists.
+    error:   what the operating system reported; None if the file exists but its kind or content is wrong.
     """
 
     def __init__(

@@ -29,12 +29,12 @@ class Saver:
     """Saves a training run's checkpoints. All ranks call save() and wait() together; rank 0 writes them and counts
     failures.
 
-    root      checkpoint folder in the run folder.
-    damaged   checkpoints known to be damaged; the next save removes them.
-    phases    phases of this rank, for the watchdog
-    replaces whether a step that is saved again may have a different state.
-    gives_up  whether rank 0 wants all ranks to exit.
-    request   a user's request to save now; a save with wait=True fulfills it.
+    root:     checkpoint folder in the run folder.
+    damaged:  checkpoints known to be damaged; the next save removes them.
+    phases:   phases of this rank, for the watchdog.
+    replaces: whether a step that is saved again may have a different state.
+    gives_up: whether rank 0 wants all ranks to exit.
+    request:  a user's request to save now; a save with wait=True fulfills it.
     """
 
     def __init__(

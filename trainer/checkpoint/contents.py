@@ -34,8 +34,8 @@ Parts = Mapping[str, Any]  # additional JSON values in state.json, each under it
 class Start:
     """Where training starts: the steps done so far, and a description of the source.
 
-    parts    the parts that were passed to the save.
-    damaged  damaged checkpoints that were skipped.
+    parts:   the parts that were passed to the save.
+    damaged: damaged checkpoints that were skipped.
     """
 
     step: int

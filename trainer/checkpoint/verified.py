@@ -41,8 +41,8 @@ class VerifiedCheckpoint:
 
     On resume, each rank needs host memory for twice the largest file: for its bytes, and for the values loaded from
     them. The bytes are freed before the next file is read.
-    rank     the rank that can access the checkpoint; the run folder may be shared, or each node may have its own.
-    damaged  one line for each newer, damaged checkpoint.
+    rank:    the rank that can access the checkpoint; the run folder may be shared, or each node may have its own.
+    damaged: one line for each newer, damaged checkpoint.
     """
 
     folder: Path

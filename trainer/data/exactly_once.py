@@ -27,8 +27,8 @@ NOTED_STEPS = 256  # steps recorded before they are counted together: counting e
 class ExactlyOnceCheck:
     """Record of the samples that the ranks received in the current epoch.
 
-    order       the expected samples.
-    first_step  the first recorded step; later than the epoch's first step if the previous attempt left no record.
+    order:      the expected samples.
+    first_step: the first recorded step; later than the epoch's first step if the previous attempt left no record.
     """
 
     def __init__(self, order: Order, group: Group, first_step: int, before: Mapping[str, Any] | None = None) -> None:

@@ -34,9 +34,9 @@ PR_SET_PDEATHSIG = 1  # prctl(2), Linux
 class MicroBatch:
     """One micro-batch with its metadata.
 
-    indices_R    int64, indices of the samples that count.
-    num_padding  slots that only pad the last batch of an epoch, and do not count.
-    batch        (inputs, targets), or the result of the user's collate.
+    indices_R:   int64, indices of the samples that count.
+    num_padding: slots that only pad the last batch of an epoch, and do not count.
+    batch:       (inputs, targets), or the result of the user's collate.
     """
 
     indices_R: Tensor
@@ -100,7 +100,7 @@ def read_extra_batches(
 class Loader:
     """Training batches, one optimizer step at a time.
 
-    num_micro  micro-batches per step.
+    num_micro: micro-batches per step.
     """
 
     def __init__(

@@ -16,8 +16,8 @@ from torch import Tensor
 class Order:
     """Endless sequence of global batches over `num_samples` samples, reshuffled in each epoch.
 
-    batch      samples per global batch.
-    drop_last  False: pad the last batch of an epoch with slots of weight 0; True: skip it if incomplete.
+    batch:     samples per global batch.
+    drop_last: False: pad the last batch of an epoch with slots of weight 0; True: skip it if incomplete.
     """
 
     seed: int

@@ -33,10 +33,10 @@ class RankStatus:
 class StatusBoard:
     """One rank's view of the store.
 
-    store    a separate connection, opened before any hang.
-    where    returns the current position of this rank.
-    names    display name of each rank, by rank.
-    tick_s   interval between heartbeats; may be changed.
+    store:   a separate connection, opened before any hang.
+    where:   returns the current position of this rank.
+    names:   display name of each rank, by rank.
+    tick_s:  interval between heartbeats; may be changed.
     """
 
     def __init__(

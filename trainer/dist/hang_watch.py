@@ -49,11 +49,11 @@ ALONE = 6.0  # limit, in timeouts, for work that no other rank waits for: only t
 class HangWatchdog:
     """Watches one rank while it builds and trains. A reentrant context manager; its first exit stops the watch.
 
-    names         display name of each rank, by rank: rank 3 on node7.
-    timeout_s     initial timeout of one message between ranks.
-    store         for StatusBoard; None if world_size is 1.
-    on_tick       called at each poll in a separate thread, because it may write to a hung disk.
-    at_end        called before a hung rank exits, to write its remaining data; may be set later.
+    names:        display name of each rank, by rank: rank 3 on node7.
+    timeout_s:    initial timeout of one message between ranks.
+    store:        for StatusBoard; None if world_size is 1.
+    on_tick:      called at each poll in a separate thread, because it may write to a hung disk.
+    at_end:       called before a hung rank exits, to write its remaining data; may be set later.
     """
 
     def __init__(

@@ -59,8 +59,8 @@ def reconcile_variables(
 ) -> tuple[dict[str, Any], list[str], str]:
     """Return torchrun's variables, the contradictions, and the names of the source variables, for a message.
 
-    environment:    variables that are set under torchrun's names
-    trusted:        JOBC_LAUNCHER, one of WORDS: other launchers are ignored; jobc and torchrun set torchrun's names
+    environment:    variables that are set under torchrun's names.
+    trusted:        JOBC_LAUNCHER, one of WORDS: other launchers are ignored; jobc and torchrun set torchrun's names.
     is_under_agent: this process runs under torchrun.
     """
     if trusted is not None:

@@ -21,12 +21,12 @@ Phase = Literal[
 class Phases:
     """One rank's phases, written only by the training thread. Times are in seconds, as in time.perf_counter().
 
-    place       (step, number of phase changes in it): equal for ranks at the same point; a rank with a smaller one is
+    place:      (step, number of phase changes in it): equal for ranks at the same point; a rank with a smaller one is
                 behind. Step 0 is everything before the first step of this attempt.
-    since       when the phase began, or when go_on() was last called.
-    part_since  when the step, validation, save or part of the build began.
-    moved       last sign of progress, including the beginning of the phase.
-    known       phases of earlier steps and parts; a phase that runs for the first time may compile.
+    since:      when the phase began, or when go_on() was last called.
+    part_since: when the step, validation, save or part of the build began.
+    moved:      last sign of progress, including the beginning of the phase.
+    known:      phases of earlier steps and parts; a phase that runs for the first time may compile.
     """
 
     def __init__(self) -> None:

@@ -41,9 +41,9 @@ T = TypeVar("T")
 class Group:
     """The job's ranks, as seen by one rank.
 
-    device  the model's device.
-    board   separate connection to the rendezvous store; None if world_size is 1 or it cannot be opened.
-    phases  current phase of this rank.
+    device: the model's device.
+    board:  separate connection to the rendezvous store; None if world_size is 1 or it cannot be opened.
+    phases: current phase of this rank.
     """
 
     rank: int

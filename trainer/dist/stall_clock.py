@@ -15,7 +15,7 @@ ENDLESS = ("start", "save", "write", "read", "failed")
 class NoProgress:
     """One rank's stall clock.
 
-    spent_s  observed time since the last sign of progress.
+    spent_s: observed time since the last sign of progress.
     """
 
     def __init__(self, phases: Phases) -> None:

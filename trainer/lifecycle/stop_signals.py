@@ -19,8 +19,8 @@ REPEAT_S = 5.0  # signals within this time count as one request, because launche
 class StopSignals:
     """Signal handlers for stop requests. A second request, after REPEAT_S, kills the process with that signal.
 
-    received   name of the first signal, or None.
-    ends_with  if set, a request calls it and exits immediately, because nothing can be saved yet, and no code polls
+    received:  name of the first signal, or None.
+    ends_with: if set, a request calls it and exits immediately, because nothing can be saved yet, and no code polls
                the flag.
     """
 

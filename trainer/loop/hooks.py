@@ -30,7 +30,7 @@ VALIDATION = "validation"  # a checkpoint's part that contains the step of the l
 class ValidationOutcome:
     """Result of a validation; empty if none was due.
 
-    is_interrupted  a stop request ended it early.
+    is_interrupted: a stop request ended it early.
     """
 
     result: Validation | None = None
@@ -46,7 +46,7 @@ class ValidationOutcome:
 class Hooks:
     """State of one attempt's hooks: metrics, validation, checkpoints, profiling, requests.
 
-    is_complete  training is finished, including its last validation, last checkpoint and final weights.
+    is_complete: training is finished, including its last validation, last checkpoint and final weights.
     """
 
     def __init__(self, training: Training, signals: StopSignals, watch: HangWatchdog) -> None:

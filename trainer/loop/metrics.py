@@ -27,8 +27,8 @@ WRITES_PER_S = 2  # upper limit for all of a node's ranks together
 class MetricsFile:
     """Buffer of metrics lines, which are appended in a single write so that writers do not interleave.
 
-    flush_s    seconds between writes; 0 = write every line immediately.
-    max_bytes  file size at which the file is rotated.
+    flush_s:   seconds between writes; 0 = write every line immediately.
+    max_bytes: file size at which the file is rotated.
     """
 
     def __init__(self, run_dir: Path, rank: int, flush_s: float, max_bytes: int) -> None:

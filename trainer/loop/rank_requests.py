@@ -15,7 +15,7 @@ from ..lifecycle.stop_signals import StopSignals
 class Requests:
     """Requests to act on after a step. Before the step, they are this rank's requests; after it, those of any rank.
 
-    give_up  saving failed too often: end the run.
+    give_up: saving failed too often: end the run.
     """
 
     stop: bool = False

@@ -39,8 +39,8 @@ class Totals(NamedTuple):
 class StepSums:
     """Loss and items: this rank's while its forward passes run, then those of all ranks.
 
-    num_samples     samples of the step on all ranks, without padding.
-    expected_items  items of all ranks, by which the loss is divided. The exact number is known only after the last
+    num_samples:    samples of the step on all ranks, without padding.
+    expected_items: items of all ranks, by which the loss is divided. The exact number is known only after the last
                     forward pass, so update() scales gradients by expected_items / items. If they cannot be scaled
                     (parallel.counts_ahead), a separate message counts the items during the first forward pass.
     """

@@ -25,15 +25,15 @@ from ..recipe.recipe import Recipe
 class Parallel(Protocol):
     """One model and its optimizer, distributed over all ranks. All ranks must call every method except passes().
 
-    module         the model with its loss (loss.WithLoss), for training steps.
-    evaluated      the model with its loss, for validation
-    num_parameters number of parameters in the whole model.
-    equal_passes   all ranks must call `evaluated` the same number of times.
-    names          names of the optimizer's parameters, in the order of its state.
-    counts_ahead   each step waits for the item count of all ranks before its first backward pass, for one of three
+    module:        the model with its loss (loss.WithLoss), for training steps.
+    evaluated:     the model with its loss, for validation.
+    num_parameters: number of parameters in the whole model.
+    equal_passes:  all ranks must call `evaluated` the same number of times.
+    names:         names of the optimizer's parameters, in the order of its state.
+    counts_ahead:  each step waits for the item count of all ranks before its first backward pass, for one of three
                    reasons: gradients cannot be scaled afterwards; fp16 gradients could overflow; or, on a GPU, this
                    wait detects a lost peer, because waiting for the GPU itself raises no error
-    gathers        weights() and optimizer_state() return CPU copies, which the next step does not change.
+    gathers:       weights() and optimizer_state() return CPU copies, which the next step does not change.
     """
 
     module: nn.Module

@@ -28,10 +28,10 @@ NAMES = "parameter_names"  # key in a checkpoint, next to `state` and `param_gro
 class Update:
     """Result of one optimizer step.
 
-    grad_norm   norm of all gradients before clipping; NaN or Inf if the loss or a gradient was not finite, in which
+    grad_norm:  norm of all gradients before clipping; NaN or Inf if the loss or a gradient was not finite, in which
     case
                 nothing was updated.
-    skipped     whether the update was skipped because fp16 overflowed; the next step uses a smaller loss_scale.
+    skipped:    whether the update was skipped because fp16 overflowed; the next step uses a smaller loss_scale.
     """
 
     grad_norm: float

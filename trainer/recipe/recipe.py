@@ -34,7 +34,7 @@ Count: TypeAlias = Tensor | float | None  # a sum of weights is allowed; None: u
 class Recipe:
     """Default recipe: builds model, data, loss and optimizer from train.json.
 
-    score  name of the score, which is the mean of measure()'s second value. None = the data source's name, or "loss"
+    score: name of the score, which is the mean of measure()'s second value. None = the data source's name, or "loss"
            if you override the loss but not measure().
     """
 

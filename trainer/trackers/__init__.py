@@ -25,11 +25,11 @@ MOST_WAITING = 1000  # most queued calls while a tracker blocks; further calls a
 class TrackedRun:
     """A run's description, for trackers.
 
-    id      JOBC_RUN_ID: the same for all attempts.
-    job     name of the job.
-    folder  the run folder.
-    step    steps done when this attempt starts; metrics of later steps from an earlier attempt are obsolete.
-    config  train.json.
+    id:     JOBC_RUN_ID: the same for all attempts.
+    job:    name of the job.
+    folder: the run folder.
+    step:   steps done when this attempt starts; metrics of later steps from an earlier attempt are obsolete.
+    config: train.json.
     """
 
     id: str

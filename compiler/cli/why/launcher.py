@@ -17,11 +17,11 @@ LAUNCH, ACCELERATE = "launch.sh", "accelerate.yaml"
 class LauncherSetting:
     """How a launcher sets a variable.
 
-    how:   a sentence
+    how:   a sentence.
     words: (file, line pattern) for the launcher's options.
     reads: variables from which it is computed.
-    files: files of runtime/ that set it
-    keys:  plan keys from which it is computed
+    files: files of runtime/ that set it.
+    keys:  plan keys from which it is computed.
     """
 
     how: str
