@@ -1,1 +1,1 @@
-"""The compiler turns Hydra overrides into one directory of launch files. It never refers to a backend by name."""
+"""The compiler turns Hydra overrides into one directory of launch files. No backend's name appears in the compiler."""

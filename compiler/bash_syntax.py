@@ -31,8 +31,8 @@ def syntax_error(script: str) -> str:
 def statements(script: str) -> list[str] | None:
     """Return a script's commands as `declare -f` prints them, without comments; None if bash cannot parse it.
 
-    The script becomes the body of a function that is printed and never called. It must be syntactically complete, so
-    that no `}` in it can end that body.
+    The script becomes the body of a function that is printed and never called. The script must be syntactically
+    complete, so that no `}` in it can end that body.
     """
     if not parses(script):
         return None

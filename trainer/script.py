@@ -249,8 +249,8 @@ class Runtime:
     def log(self, step: int, **values: float) -> None:
         """Log values to metrics/rank_NN.jsonl, which jobctl status and jobc watch read; rank 0 also prints them.
 
-        Lines are buffered. They are written at most twice a second per node, before every checkpoint, and at every exit
-        except a kill. A failed write prints a warning and loses these lines only.
+        Lines are buffered. The lines are written at most twice a second per node, before every checkpoint, and at every
+        exit except a kill. A failed write prints a warning and loses these lines only.
         Raises BrokenInput for the reserved names attempt, world_size and time.
         """
         about = {"attempt": self._env.attempt or 0, "world_size": self.world_size, "time": round(time.time(), 3)}

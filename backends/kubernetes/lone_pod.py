@@ -1,6 +1,6 @@
 """An extra pod without GPUs, in which `jobctl shell` opens a shell, and through which other verbs read the runs.
 
-The pod has the same storage as the job's pods. It keeps the user's node labels, and the hosts if a host folder is
+The pod has the same storage as the job's pods. This pod keeps the user's node labels, and the hosts if a host folder is
 mounted. It drops GPU requests, placement relative to other pods, and anything that runs once per job.
 """
 

@@ -22,7 +22,7 @@ from .normalize import normalized_lines
 
 
 class Absent(Enum):
-    """Marker for a key that only the other side has. It is not null, because null is a value."""
+    """Marker for a key that only the other side has. The marker is not null, because null is a value."""
 
     ABSENT = "(not there)"
 

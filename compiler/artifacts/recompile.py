@@ -58,7 +58,7 @@ class Drift:
 
 
 class InputsMissing(Exception):
-    """Raised if input files are not on this machine, or job.json has no compile request. Its message is the reason."""
+    """Raised if input files are not on this machine, or job.json has no compile request. The message is the reason."""
 
 
 def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recompiled:

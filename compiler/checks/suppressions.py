@@ -3,10 +3,10 @@
 In:  the text of the files that a compile read, and one stage's findings with their positions.
 Out: the findings, with the reason on allowed ones; if an error remains, all of them in a CompileError.
 
-A comment gives a code (JC3011) or its name (taken-port). It applies to the value on its own line, or on the file's next
-line if the comment stands alone. Several comments may share a line. The value is everything after a key, even a list or
-several lines. A finding about a mapping can be allowed at any of the mapping's direct values. Warnings, notes and
-errors that are guesses (judgment) can be allowed, but not errors that would make the artifact wrong (JC3082).
+A comment gives a code (JC3011) or its name (taken-port). The comment applies to the value on its own line, or on the
+file's next line if the comment stands alone. Several comments may share a line. The value is everything after a key,
+even a list or several lines. A finding about a mapping can be allowed at any of the mapping's direct values. Warnings,
+notes and errors that are guesses (judgment) can be allowed, but not errors that would make the artifact wrong (JC3082).
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class Levels:
 
         last: whether this is the last stage. Earlier stages do not raise for findings that are errors only because of
         --strict, so that later stages can report theirs in the same run.
-        failure: exception that a check raised. It is re-raised only if no error is reported, because a check may rely
-        on a value that another check rejects.
+        failure: exception that a check raised. This exception is re-raised only if no error is reported, because a
+        check may rely on a value that another check rejects.
         """
         found = list(found)
         judged = [*earlier, *self.judge(found)]

@@ -1,7 +1,7 @@
 """The command line: takes argv and returns an exit code (0 success, 1 diagnostics, 2 a bug in jobc; see diff.py for
 jobc diff).
 
-The first word without `=` is a command; without a command, jobc compiles. Each command is one function in a file of
+The first word without `=` is a command; without a command, jobc compiles. Each command is one function in a file in
 this folder. Only these files print; the modules that they call return values. Only commands that compose import Hydra.
 """
 

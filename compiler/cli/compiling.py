@@ -73,7 +73,7 @@ def check_command(arguments: Arguments) -> int:
 
 
 def _of_sizes(compiled: Sequence[Compiled]) -> list[Diagnostic]:
-    """Return the findings JC2120 to JC2130. They need estimates, so a compile does not report them."""
+    """Return the findings JC2120 to JC2130. These findings need estimates, so a compile does not report them."""
     from .plan import estimate
 
     return estimate(compiled)[1]

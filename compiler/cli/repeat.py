@@ -3,7 +3,7 @@
 After a compile, a file in the user's cache records its output and everything it depended on: what the file system
 returned (frontend/observed_files.py), the state of jobc's own files, and the installed packages. When the same words
 are typed again in the same directory, and all of this is unchanged, including the artifact's files, the recorded output
-is printed again and nothing else happens. That takes a fifth of the time, because neither Hydra nor most of the
+is printed again and nothing else happens. This takes a fifth of a compile's time, because neither Hydra nor most of the
 compiler is imported.
 
 Not recorded: failed compiles, sweeps, and compiles in an environment where another package provides a backend or a

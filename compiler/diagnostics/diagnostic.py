@@ -6,7 +6,7 @@ backend, JC5xxx writing and artifacts, JC9xxx bugs in jobc. Plugins use their ow
 
 An error means that the artifact would be wrong or that a site forbids the job, so it cannot be suppressed unless it is
 a guess (judgment). A warning means that the job will probably fail or waste GPUs; a note means that something is
-ignored. Both can be allowed (suppressions.py).
+ignored. Warnings and notes can be allowed (suppressions.py).
 """
 
 from __future__ import annotations

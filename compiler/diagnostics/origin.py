@@ -55,7 +55,8 @@ def one_line(text: str, keep: str = "") -> str:
 class Text(str):
     """The text of one YAML scalar exactly as written, with its origin.
 
-    It is a `str`, so that OmegaConf resolves interpolations in it, and is never copied, so that merges keep the origin.
+    A Text is a `str`, so that OmegaConf resolves interpolations in it, and is never copied, so that merges keep the
+    origin.
     null: the scalar was a bare `null`, `~` or empty, so it means "no value" and is not text.
     quoted: it was in quotes or a block; only relevant in untyped trees (value_types.read_untyped).
     """

@@ -19,8 +19,8 @@ LOCK_WAIT_S = 60.0
 def locked(target: Path) -> Iterator[None]:
     """Lock `target`, so that only one compile writes it. The lock file is next to `target` and is removed afterwards.
 
-    It is a regular file, because NFS cannot lock directories. Raises CompileError JC5003 if another compile keeps the
-    lock for LOCK_WAIT_S, and OSError if the lock file cannot be created.
+    The lock file is a regular file, because NFS cannot lock directories. Raises CompileError JC5003 if another compile
+    keeps the lock for LOCK_WAIT_S, and OSError if the lock file cannot be created.
     """
     file = target.parent / f".{target.name}_lock"
     until = time.monotonic() + LOCK_WAIT_S

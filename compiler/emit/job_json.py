@@ -3,8 +3,8 @@
 In:  a parsed job.json, which may have been edited by hand, so its readers rely only on what this module checks.
 Out: its text, its checksum, whether it is valid.
 
-It contains the settings that jobctl reads; `place`, the artifact's path NAME/BACKEND; the records `identity`, `spec`
-and `plan`, as `key = value` lines; and the seal, which records how the artifact was compiled
+The file contains the settings that jobctl reads; `place`, the artifact's path NAME/BACKEND; the records `identity`,
+`spec` and `plan`, as `key = value` lines; and the seal, which records how the artifact was compiled
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A compiled artifact's source map: line -> plan keys -> spec keys -> position where each was written.
 
-It exists only in memory: compiles are reproducible, so `jobc why` compiles again instead of reading a record.
+The source map exists only in memory: compiles are reproducible, so `jobc why` compiles again instead of reading a
+record.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _READING = ("oc.env", "now", "hydra", "python_version")
 
 
 class MachineRead(InterpolationResolutionError):
-    """Raised for an interpolation that would read this machine. Its message has two lines: what would be read, and the
+    """Raised for an interpolation that would read this machine. The message has two lines: what would be read, and the
     key.
     """
 

@@ -74,7 +74,7 @@ class Base:
     """A config without its plain values."""
 
     def __init__(self, config: DictConfig, trees: Trees) -> None:
-        """config: the trees in OmegaConf. Its plain values are overwritten for each point."""
+        """config: the trees in OmegaConf. The config's plain values are overwritten for each point."""
         self._config, self._trees = config, trees
         self._interpolated = list(_interpolated(trees.written, ()))
         self._keys: set[str] | None = None  # paths of the plain values set in the config

@@ -15,7 +15,9 @@ from .observed_files import ask
 
 
 class OutsideProject(Exception):
-    """Raised for a path outside the folders. Its text completes "because" and does not reveal what is there."""
+    """Raised for a path outside the folders. The exception's text completes "because" and does not reveal what the path
+    contains.
+    """
 
 
 def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:

@@ -1,7 +1,7 @@
 """jobctl, the packed program in every artifact.
 
-It contains the modules that this job may need: the verbs with the backend's engine, and the programs that run on nodes,
-each with its imports. A job with the bundled trainer gets the whole trainer.
+This program contains the modules that the job may need: the verbs with the backend's engine, and the programs that run
+on nodes, each with its imports. A job with the bundled trainer gets the whole trainer.
 In the program, the packages runtime/ and trainer/ are named jobc_runtime and jobc_trainer, and the engine is named
 jobc_engine. On the nodes, jobctl requires bash and Python with torch, but not jobc.
 """
@@ -108,7 +108,7 @@ def program(contents: Contents, backend: Path | None = None) -> Artifact:
 
 @cache
 def program_on_nodes(contents: Contents, backend: Path) -> bytes:
-    """Return jobctl without its verbs, for an engine's file that carries the program to the nodes. It is not
+    """Return jobctl without its verbs, for an engine's file that carries the program to the nodes. The program is not
     compressed, so that the caller can compress it as a whole.
     """
     return _pack(modules(contents._replace(verbs=False), backend), zipfile.ZIP_STORED)

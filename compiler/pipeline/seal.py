@@ -42,9 +42,9 @@ def seal(
     read:    digests of files named by the spec, such as hosts=@FILE.
     request: see recorded_request().
     plugin:  version of the package that contains the backend, None for jobc's own
-    The digest, which people can quote, is SHA-256 over `PATH SHA256 EXECUTABLE` of every file, sorted by path. It.
-    depends only on what a run can read: the same job has the same digest whether its values are typed or come from a
-    config file, and whichever jobc version writes the files, if they are identical.
+    The digest, which people can quote, is SHA-256 over `PATH SHA256 EXECUTABLE` of every file, sorted by path. The
+    digest depends only on what a run can read: the same job has the same digest whether its values are typed or come
+    from a config file, and whichever jobc version writes the files, if they are identical.
     """
     others = [file for file in files if file.path != job_json.JOB]
     (job,) = (file for file in files if file.path == job_json.JOB)

@@ -1,4 +1,4 @@
-"""LaunchPlan: which processes run where, independent of backends. It contains every derived number once.
+"""LaunchPlan: which processes run where, independent of backends. The plan contains every derived number once.
 
 The fields were derived from four handwritten artifacts (docs/decisions/0001-four-targets). A *must* changes what the
 job is: a backend that does not support it fails the compile. A *wish* concerns queueing and convenience: a wish that

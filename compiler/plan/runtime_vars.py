@@ -1,7 +1,7 @@
 """Words of a command or an environment: literal text, or values known only at run time.
 
-These types have been stable since the first release. Backends spell `RuntimeVar`s; shell_quoting.py quotes all other
-text.
+The types in this file have been stable since the first release. Backends spell `RuntimeVar`s; shell_quoting.py quotes
+all other text.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A backend is a folder with `backend.py` (a module-level `BACKEND`), `templates/`, `conf/backend/NAME.yaml` (the
 defaults of its options) and `README.md`. Built-in backends are in backends/; others come from any package through the
-entry point group `jobc.backends`. Both go through registry.py and the conformance suite in compiler/testing/.
+entry point group `jobc.backends`. Built-in and other backends go through the same registry.py and conformance suite
+(compiler/testing/).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Rules check a job before it uses a GPU. They are found by listing their folder.
+"""Rules check a job before it uses a GPU. The rules are found by listing their folder.
 
-A rule is a function that yields Diagnostics with one code and reads only its arguments. Its file has one rule, `check`,
-or several about one subject, `check_NAME`. A rule may rely on other rules to reject bad values: its exception is
-dropped if any rule reports an error (collect_findings()). The folder determines the arguments:
+A rule is a function that yields Diagnostics with one code and reads only its arguments. A rule's file has one function,
+`check`, or several about one subject, `check_NAME`. A rule may rely on other rules to reject bad values: its exception
+is dropped if any rule reports an error (collect_findings()). The folder determines the arguments:
 
     spec/                 check(spec)     before anything is derived from it
     values/               check(values)   each leaf of the spec and of the backend's options, by its key

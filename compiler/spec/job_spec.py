@@ -262,7 +262,8 @@ class StorageSpec:
           | auto (shared if the backend's nodes share storage.root, else node; resolved before the spec is checked).
     root: folder of all runs; a relative path starts next to the folder `artifacts/`; s3://BUCKET/PREFIX for a bucket.
     data: folder for data sets on the nodes, passed to the ranks as JOBC_DATA_DIR.
-    endpoint, region: of the object store; scratch: folder for runs on each node. All three apply to run=object only.
+    endpoint, region: of the object store; scratch: folder for runs on each node. These three keys apply to run=object
+    only.
     """
 
     run: Literal["auto", "shared", "node", "object"]

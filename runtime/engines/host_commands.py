@@ -1,4 +1,4 @@
-"""Shell commands for hosts that have no jobc files yet. Each is run as `sh -c COMMAND ARGUMENT…`."""
+"""Shell commands for hosts that have no jobc files yet. Each command is run as `sh -c COMMAND ARGUMENT…`."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class Client:
 
 
 class Pdsh(Client):
-    """pdsh reads the hosts from its input. It replaces %h itself, so any other % is doubled."""
+    """pdsh reads the hosts from its input. pdsh replaces %h itself, so any other % is doubled."""
 
     def run(
         self, hosts: Sequence[Host], words: Sequence[str], say: Say | None = None, timeout_s: float | None = None
@@ -147,7 +147,7 @@ class Pdsh(Client):
 
 
 class Clush(Pdsh):
-    """clush also reads the hosts from its input, and with -n does not pass this input on. Its `exec` worker runs a
+    """clush also reads the hosts from its input, and with -n does not pass this input on. clush's `exec` worker runs a
     shell command on this machine and replaces %host in it, so every other % must be doubled.
     """
 

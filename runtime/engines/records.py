@@ -1,8 +1,8 @@
 """Base class of engines whose runs are on storage that this machine cannot access (Kubernetes, SkyPilot).
 
-Here, a run folder is a record: the engine's IDs for the job in RUN/state/job_ATTEMPT, the artifact that was sent, and
-what was observed about the job. When the job has ended, the exit code and the reason are added, because engines forget
-them.
+On this machine, a run folder is only a record: the engine's IDs for the job in RUN/state/job_ATTEMPT, the artifact that
+was sent, and what was observed about the job. When the job has ended, the exit code and the reason are added, because
+engines forget them.
 """
 
 from __future__ import annotations

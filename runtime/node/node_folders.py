@@ -54,7 +54,8 @@ def cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) 
 
 
 def own_cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) -> str:
-    """Create a cache folder for files that will be executed. It must not be owned by, or writable for, any other user.
+    """Create a cache folder for files that will be executed. The folder must not be owned by, or writable for, any
+    other user.
 
     Raises NodeFailure.
     """

@@ -1,8 +1,8 @@
 """launcher=mpirun: run one mpirun for the whole job, on node 0, with daemons that jobctl starts on the other nodes.
 
-mpirun starts a daemon (orted) on each other node by calling a program such as ssh. Here, that program writes the
+mpirun starts a daemon (orted) on each other node by calling a program such as ssh. In jobc, this program writes the
 daemon's command to the run folder. The launcher on each other node, which is waiting for this command, then becomes the
-daemon. So one MPI world spans the job without ssh between the nodes, and each daemon and its ranks inherit the
+daemon. Thus one MPI world spans the job without ssh between the nodes, and each daemon and its ranks inherit the
 environment of their node's launch.sh: no secret or activated environment is on a command line.
 
 Usage: jobctl mpi --head SECONDS -- mpirun…   on node 0: run mpirun; SECONDS: timeout for all daemons to start
@@ -116,7 +116,9 @@ def become_orted(timeout_s: float) -> int:
 
 
 def become_rank(command: list[str]) -> NoReturn:
-    """Set torchrun's variables, as all of jobc's launchers do, and become the rank. They must match Open MPI's."""
+    """Set torchrun's variables, as all of jobc's launchers do, and become the rank. The variables must match Open
+    MPI's.
+    """
     variables = spawn.ranks(os.environ)[int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])]
     for name, key in (("RANK", "OMPI_COMM_WORLD_RANK"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")):
         if os.environ[key] != variables[name]:

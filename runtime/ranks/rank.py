@@ -52,8 +52,8 @@ def main(argv: list[str]) -> int:
 def command_of(argv: list[str]) -> list[str]:
     """Return the rank's command, with the argument that torch.distributed.launch puts before it (torch 1.11 to 2.13).
 
-    The argument belongs after the program: `train.py`, `-m MODULE` or the first word. It is not passed to the bundled
-    trainer, which reads the environment instead.
+    The argument belongs after the program: `train.py`, `-m MODULE` or the first word. The argument is not passed to the
+    bundled trainer, which reads the environment instead.
     """
     start = argv.index("--") + 1
     given, command = argv[: start - 1], argv[start:]

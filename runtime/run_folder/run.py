@@ -140,7 +140,7 @@ class Run:
         return is_mine(self.path)
 
     def nodes(self) -> list[Node]:
-        """Return the nodes' state files, ordered by name. They are read only once."""
+        """Return the nodes' state files, ordered by name. The files are read only once."""
         if self._nodes is None:
             self._nodes = self._read_nodes()
         return self._nodes

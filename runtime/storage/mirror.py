@@ -97,8 +97,8 @@ class Mirror:
     def _leftovers(self, ages: Mapping[str, float]) -> dict[str, list[str]]:
         """Return the files in interrupted or partly removed checkpoints, by folder.
 
-        Such a folder has no manifest, only file names that some manifest lists, and no files from this attempt. Files
-        that the user's program puts there are therefore kept.
+        A leftover folder has no manifest, only file names that some manifest lists, and no files from this attempt.
+        Files that the user's program puts there are therefore kept.
         """
         began = f"starts/{self.folder.attempt:05}/owner"
         oldest = GRAIN_S + self.run.ages(began).get(began, 0.0)  # queried last, so that no file looks older than it is

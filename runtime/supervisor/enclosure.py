@@ -2,7 +2,7 @@
 
 supervisor ── keeper ── torchrun or spawn ── rank wrappers ── ranks ── their children, daemons included
 
-The keeper adopts all its orphaned descendants. It kills them when the launcher ends and when the supervisor
+The keeper adopts all its orphaned descendants. The keeper kills them when the launcher ends and when the supervisor
 dies, even by SIGKILL. If the keeper itself is killed, the launcher dies with it and the supervisor adopts the rest.
 """
 

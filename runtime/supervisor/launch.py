@@ -152,7 +152,7 @@ def _steps(payload: str, timeout_s: int) -> list[str]:
     """Return the words that precede the launcher if launch.sh has lines of `before` or `per_node`; [] without such
     lines.
 
-    The variables are removed from the ranks' environment. Those for `after` stay, for the supervisor.
+    The variables are removed from the ranks' environment. The variables for `after` stay, for the supervisor.
     """
     before, per_node = (os.environ.pop(name, "") for name in ("JOBC_BEFORE", "JOBC_PER_NODE"))
     if payload != "train":

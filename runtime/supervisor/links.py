@@ -1,7 +1,7 @@
 """Link the supervisors of one attempt: a TCP connection from every node to node 0.
 
-The links detect within seconds that a node has lost power or its cable, whatever the ranks are doing. They also carry
-the run folder's marks (stop mark, first failure, first node that was asked to stop) and the command for mpirun's
+The links detect within seconds that a node has lost power or its cable, whatever the ranks are doing. The links also
+carry the run folder's marks (stop mark, first failure, first node that was asked to stop) and the command for mpirun's
 daemons (mpi.py) to nodes that cannot access the folder where these were written.
 
 In:  state/link, in which node 0 writes its port and the token that proves that a peer belongs to this run.

@@ -109,10 +109,10 @@ def described(run: RunFolder, end: RankEnd) -> str:
 
 
 def with_cause(run: RunFolder, end: RankEnd) -> RankEnd:
-    """Return how a failed rank ended. It counts as a crash if the peer that it lost had exited with 0.
+    """Return how a failed rank ended. The end counts as a crash if the peer that this rank lost had exited with 0.
 
-    That is a bug in the program, whose ranks must all call the same collectives. No machine was lost, so the run must
-    not be restarted as if one had been.
+    Such a crash is a bug in the program, whose ranks must all call the same collectives. No machine was lost, so the
+    run must not be restarted as if one had been.
     """
     if not _lost_a_peer(run, end) or (left := _left_before(run, end)) is None:
         return end

@@ -41,8 +41,8 @@ def make_private(folder: Path) -> bool:
 
 
 def private_folder(name: str) -> Path:
-    """Return a folder that only this user can change. It is always the same one, unless others have taken all possible
-    paths.
+    """Return a folder that only this user can change. The folder is always the same one, unless others have taken all
+    possible paths.
 
     Raises OSError.
     """

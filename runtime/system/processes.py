@@ -1,6 +1,6 @@
 """Control Linux processes: start a program that cannot outlive its starter, and find and kill all descendants.
 
-This relies on three kernel features. A parent-death signal kills a child whenever its parent dies.
+This module relies on three kernel features. A parent-death signal kills a child whenever its parent dies.
 A child subreaper adopts all its orphaned descendants, so a daemon that forked twice and called setsid is found.
 The start time in /proc/PID/stat distinguishes a process from an earlier process with the same pid.
 """

@@ -113,7 +113,7 @@ def _bring_back(target: Path) -> None:
 
 
 def manifest(step: int, written: Mapping[str, Written], val_loss: float | None) -> bytes:
-    """Return the content of the manifest. It lists a checkpoint's files and is written last."""
+    """Return the content of the manifest. The manifest lists a checkpoint's files and is written last."""
     entries = {name: {"size": file.size, "sha256": file.sha256} for name, file in written.items()}
     measured = {"val_loss": val_loss} if val_loss is not None and math.isfinite(val_loss) else {}
     tree = {"format": FORMAT, "step": step, **measured, "files": entries}
@@ -194,8 +194,9 @@ def _point_to(folder: Path | None, link: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a checkpoint. It is first renamed to a hidden name, so that a kill leaves no partial checkpoint under the
-    original name."""
+    """Remove a checkpoint. The folder is first renamed to a hidden name, so that a kill leaves no partial checkpoint
+    under the original name.
+    """
     hidden = folder.with_name(f".{folder.name}.old")
     folder.rename(hidden)
     shutil.rmtree(hidden, ignore_errors=True)

@@ -222,7 +222,8 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _begin_worker(number: int) -> None:
-    """Initialize a loader worker, to which torch gives one thread. It ignores stop signals and dies with its rank.
+    """Initialize a loader worker, to which torch gives one thread. The worker ignores stop signals and dies with its
+    rank.
 
     On SIGQUIT, which hang_watch.py sends when the rank waits for data, it writes its stack to the rank's log.
     """

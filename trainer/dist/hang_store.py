@@ -2,8 +2,8 @@
 
 A rank that waits too long keeps writing its position as a heartbeat. Rank 0 compares the positions: a rank without a
 heartbeat is frozen, and the rank that is furthest behind is holding up the rest. Other ranks ask rank 0 for the result.
-This runs in a separate thread, because operations of torch's TCPStore (get, check, delete_key, wait) have no timeout if
-the store's server is frozen (torch 2.13).
+All of this runs in a separate thread, because operations of torch's TCPStore (get, check, delete_key, wait) have no
+timeout if the store's server is frozen (torch 2.13).
 """
 
 import json

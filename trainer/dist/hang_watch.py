@@ -9,8 +9,8 @@ the GIL, because the log may be on the disk that hangs.
 If no collective timeout will stop a rank, because it is alone or every rank hangs on its own, the rank prints its phase
 and stacks and exits after ALONE times that timeout.
 
-Disk I/O has no limit: while one rank reads or writes a checkpoint, no rank exits. That rank warns, and again each time
-the duration has doubled.
+Disk I/O has no limit: while one rank reads or writes a checkpoint, no rank exits. The rank that reads or writes prints
+a warning, and again each time the duration has doubled.
 """
 
 import faulthandler

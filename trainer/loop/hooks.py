@@ -87,7 +87,7 @@ class Hooks:
         print_sample_proof(self.training, done)
 
     def validation(self, done: int) -> ValidationOutcome:
-        """Run the validation if it is due. Its error is raised only after these weights are saved."""
+        """Run the validation if it is due. An error in the validation is raised only after these weights are saved."""
         training = self.training
         if not self.is_validation_due(done):
             return ValidationOutcome()

@@ -30,7 +30,8 @@ from .step_sums import StepSums, loss_divisor
 
 
 def run(training: Training, signals: StopSignals, watch: HangWatchdog | None = None) -> int:
-    """Train; return the exit code: DONE, or PREEMPTED after a stop that will be resumed. Both leave a checkpoint.
+    """Train; return the exit code: DONE, or PREEMPTED after a stop that will be resumed. In both cases, there is a
+    checkpoint.
 
     watch: the watchdog that was started before the build; None = start one.
     """

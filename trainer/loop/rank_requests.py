@@ -34,8 +34,8 @@ def requests_of_rank(training: Training, signals: StopSignals, saver: Saver) -> 
 def stop_exit_code(training: Training, signals: StopSignals, done: int) -> int:
     """Return the exit code of a run that has saved and is stopping early: DONE for control/STOP, else PREEMPTED.
 
-    All ranks call this function and get the same code. They count the nodes on which control/STOP exists, because it
-    may appear at different times on nodes without a shared run folder.
+    All ranks call this function and get the same code. The ranks count the nodes on which control/STOP exists, because
+    it may appear at different times on nodes without a shared run folder.
     """
     num_stop_files = training.group.start_sum([stop_file(training.run_dir).exists()])()[0]
     code = exit_codes.DONE if num_stop_files else exit_codes.PREEMPTED

@@ -8,7 +8,8 @@ FIRST, SMALLEST, GOOD_STEPS = 2.0**16, 1.0, 2000  # doubled after GOOD_STEPS, as
 
 
 class LossScale:
-    """Factor applied to the loss before the backward pass; always 1 without fp16. Its state is part of a checkpoint.
+    """Factor applied to the loss before the backward pass; always 1 without fp16. The factor's state is part of a
+    checkpoint.
 
     torch.amp.GradScaler checks on each rank whether its gradients are finite. Here, the global gradient norm decides,
     so that all ranks agree without another message.

@@ -63,8 +63,9 @@ class Recipe:
         return build_optimizer(model, self.config.optim)
 
     def count(self, batch: Any) -> float | None:
-        """Return the number of items in a batch, by which the loss is divided. It overrides the count from loss(); both
-        must agree for the first batch. None: only loss() can count the items, and gradients are scaled later.
+        """Return the number of items in a batch, by which the loss is divided. This number overrides the count from
+        loss(); both must agree for the first batch. None: only loss() can count the items, and gradients are scaled
+        later.
         """
         loss = type(self).loss is Recipe.loss and self.items_of is cross_entropy
         return int((inputs_and_targets(batch)[1] != IGNORE).sum()) if loss else None

@@ -73,7 +73,7 @@ class StoragePods:
         return name
 
     def _create(self, cluster: Cluster) -> str:
-        """Create the pod, and the ConfigMap that it mounts and owns. Both have a new name."""
+        """Create the pod, and the ConfigMap that it mounts and owns. Pod and ConfigMap have a new name."""
         target = cluster.target
         for condition in HAS_ENDED:
             for ended in cluster.identities("pods", f"{LABEL}={target.object}", condition):

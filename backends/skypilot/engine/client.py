@@ -35,8 +35,8 @@ class SkypilotClient(RecordEngine):
             raise Failure("sky is not found", hint)
 
     def status_of(self, cluster: str) -> str:
-        """Return a cluster's status: UP, STOPPED or INIT; "" if the cluster does not exist. Refreshes it first, because
-        a cluster may stop by itself.
+        """Return a cluster's status: UP, STOPPED or INIT; "" if the cluster does not exist. Refreshes the status first,
+        because a cluster may stop by itself.
         """
         table = self.sky_json("status", "--refresh", "--output", "json", cluster)
         return next((str(row.get("status", "")) for row in rows(table)), "").rpartition(".")[2]

@@ -105,8 +105,8 @@ def launch(node: SkypilotNode, attempt: int) -> int:
 
 
 def run_passing_sigterm(words: list[str], node: SkypilotNode) -> int:
-    """Run a program until it ends, and forward SIGTERM from sky cancel or a preemption to it. Its stderr goes to
-    stdout. Return its exit code; 128 + N after signal N.
+    """Run a program until it ends, and forward SIGTERM from sky cancel or a preemption to it. The program's stderr goes
+    to stdout. Return its exit code; 128 + N after signal N.
     """
     process: subprocess.Popen[bytes] | None = None
     is_pending = False

@@ -39,7 +39,7 @@ class RunAtAttempt(Run):
     def worst_exit(self, code: int, nodes: int) -> int:
         """Return the recorded exit code with the highest priority; DONE if all nodes are done.
 
-        code: exit code of the process that ran this node. It counts only if a node has recorded no code, because a
+        code: exit code of the process that ran this node. This code counts only if a node has recorded none, because a
         signal may have hit the process as it exited.
         """
         codes = {*self.exit_codes().values()}

@@ -280,8 +280,8 @@ def blind_nodes(text: str) -> dict[int, str]:
 def worst_exit(run: Run, status: int, nodes: int) -> int:
     """Return the worst exit code that the nodes have recorded.
 
-    status: srun's exit status. It counts only if a node has recorded nothing, because a signal may have hit srun as a
-    node exited.
+    status: srun's exit status. This status counts only if a node has recorded nothing, because a signal may have hit
+    srun as a node exited.
     """
     code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
     return CRASHED if code == DONE and status and run.ended_nodes() < nodes else code

@@ -1,9 +1,9 @@
 """Parse the shell text in a user's command, shared by several rules.
 
 The standard library's shlex is not enough: it does not distinguish `;` from `';'`, and drops newlines and comments.
-This parser handles nested `bash -c` texts, operators, groups, loops, `case`, quotes and comments. It does not look into
-here-documents, `$(…)`, `<(…)`, the text of `eval` or script files. A function's body counts where the function is
-defined, and nothing is expanded.
+This parser handles nested `bash -c` texts, operators, groups, loops, `case`, quotes and comments. The parser does not
+look into here-documents, `$(…)`, `<(…)`, the text of `eval` or script files. A function's body counts where the
+function is defined, and nothing is expanded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find names that a job's environment variables cannot have, because the artifact's scripts or bash itself use them.
 
-In:  the scripts themselves, so that no name is missed. They spell their own variables in lower case, and environment
-     variables in upper case.
+In:  the scripts themselves, so that no name is missed. The scripts spell their own variables in lower case, and
+     environment variables in upper case.
 Out: two sets of names, and whether bash uses a variable with a given name.
 Source: bash 5.2, "Bash Variables" of its manual, and the effect of `export NAME=x`.
 """
