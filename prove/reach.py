@@ -45,7 +45,7 @@ def checkout(folder: Path) -> Path:
 
 
 def run_tests(place: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Return the pytest command for that checkout's tests and code."""
+    """Run pytest on that checkout's tests and code."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
     environment = {**os.environ, "PYTHONPATH": str(place / ".dev"), **env}
     return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
