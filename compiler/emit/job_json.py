@@ -1,7 +1,7 @@
 """Write and validate `.jobc/job.json`, the one file that records what an artifact is.
 
 In:  a parsed job.json, which may have been edited by hand, so its readers rely only on what this module checks.
-Out: its text, its checksum, whether it is valid.
+Out: the file's text, its checksum, and whether it is valid.
 
 The file contains the settings that jobctl reads; `place`, the artifact's path NAME/BACKEND; the records `identity`,
 `spec` and `plan`, as `key = value` lines; and the seal, which records how the artifact was compiled

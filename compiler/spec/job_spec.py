@@ -82,7 +82,7 @@ class BatchSpec:
 class HsdpSpec:
     """FSDP within a node and replicas between nodes: HsdpConfig with an optional `shards`.
 
-    shards: ranks that share one copy of the model; null = the ranks of one node
+    shards: ranks that share one copy of the model; null = the ranks of one node.
     reshard_after_forward, auto_wrap_policy, transformer_layer_cls_to_wrap, min_num_params,
     offload_params, state_dict_type, cpu_ram_efficient_loading.
     """

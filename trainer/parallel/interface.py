@@ -92,7 +92,7 @@ def copy_from_rank_0(model: nn.Module, group: Group) -> None:
 
 
 def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
-    """Build the recipe's optimizer for the wrapped model. Rank 0 warns about parameters that are not in it.
+    """Build the recipe's optimizer for the wrapped model. Rank 0 warns about parameters that the optimizer lacks.
 
     Raises BrokenInput if the result is not an Optimizer, if a group has no learning rate or one that the trainer would
     overwrite, or if an optimizer from torch.optim has none of the model's parameters (a custom one may train copies).
